@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace penstock {
+
+struct BufferPoolState;
+
+/// Which rung of the pool's ladder a buffer came from.
+enum class BufferKind : std::uint8_t {
+  kSlot,       ///< a slot of a size class, pinned
+  kDedicated,  ///< a buffer of its own, pinned
+  kOverflow,   ///< pageable memory beyond the pool
+};
+
+/// A lease of memory from a BufferPool; gives it back when destroyed, from any thread. Move-only.
+/// Holds the pool's memory alive, so that it may outlive the pool's owner.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  std::byte* data() const noexcept { return data_; }
+  /// Bytes asked for.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  /// Bytes there; at least bytes() rounded up to 4 KiB.
+  std::uint64_t capacity() const noexcept { return capacity_; }
+  std::span<std::byte> span() const noexcept { return {data_, static_cast<std::size_t>(bytes_)}; }
+  BufferKind kind() const noexcept { return kind_; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+
+  /// Says that an operation of ours in flight will give this buffer back without anybody's help, so
+  /// that others may wait for it. Taken back by expect_no_return(), and by the destructor.
+  void expect_return() noexcept;
+  void expect_no_return() noexcept;
+
+ private:
+  friend struct BufferPoolState;
+  std::shared_ptr<BufferPoolState> state_;
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t capacity_ = 0;
+  std::uint32_t class_index_ = 0;  // of a slot; key of a dedicated or overflow buffer
+  std::uint64_t key_ = 0;
+  BufferKind kind_ = BufferKind::kOverflow;
+  bool returning_ = false;
+};
+
+}  // namespace penstock

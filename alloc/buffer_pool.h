@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alloc/buffer.h"
+#include "alloc/memory_source.h"
+#include "alloc/result.h"
+
+namespace penstock {
+
+/// How many slots of which size the planner wants.
+struct ClassPlan {
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t slots = 0;
+  bool operator==(const ClassPlan&) const = default;
+};
+
+struct BufferPoolOptions {
+  /// Pinned memory, already limited to `max_pinned_bytes` (a LimitingSource somewhere in it).
+  std::shared_ptr<MemorySource> pinned;
+  /// Pageable memory for leases beyond the pool.
+  std::shared_ptr<MemorySource> overflow;
+  /// Called once, with a whole sentence, when the first lease overflows. May be empty.
+  std::function<void(const std::string&)> warn;
+  /// Called with every arena right after it was allocated / before it is freed (ring registration).
+  std::function<void(std::span<std::byte>)> arena_added;
+  std::function<void(std::span<std::byte>)> arena_removed;
+};
+
+struct BufferPoolStats {
+  std::uint64_t pinned_bytes = 0;          ///< arenas and dedicated buffers now
+  std::uint64_t slot_bytes_live = 0;       ///< bytes asked for in slots and dedicated buffers now
+  std::uint64_t slot_bytes_live_max = 0;   ///< the largest value of the same
+  std::uint64_t overflow_bytes = 0;        ///< pageable bytes lent now
+  std::uint64_t overflow_bytes_max = 0;
+  std::uint64_t waits = 0;                 ///< acquisitions that had to wait for a slot
+  std::uint64_t overflows = 0;             ///< acquisitions that went to pageable memory
+};
+
+/// Slots of near-exact size classes in pinned arenas, with dedicated buffers for outliers and pageable
+/// overflow beyond. Exhaustion is a state, not an error (the ladder of acquire()).
+/// Thread-safe. Uncontended try_acquire + release: no syscall, no allocation.
+class BufferPool {
+ public:
+  explicit BufferPool(BufferPoolOptions options);
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  /// Lays the pinned memory out anew. Slots that are lent keep their memory until they come back; an
+  /// arena is freed when its last slot is back. Classes need not be sorted; a class that the budget
+  /// cannot hold beside what is still lent gets fewer slots. Errors: none of `plan` could be pinned.
+  Result<void> shape(std::span<const ClassPlan> plan);
+
+  /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted, else a
+  /// buffer of its own where the pinned budget has room for it; never waits, never overflows.
+  std::optional<Buffer> try_acquire(std::uint64_t bytes);
+
+  /// The whole ladder: a free slot -> in FIFO order the next one to come back, as long as one of that
+  /// class is expected back (Buffer::expect_return) -> a new buffer within the pinned budget ->
+  /// pageable overflow, with one warning. Errors: the overflow source's, with what to raise.
+  /// Blocks only while it waits for a return.
+  Result<Buffer> acquire(std::uint64_t bytes);
+
+  /// Pageable memory at once, without looking at the pool and without the warning.
+  Result<Buffer> acquire_overflow(std::uint64_t bytes);
+
+  /// Wakes every waiter; acquire() then skips the waiting rung for ever (shutdown).
+  void stop_waiting();
+
+  BufferPoolStats stats() const;
+  std::vector<ClassPlan> shape() const;
+
+ private:
+  std::shared_ptr<BufferPoolState> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "alloc/result.h"
+
+namespace penstock {
+
+class MemorySource;
+
+/// One contiguous piece of memory; owns it and gives it back to its source when destroyed.
+/// Holds the source alive. Move-only: two owners would free one mapping twice.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(std::shared_ptr<MemorySource> source, std::byte* data, std::uint64_t bytes)
+      : source_(std::move(source)), data_(data), bytes_(bytes) {}
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    Memory(std::move(other)).swap(*this);
+    return *this;
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  std::byte* data() const noexcept { return data_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  std::span<std::byte> span() const noexcept { return {data_, static_cast<std::size_t>(bytes_)}; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  void swap(Memory& other) noexcept {
+    std::swap(source_, other.source_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+ private:
+  std::shared_ptr<MemorySource> source_;
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Where memory comes from. Sources wrap one another: each adds one behaviour (pin, limit, recycle).
+/// Contract, proved for every source by tests/alloc/memory_source_contract.h:
+///  - allocate(n) gives at least n bytes (`bytes()` says how many), zeroed or not, aligned to 4 KiB,
+///    and to 2 MiB from 2 MiB on;
+///  - 0 bytes are an error (Fault::kInvalidArgument); exhaustion is an error, never an exception;
+///  - all members may be called from any thread.
+class MemorySource : public std::enable_shared_from_this<MemorySource> {
+ public:
+  virtual ~MemorySource() = default;
+  MemorySource() = default;
+  MemorySource(const MemorySource&) = delete;
+  MemorySource& operator=(const MemorySource&) = delete;
+
+  virtual Result<Memory> allocate(std::uint64_t bytes) = 0;
+  virtual std::string_view name() const noexcept = 0;
+
+ protected:
+  friend class Memory;
+  /// Takes back exactly what allocate() gave.
+  virtual void release(std::byte* data, std::uint64_t bytes) noexcept = 0;
+};
+
+inline Memory::~Memory() {
+  if (data_ != nullptr) {
+    source_->release(data_, bytes_);
+  }
+}
+
+}  // namespace penstock

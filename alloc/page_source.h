@@ -1,0 +1,20 @@
+#pragma once
+
+#include "alloc/memory_source.h"
+
+namespace penstock {
+
+/// Anonymous pages straight from the kernel, exactly as many as asked for (rounded up to 4 KiB, never
+/// to a power of two), with transparent huge pages advised from 2 MiB on. Untouched pages cost nothing.
+class PageSource final : public MemorySource {
+ public:
+  static std::shared_ptr<PageSource> make() { return std::make_shared<PageSource>(); }
+
+  Result<Memory> allocate(std::uint64_t bytes) override;
+  std::string_view name() const noexcept override { return "pages"; }
+
+ protected:
+  void release(std::byte* data, std::uint64_t bytes) noexcept override;
+};
+
+}  // namespace penstock

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+
+#include "alloc/memory_source.h"
+
+namespace penstock {
+
+/// Pins what an upstream source gives and unpins it before it goes back.
+/// The hooks default to mlock/munlock; a GPU runtime or a ring may put its own there.
+class PinnedSource final : public MemorySource {
+ public:
+  struct Hooks {
+    /// Returns 0 or an errno.
+    std::function<int(std::byte* data, std::uint64_t bytes)> pin;
+    std::function<void(std::byte* data, std::uint64_t bytes)> unpin;
+  };
+  static Hooks memory_lock();
+
+  static std::shared_ptr<PinnedSource> make(std::shared_ptr<MemorySource> upstream,
+                                            Hooks hooks = memory_lock());
+  PinnedSource(std::shared_ptr<MemorySource> upstream, Hooks hooks);
+
+  /// Errors: the upstream's; the hook's errno with what `ulimit -l` allows in the message.
+  Result<Memory> allocate(std::uint64_t bytes) override;
+  std::string_view name() const noexcept override { return "pinned"; }
+
+ protected:
+  void release(std::byte* data, std::uint64_t bytes) noexcept override;
+
+ private:
+  struct Held;
+  std::shared_ptr<MemorySource> upstream_;
+  Hooks hooks_;
+  std::shared_ptr<Held> held_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+# penstock_room(NAME room SOURCES ... LINKS ...): one static library a room, with the project's
+# include root, warnings and sanitizers, so that no room can forget them.
+
+set(PENSTOCK_SANITIZE "" CACHE STRING "Value of -fsanitize=, empty for none")
+option(PENSTOCK_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
+
+add_library(penstock_options INTERFACE)
+target_include_directories(penstock_options INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+target_compile_options(penstock_options INTERFACE
+  -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -fvisibility=hidden)
+if(PENSTOCK_WARNINGS_AS_ERRORS)
+  target_compile_options(penstock_options INTERFACE -Werror)
+endif()
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_options INTERFACE
+    "-fsanitize=${PENSTOCK_SANITIZE}" -fno-omit-frame-pointer)
+  target_link_options(penstock_options INTERFACE "-fsanitize=${PENSTOCK_SANITIZE}")
+endif()
+
+function(penstock_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;LINKS;PRECOMPILE" ${ARGN})
+  add_library(penstock_${ROOM_NAME} STATIC ${ROOM_SOURCES})
+  add_library(penstock::${ROOM_NAME} ALIAS penstock_${ROOM_NAME})
+  target_link_libraries(penstock_${ROOM_NAME} PUBLIC penstock_options ${ROOM_LINKS})
+  if(ROOM_PRECOMPILE)
+    target_precompile_headers(penstock_${ROOM_NAME} PRIVATE ${ROOM_PRECOMPILE})
+  endif()
+endfunction()

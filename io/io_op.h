@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock {
+
+class File;
+
+enum class IoKind : std::uint8_t { kRead, kWrite };
+
+/// Who goes first when there is more to do than the drive's queue holds.
+enum class IoPriority : std::uint8_t {
+  kDemand = 0,  ///< somebody waits for it
+  kAhead = 1,   ///< read-ahead
+  kBehind = 2,  ///< write-back
+};
+inline constexpr std::size_t kIoPriorities = 3;
+
+/// One read or write of any size. Owned by the caller, who fills the first block, submits it, and
+/// touches nothing until `on_complete` has been called. Never moved, never copied: the engine links it
+/// into its queues. An engine splits it, continues what comes back short and retries EINTR/EAGAIN; so
+/// a completed operation has moved all its bytes or carries an errno.
+///
+///   kIdle -submit-> kQueued -first piece issued-> kInFlight -last piece back-> kDone -(reuse)-> kIdle
+struct IoOp {
+  enum class State : std::uint8_t { kIdle, kQueued, kInFlight, kDone };
+
+  IoOp() = default;
+  IoOp(const IoOp&) = delete;
+  IoOp& operator=(const IoOp&) = delete;
+
+  // Set by the caller. Direct files want `offset`, `data` and `bytes` aligned as File::direct() says.
+  IoKind kind = IoKind::kRead;
+  IoPriority priority = IoPriority::kDemand;
+  const File* file = nullptr;
+  std::byte* data = nullptr;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  void* context = nullptr;
+  /// Called once, on the thread that polls the engine, after all bookkeeping: it may reuse, resubmit
+  /// or destroy this operation.
+  void (*on_complete)(IoOp& op) noexcept = nullptr;
+
+  /// Set from any thread by IoQueue::promote: the engine moves the operation to the demand queue.
+  std::atomic<bool> urgent{false};
+
+  // Result, valid in on_complete: 0 or an errno (ENODATA: the file ended early), and where it failed.
+  int error = 0;
+  std::uint64_t error_offset = 0;
+
+  // The engine's.
+  State state = State::kIdle;
+  std::uint64_t issued_bytes = 0;
+  std::uint64_t done_bytes = 0;
+  std::uint32_t pieces_in_flight = 0;
+  IoOp* previous = nullptr;
+  IoOp* next = nullptr;
+};
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "alloc/result.h"
+#include "io/engine_probe.h"
+#include "io/event_loop.h"
+#include "io/io_engine.h"
+
+namespace penstock {
+
+/// The thread-safe door to an engine: submit from anywhere, callbacks on the loop's thread.
+class IoQueue {
+ public:
+  /// Makes the engine on the loop's own thread (io_uring's single issuer).
+  static Result<std::unique_ptr<IoQueue>> start(EngineKind kind, const IoEngineOptions& options);
+  ~IoQueue();
+  IoQueue(const IoQueue&) = delete;
+  IoQueue& operator=(const IoQueue&) = delete;
+
+  /// `op` as IoEngine::submit wants it. After stop() it completes with ECANCELED on the caller's thread.
+  void submit(IoOp& op);
+  void submit(std::span<IoOp* const> ops);
+  /// Makes an operation urgent, whatever its state. It must be alive during this call only.
+  void promote(IoOp& op);
+
+  /// As IoEngine's; wait for the loop.
+  Result<void> register_memory(std::span<std::byte> memory);
+  void unregister_memory(std::span<std::byte> memory);
+
+  /// Lets everything submitted complete, then stops the loop. Idempotent.
+  void stop();
+
+  IoStats stats() const;
+  std::string_view engine_name() const noexcept { return engine_name_; }
+  const std::vector<EngineCandidate>& refusals() const noexcept { return refusals_; }
+  bool on_loop_thread() const noexcept { return loop_->on_loop_thread(); }
+
+ private:
+  class Pump;
+  IoQueue() = default;
+
+  std::unique_ptr<EventLoop> loop_;
+  std::shared_ptr<Pump> pump_;
+  std::string_view engine_name_;
+  std::vector<EngineCandidate> refusals_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alloc/result.h"
+#include "io/engine_probe.h"
+#include "swap/plan/inventory.h"
+
+namespace penstock {
+
+enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
+
+/// `zero_optimization.offload_param` / `offload_optimizer`, DeepSpeed's names and defaults.
+struct OffloadConfig {
+  OffloadDevice device = OffloadDevice::kNone;
+  std::vector<std::string> nvme_paths;   ///< one; several where penstock reads the file alone
+  bool pin_memory = false;
+  std::uint64_t buffer_count = 5;        ///< 4 for the optimizer
+  std::uint64_t buffer_size = 100'000'000;  ///< elements; parameters only
+  std::uint64_t max_in_cpu = 1'000'000'000; ///< elements; parameters only
+  bool pipeline_read = false;
+  bool pipeline_write = false;
+  bool fast_init = false;
+  double ratio = 1.0;
+};
+
+struct AioConfig {
+  std::uint64_t block_size = 1048576;
+  std::uint64_t queue_depth = 8;
+  std::uint64_t intra_op_parallelism = 1;
+  bool single_submit = false;
+  bool overlap_events = true;
+  bool use_gds = false;
+};
+
+/// What of DeepSpeed's file bears on swapping. Absent keys and "auto" have DeepSpeed's defaults.
+struct DeepSpeedConfig {
+  std::uint32_t stage = 0;
+  std::optional<DType> model_dtype;      ///< bf16/fp16 blocks that are enabled; nothing: fp32
+  std::optional<OffloadConfig> offload_param;
+  std::optional<OffloadConfig> offload_optimizer;
+  AioConfig aio;
+  std::uint64_t sub_group_size = 1'000'000'000;
+  std::uint64_t stage3_prefetch_bucket_size = 50'000'000;
+  std::uint64_t stage3_max_live_parameters = 1'000'000'000;
+  std::uint64_t stage3_max_reuse_distance = 1'000'000'000;
+  std::uint64_t stage3_param_persistence_threshold = 100'000;
+
+  /// The type that DeepSpeed holds parameters in under this file.
+  DType held_dtype() const noexcept { return model_dtype.value_or(DType::kF32); }
+};
+
+/// The five fates of a tensor.
+enum class Place : std::uint8_t { kClass, kDedicated, kRam, kStream, kDevice };
+std::string_view place_name(Place place) noexcept;  ///< class, dedicated, ram, stream, device
+Result<Place> parse_place(std::string_view text);
+
+enum class IntegrityLevel : std::uint8_t { kOff, kSampled, kFull };
+
+/// One entry of `penstock.tensors`: first match wins.
+struct TensorRule {
+  std::string match;                        ///< glob over the name (`*`, `?`); empty: every name
+  std::optional<std::uint64_t> min_bytes;
+  std::optional<std::uint64_t> max_bytes;
+  Place place = Place::kClass;
+  std::string text;                         ///< the rule as written, for errors
+
+  bool matches(std::string_view name, std::uint64_t bytes) const;
+};
+
+struct PathConfig {
+  std::string path;
+  std::optional<double> weight;             ///< nothing: auto
+  std::optional<std::uint64_t> max_bytes;
+};
+
+/// The `penstock` block. Strict: an unknown key is an error that names the nearest one.
+struct PenstockConfig {
+  std::optional<std::uint64_t> max_pinned_bytes;
+  std::optional<std::uint64_t> ram_bytes;
+  EngineKind engine = EngineKind::kAuto;
+  IntegrityLevel integrity = IntegrityLevel::kSampled;
+  std::string mode = "scratch";             ///< `durable` exists for penstock's own stores only
+  std::vector<std::uint64_t> size_classes;  ///< slot bytes; empty: auto
+  std::vector<PathConfig> paths;
+  std::vector<TensorRule> tensors;
+};
+
+struct Config {
+  DeepSpeedConfig deepspeed;
+  PenstockConfig penstock;
+  /// Where a value that is not the default came from, by dotted key: a file's name or PENSTOCK_ENGINE.
+  std::map<std::string, std::string> origins;
+
+  /// `penstock.paths`, else the nvme_path of whatever is on NVMe (parameters first).
+  std::vector<PathConfig> paths() const;
+};
+
+/// A DeepSpeed JSON (any file with none of its keys is valid: all defaults). `origin` names it in errors.
+/// Environment (PENSTOCK_ENGINE) is applied on top. Errors: Fault::kConfiguration with the dotted key,
+/// what was found, what is allowed, and for an unknown key of ours the nearest name.
+Result<Config> parse_config(std::string_view json, const std::string& origin);
+Result<Config> load_config(const std::string& path);
+
+}  // namespace penstock

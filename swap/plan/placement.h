@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alloc/buffer_pool.h"
+#include "swap/plan/budgets.h"
+#include "swap/plan/config.h"
+#include "swap/plan/inventory.h"
+
+namespace penstock {
+
+/// One tensor as the planner sees it: bytes held by this rank and how often a step touches them.
+struct PlanTensor {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t reads_per_step = 2;   ///< fetches from the drive if it is not kept
+  std::uint32_t writes_per_step = 0;
+  bool swappable = true;              ///< false: too small to be worth I/O, stays where the runtime has it
+};
+
+struct PlacedTensor {
+  Place place = Place::kClass;
+  std::optional<std::uint32_t> class_index;  ///< into Placement::classes where place is kClass
+  std::string why;                           ///< for a user: which rule or number decided
+};
+
+struct PlacedClass {
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t slots = 0;
+  std::uint32_t tensors = 0;
+  std::uint64_t waste_bytes = 0;  ///< over all slots, slot minus the largest bytes put there at the peak
+  std::string why;                ///< why so many slots
+};
+
+struct Placement {
+  std::vector<PlacedClass> classes;    ///< ascending by slot_bytes
+  std::vector<PlacedTensor> tensors;   ///< as given
+  std::uint64_t pinned_bytes = 0;      ///< slots, dedicated buffers and staging
+  std::uint64_t peak_live_bytes = 0;   ///< bytes of tensors in pinned memory when every slot is taken
+  std::uint64_t ram_bytes = 0;         ///< residents
+  std::uint64_t nvme_bytes = 0;        ///< what lies on the drives (padded to 4 KiB)
+  Budgets budgets;                     ///< as used: ram raised for rules where it was not given
+
+  std::vector<ClassPlan> pool() const;
+};
+
+/// Chooses every tensor's fate within the budgets: rules first, then residents by saved bytes per byte,
+/// then classes for what is regular, a buffer of its own or streaming for outliers. Pure and
+/// deterministic; the runtime and `penstock plan` call this same function. `deepspeed_buffer_bytes`
+/// (buffer_size x element size, 0: none) is the ceiling hint above which a tensor is an outlier.
+/// Errors (Fault::kConfiguration / kExhausted): a rule's demand that the given budgets cannot hold;
+/// names rule, tensor, the number that is too small and the smallest value that works.
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
+                                const Budgets& budgets, std::uint64_t deepspeed_buffer_bytes);
+
+}  // namespace penstock

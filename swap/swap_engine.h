@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alloc/result.h"
+#include "swap/lease.h"
+#include "swap/plan/config.h"
+#include "swap/plan/placement.h"
+#include "swap/stats.h"
+#include "swap/tensor.h"
+#include "swap/ticket.h"
+
+namespace penstock {
+
+struct SwapEngineOptions {
+  Config config;
+  std::uint32_t ranks_on_node = 1;
+  /// Overrides what the configuration resolves to; for tests and benchmarks.
+  std::optional<Budgets> budgets;
+  std::uint32_t io_block_bytes = 1024 * 1024;
+  std::uint32_t io_depth = 32;
+  /// Told once per condition, a whole sentence a user can act on. Empty: the log.
+  std::function<void(const std::string&)> warn;
+};
+
+class SwapEngineCore;
+
+/// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
+///
+/// A tensor belongs to a namespace (one store of unlinked files; two namespaces never see each other)
+/// and has one current content. Whatever fails, the last content that was put completely is still
+/// readable. All members may be called from any thread; those that can block say so.
+///
+/// Memory: pinned slots within max_pinned_bytes, residents within ram_bytes; leases that the caller
+/// holds beyond that are pageable and limited by real memory only.
+class SwapEngine {
+ public:
+  /// Starts the I/O thread. Errors: no engine usable; budgets that contradict each other.
+  static Result<std::unique_ptr<SwapEngine>> open(SwapEngineOptions options);
+  ~SwapEngine();
+  SwapEngine(const SwapEngine&) = delete;
+  SwapEngine& operator=(const SwapEngine&) = delete;
+
+  /// A store on `paths` (empty: the configuration's); directories are created. Errors: errno and path.
+  Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths = {});
+  /// Drops the namespace's tensors, memory and disk space; leases already out stay valid.
+  Result<void> close_namespace(NamespaceId space);
+
+  /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, 0 bytes.
+  Result<TensorId> declare(NamespaceId space, TensorInfo info);
+  Result<void> forget(TensorId tensor);
+  std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
+
+  /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a slot.
+  Result<Lease> allocate(TensorId tensor);
+  /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or written
+  /// back behind reads; readable at once. The ticket is done when it is safe where it belongs; an
+  /// error of the write also surfaces at the next call of check(), flush() or commit().
+  Ticket commit(const Lease& lease);
+  /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
+  /// done. Errors: Fault::kWrongSize…
+  Ticket put(TensorId tensor, std::span<const std::byte> source);
+
+  /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or drop it.
+  Ticket get(TensorId tensor, Access access = Access::kRead);
+  /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
+  Ticket get_into(TensorId tensor, std::span<std::byte> target);
+  /// Says what will be needed next, in this order. A hint: never blocks, never fails.
+  void prefetch(std::span<const TensorId> tensors);
+
+  /// Blocks until everything committed or put so far is where it belongs. Errors: the first failure
+  /// since the last report.
+  Result<void> flush();
+  /// Errors: the first write failure since the last report. Never blocks.
+  Result<void> check();
+  /// Plans again from the tensors that are known now. Implied by the first get().
+  Result<void> plan();
+  Placement placement() const;
+
+  SwapStats stats() const;
+  /// Human-readable state of a tensor: where it is, how large, which generation.
+  Result<TensorState> state(TensorId tensor) const;
+
+  /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction.
+  Result<void> close();
+
+ private:
+  explicit SwapEngine(std::shared_ptr<SwapEngineCore> core);
+  std::shared_ptr<SwapEngineCore> core_;
+};
+
+}  // namespace penstock
