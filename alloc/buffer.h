@@ -8,6 +8,7 @@
 namespace penstock {
 
 struct BufferPoolState;
+struct BufferSlot;
 
 /// Which rung of the pool's ladder a buffer came from.
 enum class BufferKind : std::uint8_t {
@@ -37,20 +38,21 @@ class Buffer {
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
   /// Says that an operation of ours in flight will give this buffer back without anybody's help, so
-  /// that others may wait for it. Taken back by expect_no_return(), and by the destructor.
+  /// that others may wait for it. Taken back by expect_no_return(), and by the destructor. Nothing
+  /// to an empty buffer, and to one that is no slot: nobody waits for those.
   void expect_return() noexcept;
   void expect_no_return() noexcept;
 
  private:
   friend struct BufferPoolState;
+  void swap(Buffer& other) noexcept;
+
   std::shared_ptr<BufferPoolState> state_;
+  BufferSlot* slot_ = nullptr;  // lives in state_ until it is given back
   std::byte* data_ = nullptr;
   std::uint64_t bytes_ = 0;
   std::uint64_t capacity_ = 0;
-  std::uint32_t class_index_ = 0;  // of a slot; key of a dedicated or overflow buffer
-  std::uint64_t key_ = 0;
   BufferKind kind_ = BufferKind::kOverflow;
-  bool returning_ = false;
 };
 
 }  // namespace penstock

@@ -28,43 +28,48 @@ struct BufferPoolOptions {
   std::shared_ptr<MemorySource> overflow;
   /// Called once, with a whole sentence, when the first lease overflows. May be empty.
   std::function<void(const std::string&)> warn;
-  /// Called with every arena right after it was allocated / before it is freed (ring registration).
+  /// Called with every arena and dedicated buffer right after it was allocated / before it is freed
+  /// (ring registration), each span once; from any thread, no lock held, never after ~BufferPool.
   std::function<void(std::span<std::byte>)> arena_added;
   std::function<void(std::span<std::byte>)> arena_removed;
 };
 
 struct BufferPoolStats {
-  std::uint64_t pinned_bytes = 0;          ///< arenas and dedicated buffers now
-  std::uint64_t slot_bytes_live = 0;       ///< bytes asked for in slots and dedicated buffers now
-  std::uint64_t slot_bytes_live_max = 0;   ///< the largest value of the same
-  std::uint64_t overflow_bytes = 0;        ///< pageable bytes lent now
+  std::uint64_t pinned_bytes = 0;         ///< arenas and dedicated buffers now
+  std::uint64_t slot_bytes_live = 0;      ///< bytes asked for in slots and dedicated buffers now
+  std::uint64_t slot_bytes_live_max = 0;  ///< the largest value of the same
+  std::uint64_t overflow_bytes = 0;       ///< pageable bytes asked for and lent now
   std::uint64_t overflow_bytes_max = 0;
-  std::uint64_t waits = 0;                 ///< acquisitions that had to wait for a slot
-  std::uint64_t overflows = 0;             ///< acquisitions that went to pageable memory
+  std::uint64_t waits = 0;      ///< acquisitions that had to wait for a slot
+  std::uint64_t overflows = 0;  ///< acquisitions that went to pageable memory
 };
 
-/// Slots of near-exact size classes in pinned arenas, with dedicated buffers for outliers and pageable
-/// overflow beyond. Exhaustion is a state, not an error (the ladder of acquire()).
-/// Thread-safe. Uncontended try_acquire + release: no syscall, no allocation.
+/// Slots of near-exact size classes in pinned arenas, with dedicated buffers for outliers and
+/// pageable overflow beyond. Exhaustion is a state, not an error (the ladder of acquire()). Sizes
+/// count in whole 4 KiB blocks: 100 bytes waste nothing of a 4 KiB slot. Thread-safe. Uncontended
+/// try_acquire + release: no syscall, no allocation.
 class BufferPool {
  public:
   explicit BufferPool(BufferPoolOptions options);
+  /// Buffers still lent stay valid. Says arena_removed for all that is left.
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// Lays the pinned memory out anew. Slots that are lent keep their memory until they come back; an
-  /// arena is freed when its last slot is back. Classes need not be sorted; a class that the budget
-  /// cannot hold beside what is still lent gets fewer slots. Errors: none of `plan` could be pinned.
+  /// Lays the pinned memory out anew. Slots that are lent keep their memory until they come back;
+  /// an arena is freed when its last slot is back. Arenas that the new plan can use as they are,
+  /// are kept. Classes need not be sorted. A class that the budget cannot hold beside what is still
+  /// lent gets fewer slots, the largest class first, and grows when there is room and need.
+  /// Errors: none of `plan` could be pinned.
   Result<void> shape(std::span<const ClassPlan> plan);
 
-  /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted, else a
-  /// buffer of its own where the pinned budget has room for it; never waits, never overflows.
+  /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted, else
+  /// a buffer of its own where the pinned budget has room for it; never waits, never overflows.
   std::optional<Buffer> try_acquire(std::uint64_t bytes);
 
-  /// The whole ladder: a free slot -> in FIFO order the next one to come back, as long as one of that
-  /// class is expected back (Buffer::expect_return) -> a new buffer within the pinned budget ->
-  /// pageable overflow, with one warning. Errors: the overflow source's, with what to raise.
+  /// The whole ladder: a free slot -> in FIFO order the next one to come back, as long as one of
+  /// that class is expected back (Buffer::expect_return) -> a new buffer within the pinned budget
+  /// -> pageable overflow, with one warning. Errors: the overflow source's, with what to raise.
   /// Blocks only while it waits for a return.
   Result<Buffer> acquire(std::uint64_t bytes);
 

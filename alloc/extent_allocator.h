@@ -16,20 +16,22 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// Hands out byte ranges of [0, capacity) and takes them back, merging neighbours. Pure bookkeeping:
-/// it knows neither memory nor files. Best fit, lowest offset first among equals, so that sizes that
-/// repeat find the hole their like has left. Not thread-safe; its owner holds the lock.
-/// Invariant: the free ranges are disjoint, never adjacent, and free + used == capacity.
+/// Hands out byte ranges of [0, capacity) and takes them back, merging neighbours. Pure
+/// bookkeeping: it knows neither memory nor files. Best fit, lowest offset first among equals, so
+/// that sizes that repeat find the hole their like has left. Not thread-safe; its owner holds the
+/// lock. Invariant: the free ranges are disjoint, never adjacent, and free + used == capacity.
 class ExtentAllocator {
  public:
-  /// `granule_bytes` (a power of two) is the unit of every range's offset and size.
+  /// `granule_bytes` (a power of two) is the unit of every range's offset and size; a capacity that
+  /// is no multiple of it is rounded down.
   explicit ExtentAllocator(std::uint64_t capacity_bytes, std::uint64_t granule_bytes);
 
-  /// At least `bytes`, rounded up to the granule; nothing if no single free range is large enough.
+  /// At least `bytes`, rounded up to the granule (0 takes one); nothing if no single free range is
+  /// large enough.
   std::optional<Extent> allocate(std::uint64_t bytes);
   /// CHECKs that `extent` was allocated and is freed once.
   void release(Extent extent);
-  /// Adds room at the end; for files that grow.
+  /// Adds room at the end, a multiple of the granule; for files that grow.
   void extend(std::uint64_t bytes);
 
   std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
@@ -39,15 +41,18 @@ class ExtentAllocator {
   std::uint64_t free_tail_bytes() const noexcept;
 
  private:
+  using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset -> bytes
+
+  // Adds `extent` to the free ranges, merged with the ones it touches.
   void insert_free(Extent extent);
-  void erase_free(std::map<std::uint64_t, std::uint64_t>::iterator at);
+  void erase_free(Ranges::iterator at);
 
   std::uint64_t capacity_bytes_;
   std::uint64_t granule_bytes_;
   std::uint64_t used_bytes_ = 0;
-  std::map<std::uint64_t, std::uint64_t> free_by_offset_;            // offset -> bytes
+  Ranges free_by_offset_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> free_by_bytes_;  // (bytes, offset)
-  std::map<std::uint64_t, std::uint64_t> used_by_offset_;            // offset -> bytes
+  Ranges used_by_offset_;
 };
 
 }  // namespace penstock

@@ -16,7 +16,8 @@ class LimitingSource final : public MemorySource {
   LimitingSource(std::shared_ptr<MemorySource> upstream, std::uint64_t limit_bytes,
                  std::string budget_name);
 
-  /// Errors: Fault::kExhausted naming the budget, what is held and the smallest limit that would do.
+  /// Errors: Fault::kExhausted naming the budget, what is held and the smallest limit that would
+  /// do.
   Result<Memory> allocate(std::uint64_t bytes) override;
   std::string_view name() const noexcept override { return "limited"; }
 
@@ -29,6 +30,10 @@ class LimitingSource final : public MemorySource {
   void release(std::byte* data, std::uint64_t bytes) noexcept override;
 
  private:
+  // Adds `bytes` to what is held, unless that would exceed the limit.
+  bool take(std::uint64_t bytes) noexcept;
+  Error exhausted(std::uint64_t bytes) const;
+
   std::shared_ptr<MemorySource> upstream_;
   std::atomic<std::uint64_t> limit_bytes_;
   std::atomic<std::uint64_t> held_bytes_{0};

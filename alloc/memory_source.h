@@ -33,6 +33,15 @@ class Memory {
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::span<std::byte> span() const noexcept { return {data_, static_cast<std::size_t>(bytes_)}; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
+  /// Lets go without giving back: for sources that wrap another and rebuild the upstream's handle
+  /// from its parts, `Memory(upstream, data, bytes)`, when their own comes back.
+  std::span<std::byte> detach() noexcept {
+    const std::span<std::byte> parts = span();
+    data_ = nullptr;
+    bytes_ = 0;
+    source_.reset();
+    return parts;
+  }
   void swap(Memory& other) noexcept {
     std::swap(source_, other.source_);
     std::swap(data_, other.data_);
@@ -45,9 +54,10 @@ class Memory {
   std::uint64_t bytes_ = 0;
 };
 
-/// Where memory comes from. Sources wrap one another: each adds one behaviour (pin, limit, recycle).
-/// Contract, proved for every source by tests/alloc/memory_source_contract.h:
-///  - allocate(n) gives at least n bytes (`bytes()` says how many), zeroed or not, aligned to 4 KiB,
+/// Where memory comes from. Sources wrap one another: each adds one behaviour (pin, limit,
+/// recycle). Contract, proved for every source by tests/alloc/memory_source_contract.h:
+///  - allocate(n) gives at least n bytes (`bytes()` says how many), zeroed or not, aligned to 4
+///  KiB,
 ///    and to 2 MiB from 2 MiB on;
 ///  - 0 bytes are an error (Fault::kInvalidArgument); exhaustion is an error, never an exception;
 ///  - all members may be called from any thread.
@@ -65,6 +75,9 @@ class MemorySource : public std::enable_shared_from_this<MemorySource> {
   friend class Memory;
   /// Takes back exactly what allocate() gave.
   virtual void release(std::byte* data, std::uint64_t bytes) noexcept = 0;
+
+  /// `bytes` rounded up to 4 KiB. Errors: 0, and more than any address space holds.
+  static Result<std::uint64_t> whole_blocks(std::uint64_t bytes);
 };
 
 inline Memory::~Memory() {

@@ -4,8 +4,9 @@
 
 namespace penstock {
 
-/// Anonymous pages straight from the kernel, exactly as many as asked for (rounded up to 4 KiB, never
-/// to a power of two), with transparent huge pages advised from 2 MiB on. Untouched pages cost nothing.
+/// Anonymous pages straight from the kernel, exactly as many as asked for (rounded up to 4 KiB,
+/// never to a power of two), with transparent huge pages advised from 2 MiB on. Untouched pages
+/// cost nothing.
 class PageSource final : public MemorySource {
  public:
   static std::shared_ptr<PageSource> make() { return std::make_shared<PageSource>(); }

@@ -7,7 +7,7 @@
 namespace penstock {
 
 /// Pins what an upstream source gives and unpins it before it goes back.
-/// The hooks default to mlock/munlock; a GPU runtime or a ring may put its own there.
+/// The hooks default to memory_lock(); a GPU runtime or a ring may put its own there.
 class PinnedSource final : public MemorySource {
  public:
   struct Hooks {
@@ -15,6 +15,8 @@ class PinnedSource final : public MemorySource {
     std::function<int(std::byte* data, std::uint64_t bytes)> pin;
     std::function<void(std::byte* data, std::uint64_t bytes)> unpin;
   };
+  /// mlock/munlock. Also keeps the memory out of forked children: fork() would have to copy every
+  /// page that is pinned for I/O at once, and data loaders fork once per worker.
   static Hooks memory_lock();
 
   static std::shared_ptr<PinnedSource> make(std::shared_ptr<MemorySource> upstream,
@@ -29,10 +31,8 @@ class PinnedSource final : public MemorySource {
   void release(std::byte* data, std::uint64_t bytes) noexcept override;
 
  private:
-  struct Held;
   std::shared_ptr<MemorySource> upstream_;
   Hooks hooks_;
-  std::shared_ptr<Held> held_;
 };
 
 }  // namespace penstock

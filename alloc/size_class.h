@@ -14,13 +14,14 @@ struct SizeCount {
 
 /// A group of sizes that share slots of one size.
 struct SizeClass {
-  std::uint64_t slot_bytes = 0;     ///< largest member, rounded up to 4 KiB
-  std::uint64_t smallest_bytes = 0; ///< smallest member
+  std::uint64_t slot_bytes = 0;      ///< largest member, rounded up to 4 KiB
+  std::uint64_t smallest_bytes = 0;  ///< smallest member
   std::uint32_t tensors = 0;
 };
 
 struct SizeClassOptions {
-  /// Sizes are merged into one class while slot_bytes <= smallest member * (1 + max_waste).
+  /// Sizes are merged into one class while slot_bytes <= smallest member * (1 + max_waste). Sizes
+  /// that need the same number of 4 KiB blocks always share one.
   double max_waste = 0.02;
   std::uint32_t classes_max = 64;
 };

@@ -1,30 +1,35 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <mutex>
 #include <string>
 #include <thread>
 
 namespace penstock {
 
 /// A Boost.Asio io_context on a thread of its own: where completions, timers and posted work of one
-/// drive arrive. All signals are blocked on that thread. Made and stopped by one owner; post() and
-/// context() from any thread.
+/// drive arrive. All signals are blocked on that thread. Made by one owner; everything else from
+/// any thread.
 class EventLoop {
  public:
+  /// Throws std::system_error where there can be no more threads or files.
   explicit EventLoop(std::string thread_name);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
   boost::asio::io_context& context() noexcept { return context_; }
-  bool on_loop_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  bool on_loop_thread() const noexcept;
   /// Lets what is posted finish, then joins the thread. Idempotent. Not from the loop's own thread.
   void stop();
 
  private:
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::mutex stop_mutex_;
+  std::atomic<std::thread::id> thread_id_;
   std::thread thread_;
 };
 

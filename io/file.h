@@ -23,9 +23,10 @@ enum class DirectMode : std::uint8_t {
 /// An open file; closes it when destroyed. Move-only. Const members may be called from any thread.
 class File {
  public:
-  /// An unlinked, 0600, read-write file in `directory` (O_TMPFILE, else created and unlinked at once):
-  /// nothing is left behind however the process ends. Creates `directory` and its parents where they
-  /// are missing. Errors: errno with the directory as path (ENOTDIR, EACCES, EROFS, ENOSPC…).
+  /// An unlinked, 0600, read-write file in `directory` (O_TMPFILE, else created and unlinked at
+  /// once): nothing is left behind however the process ends. Creates `directory` and its parents
+  /// where they are missing. Errors: errno with the directory as path (ENOTDIR, EACCES, EROFS,
+  /// ENOSPC…).
   static Result<File> create_scratch(const std::string& directory,
                                      DirectMode mode = DirectMode::kAuto);
   enum class Access : std::uint8_t { kRead, kReadWrite, kCreate };

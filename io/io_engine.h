@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,45 +15,57 @@
 namespace penstock {
 
 struct IoEngineOptions {
-  std::uint32_t block_bytes = 1024 * 1024;  ///< largest request given to the kernel; multiple of 4 KiB
+  std::uint32_t block_bytes = 1024 * 1024;  ///< largest request to the kernel; multiple of 4 KiB
   std::uint32_t depth = 32;                 ///< requests in flight at most, 1..1024
 };
+/// Errors: Fault::kInvalidArgument for values outside those ranges (block_bytes: 4 KiB..1 GiB).
+Result<void> check_options(const IoEngineOptions& options);
 
 /// Moves bytes between memory and files. The base class owns what every backend must get right:
 /// order by priority, splitting, continuation of short transfers, EINTR/EAGAIN, and that no request
-/// finishes without its result being read. A backend hands one piece to the kernel and brings results.
+/// finishes without its result being read. A backend hands one piece to the kernel and brings
+/// results.
 ///
-/// Order: demand first; then reads ahead and writes behind take turns, piece by piece, so that neither
-/// starves the other and both directions of the drive stay busy.
+/// Order: demand first; then reads ahead and writes behind take turns, piece by piece, so that
+/// neither starves the other and both directions of the drive stay busy.
 ///
-/// One thread at a time (the event loop's). Completion callbacks run inside poll(), never inside submit().
+/// One thread at a time (the event loop's). Completion callbacks run inside poll(), never inside
+/// submit().
 class IoEngine {
  public:
   virtual ~IoEngine();
   IoEngine(const IoEngine&) = delete;
   IoEngine& operator=(const IoEngine&) = delete;
 
-  /// Queues `op` (state kIdle or kDone). 0 bytes complete at the next poll().
+  /// Queues `op` (state kIdle or kDone); poll() issues it. 0 bytes complete at the next poll().
   void submit(IoOp& op);
   /// Moves every queued operation whose `urgent` flag is set to the demand queue.
   void promote_urgent();
   /// Ends `op` with ECANCELED: at once where nothing of it is in flight, else after what is.
   void cancel(IoOp& op);
 
-  /// Reads all results that are there, continues or finishes their operations, issues more, then calls
-  /// the callbacks of what finished. Never blocks. Returns how many operations finished.
+  /// Reads all results that are there, continues or finishes their operations, issues more, then
+  /// calls the callbacks of what finished and issues what they submitted. Never blocks. Returns how
+  /// many operations finished.
   std::size_t poll();
+  /// The two halves of poll(), for who wants to see stats() after the results and before the
+  /// callbacks.
+  void advance();
+  std::size_t deliver();
   /// Blocks until at least one result is there (or nothing is in flight). For tests and draining.
   void wait();
 
-  /// No operation is queued or in flight.
-  bool idle() const noexcept { return queued_ops_ == 0 && in_flight_ == 0 && finished_ == nullptr; }
+  /// No operation is queued, in flight or waiting for its callback.
+  bool idle() const noexcept { return unfinished_ops_ == 0 && finished_.first == nullptr; }
   /// Readable whenever poll() has something to do with results.
   virtual int completion_fd() const noexcept = 0;
   virtual std::string_view name() const noexcept = 0;
+  /// What the kernel granted, by name; for people.
+  virtual std::vector<std::string> features() const { return {}; }
 
-  /// Makes I/O from and to this memory cheaper, where the backend can (io_uring: registered buffers).
-  /// Errors: why not (memlock); everything works without. Unregister only when nothing is in flight there.
+  /// Makes I/O from and to this memory cheaper, where the backend can (io_uring: registered
+  /// buffers); nothing to do for a backend that cannot. Errors: why not (memlock); everything works
+  /// without. Unregister, with the very span, only when nothing is in flight there.
   virtual Result<void> register_memory(std::span<std::byte> memory);
   virtual void unregister_memory(std::span<std::byte> memory);
 
@@ -67,11 +80,14 @@ class IoEngine {
     std::uint64_t offset = 0;
     std::uint32_t bytes = 0;
     std::uint32_t index = 0;  ///< place in the array, the backend's tag
+    bool stalled = false;     ///< its last transfer was too short to move on by an aligned step
   };
 
+  /// `options` have passed check_options().
   explicit IoEngine(const IoEngineOptions& options);
 
-  /// Gives one piece to the kernel. False: no room now, try again after the next results.
+  /// Gives one piece to the kernel. False: no room now, try again after the next results. A backend
+  /// that says so with nothing in flight makes completion_fd() readable itself.
   virtual bool issue(Piece& piece) = 0;
   /// After a batch of issue(): tells the kernel.
   virtual void kick() = 0;
@@ -81,8 +97,9 @@ class IoEngine {
   /// The one way in which a request ends: `result` is bytes moved or -errno.
   void finish(std::uint32_t piece_index, std::int64_t result);
 
+  /// Requests that the kernel has and whose results were not read yet.
   std::uint32_t in_flight() const noexcept { return in_flight_; }
-  /// Ends everything that is in flight by collecting; for destructors of backends.
+  /// For destructors of backends: operations in flight end as they end, queued ones with ECANCELED.
   void drain() noexcept;
 
  private:
@@ -90,23 +107,40 @@ class IoEngine {
     IoOp* first = nullptr;
     IoOp* last = nullptr;
   };
+
+  // Issues until nothing is left to issue, `depth` pieces are held or the backend has no room.
   void issue_queued();
-  IoOp* next_op();
-  bool issue_piece(IoOp& op);
-  void push(Queue& queue, IoOp& op);
-  void unlink(Queue& queue, IoOp& op);
-  void complete(IoOp& op);
+  bool can_issue() const noexcept;
+  bool issue_again();
+  IoOp* next_op() noexcept;
+  std::uint32_t cut_piece(IoOp& op) noexcept;
+  bool issue_piece(std::uint32_t piece_index);
+
+  // What a result means for its piece: afterwards it is dropped or in again_.
+  void take_moved(Piece& piece, std::uint64_t moved_bytes);
+  void continue_piece(Piece& piece, std::uint32_t moved_bytes);
+  void drop_piece(Piece& piece) noexcept;
+  void drop_again(const IoOp& op) noexcept;
+  void fail(IoOp& op, int error, std::uint64_t offset) noexcept;
+  void finish_op_if_over(IoOp& op) noexcept;
+
+  Queue& queue_of(IoOp::Place place) noexcept;
+  void push(IoOp::Place place, IoOp& op) noexcept;
+  void unlink(IoOp& op) noexcept;
 
   IoEngineOptions options_;
   IoStats stats_;
-  std::array<Queue, kIoPriorities> queues_{};
-  bool behind_turn_ = false;       // whose turn it is among kAhead and kBehind
-  std::uint64_t queued_ops_ = 0;   // operations with bytes not yet issued
-  std::uint32_t in_flight_ = 0;    // pieces
-  IoOp* finished_ = nullptr;       // completed, callback still to be called
+  std::array<Queue, kIoPriorities> queues_{};  // operations with bytes not yet issued
+  Queue finished_;                             // callback still to be called
+  std::uint64_t unfinished_ops_ = 0;           // submitted and not in finished_
+  std::uint32_t in_flight_ = 0;                // pieces that the kernel has
+  bool behind_turn_ = false;                   // whose turn it is among kAhead and kBehind
+  bool no_room_ = false;                       // the backend said so, since the last results
+  bool draining_ = false;
+  // A piece is in exactly one of three places: free_pieces_, again_, or with the kernel.
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> free_pieces_;
-  std::vector<std::uint32_t> again_;  // pieces to be issued again (short, EINTR, EAGAIN, no room)
+  std::vector<std::uint32_t> again_;  // to be issued again: short, EINTR, EAGAIN, no room
 };
 
 }  // namespace penstock

@@ -19,11 +19,11 @@ enum class IoPriority : std::uint8_t {
 inline constexpr std::size_t kIoPriorities = 3;
 
 /// One read or write of any size. Owned by the caller, who fills the first block, submits it, and
-/// touches nothing until `on_complete` has been called. Never moved, never copied: the engine links it
-/// into its queues. An engine splits it, continues what comes back short and retries EINTR/EAGAIN; so
-/// a completed operation has moved all its bytes or carries an errno.
+/// touches nothing until `on_complete` has been called. Never moved, never copied: the engine links
+/// it into its queues. An engine splits it, continues what comes back short and retries
+/// EINTR/EAGAIN; so a completed operation has moved all its bytes or carries an errno.
 ///
-///   kIdle -submit-> kQueued -first piece issued-> kInFlight -last piece back-> kDone -(reuse)-> kIdle
+///   kIdle -submit-> kQueued -first piece issued-> kInFlight -callback-> kDone -submit-> kQueued
 struct IoOp {
   enum class State : std::uint8_t { kIdle, kQueued, kInFlight, kDone };
 
@@ -31,7 +31,8 @@ struct IoOp {
   IoOp(const IoOp&) = delete;
   IoOp& operator=(const IoOp&) = delete;
 
-  // Set by the caller. Direct files want `offset`, `data` and `bytes` aligned as File::direct() says.
+  // Set by the caller. Direct files want `offset`, `data` and `bytes` aligned as File::direct()
+  // says.
   IoKind kind = IoKind::kRead;
   IoPriority priority = IoPriority::kDemand;
   const File* file = nullptr;
@@ -39,19 +40,23 @@ struct IoOp {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   void* context = nullptr;
-  /// Called once, on the thread that polls the engine, after all bookkeeping: it may reuse, resubmit
-  /// or destroy this operation.
+  /// Called once, on the thread that polls the engine, after all bookkeeping: it may reuse,
+  /// resubmit or destroy this operation. ECANCELED means that the engine ends: do not resubmit to
+  /// it.
   void (*on_complete)(IoOp& op) noexcept = nullptr;
 
   /// Set from any thread by IoQueue::promote: the engine moves the operation to the demand queue.
   std::atomic<bool> urgent{false};
 
-  // Result, valid in on_complete: 0 or an errno (ENODATA: the file ended early), and where it failed.
+  // Result, valid in on_complete: 0 or an errno (ENODATA: the file ended early), and where it
+  // failed.
   int error = 0;
   std::uint64_t error_offset = 0;
 
   // The engine's.
+  enum class Place : std::uint8_t { kNowhere, kDemand, kAhead, kBehind, kFinished };
   State state = State::kIdle;
+  Place place = Place::kNowhere;  // which of the engine's lists links it
   std::uint64_t issued_bytes = 0;
   std::uint64_t done_bytes = 0;
   std::uint32_t pieces_in_flight = 0;

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "alloc/result.h"
@@ -23,19 +21,22 @@ class IoQueue {
   IoQueue(const IoQueue&) = delete;
   IoQueue& operator=(const IoQueue&) = delete;
 
-  /// `op` as IoEngine::submit wants it. After stop() it completes with ECANCELED on the caller's thread.
+  /// `op` as IoEngine::submit wants it. After stop() it completes with ECANCELED on the caller's
+  /// thread.
   void submit(IoOp& op);
   void submit(std::span<IoOp* const> ops);
   /// Makes an operation urgent, whatever its state. It must be alive during this call only.
   void promote(IoOp& op);
 
-  /// As IoEngine's; wait for the loop.
+  /// As IoEngine's; wait for the loop, so hold no lock that a callback takes. After stop() the
+  /// first is an error and the second has nothing to do.
   Result<void> register_memory(std::span<std::byte> memory);
   void unregister_memory(std::span<std::byte> memory);
 
-  /// Lets everything submitted complete, then stops the loop. Idempotent.
+  /// Lets everything submitted complete, then stops the loop. Idempotent. Not from a callback.
   void stop();
 
+  /// Counts an operation before its callback is called.
   IoStats stats() const;
   std::string_view engine_name() const noexcept { return engine_name_; }
   const std::vector<EngineCandidate>& refusals() const noexcept { return refusals_; }
@@ -43,10 +44,11 @@ class IoQueue {
 
  private:
   class Pump;
-  IoQueue() = default;
+  IoQueue();
 
+  // The loop outlives the pump's use of it: stop() joins before either goes.
   std::unique_ptr<EventLoop> loop_;
-  std::shared_ptr<Pump> pump_;
+  std::unique_ptr<Pump> pump_;
   std::string_view engine_name_;
   std::vector<EngineCandidate> refusals_;
 };

@@ -8,12 +8,12 @@ namespace penstock {
 struct IoStats {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
-  std::uint64_t read_ops = 0;   ///< completed operations, good and bad
+  std::uint64_t read_ops = 0;  ///< completed operations, good and bad
   std::uint64_t write_ops = 0;
-  std::uint64_t requests = 0;   ///< pieces given to the kernel
+  std::uint64_t requests = 0;  ///< pieces given to the kernel
   std::uint64_t short_transfers = 0;
-  std::uint64_t retries = 0;    ///< EINTR, EAGAIN
-  std::uint64_t errors = 0;     ///< operations that ended with an errno
+  std::uint64_t retries = 0;  ///< EINTR, EAGAIN
+  std::uint64_t errors = 0;   ///< operations that ended with an errno
 };
 
 }  // namespace penstock

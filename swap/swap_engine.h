@@ -56,6 +56,10 @@ class SwapEngine {
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, 0 bytes.
   Result<TensorId> declare(NamespaceId space, TensorInfo info);
   Result<void> forget(TensorId tensor);
+  /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from the
+  /// next plan() on. Errors: the name is another tensor's.
+  Result<void> rename(TensorId tensor, std::string name);
+  Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
 
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a slot.

@@ -19,7 +19,7 @@ enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 struct OffloadConfig {
   OffloadDevice device = OffloadDevice::kNone;
   std::vector<std::string> nvme_paths;   ///< one; several where penstock reads the file alone
-  bool pin_memory = false;
+  bool pin_memory = true;
   std::uint64_t buffer_count = 5;        ///< 4 for the optimizer
   std::uint64_t buffer_size = 100'000'000;  ///< elements; parameters only
   std::uint64_t max_in_cpu = 1'000'000'000; ///< elements; parameters only
@@ -42,6 +42,8 @@ struct AioConfig {
 struct DeepSpeedConfig {
   std::uint32_t stage = 0;
   std::optional<DType> model_dtype;      ///< bf16/fp16 blocks that are enabled; nothing: fp32
+  std::optional<DType> gradient_dtype;   ///< data_types.grad_accum_dtype; nothing: the held type
+  std::string optimizer_type;            ///< optimizer.type as written; empty: the script brings one
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

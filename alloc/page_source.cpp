@@ -1,0 +1,74 @@
+#include "alloc/page_source.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "alloc/bytes.h"
+#include "alloc/check.h"
+
+namespace penstock {
+namespace {
+
+// A machine whose pages are larger than 4 KiB maps and unmaps only whole ones of its own.
+std::uint64_t page_bytes() {
+  static const std::uint64_t bytes =
+      std::max(kBlockBytes, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  return bytes;
+}
+
+void unmap(std::byte* data, std::uint64_t bytes) {
+  if (bytes != 0) {
+    const int status = ::munmap(data, bytes);
+    PENSTOCK_CHECK(status == 0, "munmap({}, {}) errno {}", fmt::ptr(data), bytes, errno);
+  }
+}
+
+// Huge pages for the whole 2 MiB blocks, and none for the rest. Without the second half the kernel
+// may let one huge page span the end of this mapping and the start of a neighbour; pinning either
+// then accounts for all of its 2 MiB, and "pinned bytes" would depend on who lives next door.
+// Advice only: kernels without huge pages say EINVAL, and nothing is lost.
+void advise_huge_pages(std::byte* data, std::uint64_t bytes) {
+  const std::uint64_t huge_bytes = align_down(bytes, kHugePageBytes);
+  if (huge_bytes != 0) {
+    (void)::madvise(data, huge_bytes, MADV_HUGEPAGE);
+  }
+  if (huge_bytes != bytes) {
+    (void)::madvise(data + huge_bytes, bytes - huge_bytes, MADV_NOHUGEPAGE);
+  }
+}
+
+}  // namespace
+
+Result<Memory> PageSource::allocate(std::uint64_t bytes) {
+  const Result<std::uint64_t> blocks = whole_blocks(bytes);
+  if (!blocks) {
+    return blocks.error();
+  }
+  const std::uint64_t size_bytes = align_up(*blocks, page_bytes());
+  // mmap promises alignment to a page only: map more, and cut off what lies before and behind.
+  const bool huge = size_bytes >= kHugePageBytes;
+  const std::uint64_t mapped_bytes = size_bytes + (huge ? kHugePageBytes - page_bytes() : 0);
+  void* mapped =
+      ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) {
+    return system_error(errno, fmt::format("cannot map {} of memory", format_bytes(size_bytes)));
+  }
+  auto* first = static_cast<std::byte*>(mapped);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped);
+  const std::uint64_t before = huge ? align_up(address, kHugePageBytes) - address : 0;
+  std::byte* data = first + before;
+  unmap(first, before);
+  unmap(data + size_bytes, mapped_bytes - before - size_bytes);
+  advise_huge_pages(data, size_bytes);
+  return Memory(shared_from_this(), data, size_bytes);
+}
+
+void PageSource::release(std::byte* data, std::uint64_t bytes) noexcept {
+  unmap(data, bytes);
+}
+
+}  // namespace penstock

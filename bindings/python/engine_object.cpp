@@ -1,0 +1,256 @@
+#include "engine_object.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "error_translation.h"
+#include "future.h"
+#include "lease_object.h"
+#include "swap/swap_engine.h"
+
+namespace nb = nanobind;
+
+namespace penstock::python {
+namespace {
+
+using Source = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Target = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+/// Runs `work` without the GIL.
+template <class F>
+auto released(F&& work) {
+  nb::gil_scoped_release release;
+  return work();
+}
+
+/// SwapEngine by number, thin: every call releases the GIL before it can block.
+class EngineObject {
+ public:
+  EngineObject(const std::string& config_json, const std::string& origin, std::uint32_t ranks) {
+    SwapEngineOptions options;
+    options.config = unwrap(parse_config(config_json, origin));
+    options.ranks_on_node = ranks;
+    engine_ = unwrap(released([&] { return SwapEngine::open(std::move(options)); }));
+  }
+  ~EngineObject() { close_quietly(); }
+
+  std::uint32_t open_namespace(std::string name, const std::vector<std::string>& paths) {
+    std::vector<PathConfig> configs;
+    for (const std::string& path : paths) {
+      configs.push_back({path, std::nullopt, std::nullopt});
+    }
+    return to_number(unwrap(released(
+        [&] { return engine_->open_namespace(std::move(name), std::move(configs)); })));
+  }
+  void close_namespace(std::uint32_t space) {
+    unwrap(released([&] { return engine_->close_namespace(NamespaceId{space}); }));
+  }
+
+  std::uint64_t declare(std::uint32_t space, const std::string& name, const std::string& dtype,
+                        std::vector<std::uint64_t> shape, const std::string& role) {
+    TensorInfo info{name, unwrap(parse_dtype(dtype)), std::move(shape), unwrap(parse_role(role))};
+    const TensorId id = unwrap(engine_->declare(NamespaceId{space}, info));
+    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
+    return to_number(id);
+  }
+  void forget(std::uint64_t tensor) {
+    unwrap(released([&] { return engine_->forget(TensorId{tensor}); }));
+    infos_.erase(TensorId{tensor});
+  }
+  void rename(std::uint64_t tensor, std::string name) {
+    unwrap(engine_->rename(TensorId{tensor}, std::move(name)));
+    infos_[TensorId{tensor}] =
+        std::make_shared<const TensorInfo>(unwrap(engine_->info(TensorId{tensor})));
+  }
+
+  LeaseObject allocate(std::uint64_t tensor) {
+    return {unwrap(released([&] { return engine_->allocate(TensorId{tensor}); })), info(tensor)};
+  }
+  Future commit(const LeaseObject& lease) {
+    lease.expect_held();
+    return {released([&] { return engine_->commit(lease.lease); }), nullptr};
+  }
+  Future put(std::uint64_t tensor, Source source) {
+    const auto bytes = std::as_bytes(
+        std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
+    Future future{released([&] { return engine_->put(TensorId{tensor}, bytes); }), nullptr};
+    hold(future.ticket, nb::cast(std::move(source)));
+    return future;
+  }
+  Future get(std::uint64_t tensor, bool update) {
+    const Access access = update ? Access::kUpdate : Access::kRead;
+    return {released([&] { return engine_->get(TensorId{tensor}, access); }), info(tensor)};
+  }
+  Future get_into(std::uint64_t tensor, Target target) {
+    const std::span bytes(static_cast<std::byte*>(target.data()), target.nbytes());
+    Future future{released([&] { return engine_->get_into(TensorId{tensor}, bytes); }), nullptr};
+    hold(future.ticket, nb::cast(std::move(target)));
+    return future;
+  }
+  void prefetch(const std::vector<std::uint64_t>& tensors) {
+    std::vector<TensorId> ids;
+    for (const std::uint64_t tensor : tensors) {
+      ids.push_back(TensorId{tensor});
+    }
+    released([&] { engine_->prefetch(ids); });
+  }
+
+  void flush() { unwrap(released([&] { return engine_->flush(); })); }
+  void check() { unwrap(engine_->check()); }
+  void plan() { unwrap(released([&] { return engine_->plan(); })); }
+  void close() {
+    unwrap(released([&] { return engine_->close(); }));
+    held_.clear();
+  }
+
+  nb::dict placement() const;
+  nb::dict stats() const;
+  nb::dict state(std::uint64_t tensor) const;
+
+ private:
+  std::shared_ptr<const TensorInfo> info(std::uint64_t tensor) {
+    const auto found = infos_.find(TensorId{tensor});
+    if (found == infos_.end()) {
+      raise(fault(Fault::kUnknownTensor, "there is no tensor " + std::to_string(tensor)));
+    }
+    return found->second;
+  }
+  /// Arrays that an operation under way reads or fills live until it is done, whatever the caller does.
+  void hold(const Ticket& ticket, nb::object array) {
+    std::erase_if(held_, [](const auto& entry) { return entry.first.done(); });
+    if (!ticket.done()) {
+      held_.emplace_back(ticket, std::move(array));
+    }
+  }
+  void close_quietly() noexcept {
+    nb::gil_scoped_release release;
+    if (engine_) {
+      (void)engine_->close();
+    }
+  }
+
+  std::unique_ptr<SwapEngine> engine_;
+  // Touched with the GIL held only.
+  std::unordered_map<TensorId, std::shared_ptr<const TensorInfo>> infos_;
+  std::vector<std::pair<Ticket, nb::object>> held_;
+};
+
+nb::dict EngineObject::placement() const {
+  const Placement placement = engine_->placement();
+  nb::dict result;
+  nb::list classes;
+  for (const PlacedClass& entry : placement.classes) {
+    nb::dict item;
+    item["slot_bytes"] = entry.slot_bytes;
+    item["slots"] = entry.slots;
+    item["tensors"] = entry.tensors;
+    item["waste_bytes"] = entry.waste_bytes;
+    classes.append(item);
+  }
+  result["classes"] = classes;
+  nb::dict places;
+  for (const Place place :
+       {Place::kClass, Place::kDedicated, Place::kRam, Place::kStream, Place::kDevice}) {
+    std::size_t count = 0;
+    for (const PlacedTensor& tensor : placement.tensors) {
+      count += tensor.place == place ? 1 : 0;
+    }
+    places[nb::cast(std::string(place_name(place)))] = count;
+  }
+  result["places"] = places;
+  result["pinned_bytes"] = placement.pinned_bytes;
+  result["peak_live_bytes"] = placement.peak_live_bytes;
+  result["ram_bytes"] = placement.ram_bytes;
+  result["nvme_bytes"] = placement.nvme_bytes;
+  result["max_pinned_bytes"] = placement.budgets.max_pinned_bytes;
+  result["ram_limit_bytes"] = placement.budgets.ram_bytes;
+  return result;
+}
+
+nb::dict EngineObject::stats() const {
+  const SwapStats stats = engine_->stats();
+  nb::dict result;
+  const auto add = [&result](const char* key, std::uint64_t value) { result[key] = value; };
+  add("read_bytes", stats.io.read_bytes);
+  add("write_bytes", stats.io.write_bytes);
+  add("tensor_read_bytes", stats.tensor_read_bytes);
+  add("tensor_write_bytes", stats.tensor_write_bytes);
+  add("gets", stats.gets);
+  add("resident_hits", stats.resident_hits);
+  add("hits", stats.hits);
+  add("late", stats.late);
+  add("misses", stats.misses);
+  add("predicted", stats.predicted);
+  add("ahead_dropped", stats.ahead_dropped);
+  add("stall_ns", stats.stall_ns);
+  add("commits", stats.commits);
+  add("write_failures", stats.write_failures);
+  add("resident_bytes", stats.resident_bytes);
+  add("resident_bytes_max", stats.resident_bytes_max);
+  add("lookahead_bytes", stats.lookahead_bytes);
+  add("drive_bytes", stats.drive_bytes);
+  add("pinned_bytes", stats.pool.pinned_bytes);
+  add("pool_live_bytes", stats.pool.slot_bytes_live);
+  add("pool_live_bytes_max", stats.pool.slot_bytes_live_max);
+  add("overflow_bytes", stats.pool.overflow_bytes);
+  add("overflow_bytes_max", stats.pool.overflow_bytes_max);
+  add("pool_waits", stats.pool.waits);
+  add("overflows", stats.pool.overflows);
+  add("io_requests", stats.io.requests);
+  add("io_errors", stats.io.errors);
+  return result;
+}
+
+nb::dict EngineObject::state(std::uint64_t tensor) const {
+  const TensorState state = unwrap(engine_->state(TensorId{tensor}));
+  nb::dict result;
+  result["name"] = state.name;
+  result["bytes"] = state.bytes;
+  result["place"] = std::string(place_name(state.place));
+  result["generation"] = state.generation;
+  result["in_memory"] = state.in_memory;
+  result["resident"] = state.resident;
+  result["on_drive"] = state.on_drive;
+  result["writing"] = state.writing;
+  return result;
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  nb::class_<EngineObject>(module, "SwapEngine", "The engine, by numbers; see penstock.Engine.")
+      .def(nb::init<const std::string&, const std::string&, std::uint32_t>(),
+           nb::arg("config_json"), nb::arg("origin"), nb::arg("ranks_on_node") = 1)
+      .def("open_namespace", &EngineObject::open_namespace, nb::arg("name"),
+           nb::arg("paths") = std::vector<std::string>())
+      .def("close_namespace", &EngineObject::close_namespace)
+      .def("declare", &EngineObject::declare, nb::arg("space"), nb::arg("name"), nb::arg("dtype"),
+           nb::arg("shape"), nb::arg("role") = "param")
+      .def("forget", &EngineObject::forget)
+      .def("rename", &EngineObject::rename)
+      .def("allocate", &EngineObject::allocate)
+      .def("commit", &EngineObject::commit)
+      .def("put", &EngineObject::put)
+      .def("get", &EngineObject::get, nb::arg("tensor"), nb::arg("update") = false)
+      .def("get_into", &EngineObject::get_into)
+      .def("prefetch", &EngineObject::prefetch)
+      .def("flush", &EngineObject::flush)
+      .def("check", &EngineObject::check)
+      .def("plan", &EngineObject::plan)
+      .def("placement", &EngineObject::placement)
+      .def("stats", &EngineObject::stats)
+      .def("state", &EngineObject::state)
+      .def("close", &EngineObject::close);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,47 @@
+#include "error_translation.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+
+namespace penstock::python {
+namespace {
+
+const char* kind_of(const Error& error) {
+  if (error.code.category() != fault_category()) {
+    return "storage";
+  }
+  switch (static_cast<Fault>(error.code.value())) {
+    case Fault::kInvalidArgument:
+      return "argument";
+    case Fault::kUnknownTensor:
+      return "unknown_tensor";
+    case Fault::kWrongSize:
+      return "argument";
+    case Fault::kClosed:
+      return "closed";
+    case Fault::kExhausted:
+      return "exhausted";
+    case Fault::kCorrupt:
+      return "corrupt";
+    case Fault::kConfiguration:
+      return "configuration";
+    case Fault::kUnsupported:
+      return "unsupported";
+  }
+  return "argument";
+}
+
+}  // namespace
+
+void raise(const Error& error) {
+  nb::gil_scoped_acquire gil;
+  const nb::object make = nb::module_::import_("penstock.errors").attr("make");
+  const nb::object exception =
+      make(kind_of(error), error.system_errno(), error.message, error.path, error.tensor);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw nb::python_error();
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,66 @@
+#include "future.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <chrono>
+#include <optional>
+
+#include "error_translation.h"
+#include "lease_object.h"
+
+namespace nb = nanobind;
+
+namespace penstock::python {
+namespace {
+
+/// Python wants its signals (Ctrl-C) seen while it waits, so the wait is cut into slices.
+constexpr std::chrono::milliseconds kSlice{100};
+
+bool wait(const Ticket& ticket, std::optional<double> timeout_s) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  while (true) {
+    auto slice = std::chrono::nanoseconds(kSlice);
+    if (timeout_s) {
+      const auto left = std::chrono::duration<double>(*timeout_s) - (Clock::now() - begin);
+      slice = std::min(slice, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+    }
+    {
+      nb::gil_scoped_release release;
+      if (ticket.done() || (slice.count() > 0 && ticket.wait_for(slice).has_value())) {
+        return true;
+      }
+    }
+    if (timeout_s && std::chrono::duration<double>(Clock::now() - begin).count() >= *timeout_s) {
+      return false;
+    }
+    if (PyErr_CheckSignals() != 0) {
+      throw nb::python_error();
+    }
+  }
+}
+
+nb::object result(const Future& self, std::optional<double> timeout_s) {
+  if (!wait(self.ticket, timeout_s)) {
+    PyErr_SetString(PyExc_TimeoutError, "the operation is still under way");
+    throw nb::python_error();
+  }
+  if (!self.info) {
+    unwrap(self.ticket.wait());
+    return nb::none();
+  }
+  return nb::cast(LeaseObject{unwrap(self.ticket.lease()), self.info});
+}
+
+}  // namespace
+
+void bind_future(nb::module_& module) {
+  nb::class_<Future>(module, "Future", "An operation under way.")
+      .def("done", [](const Future& self) { return self.ticket.done(); })
+      .def("result", &result, nb::arg("timeout") = nb::none(),
+           "Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns the "
+           "lease of a get, None otherwise; raises what went wrong.")
+      .def("wait", &result, nb::arg("timeout") = nb::none(), "The same as result().");
+}
+
+}  // namespace penstock::python

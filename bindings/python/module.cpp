@@ -1,0 +1,12 @@
+#include <nanobind/nanobind.h>
+
+#include "engine_object.h"
+#include "future.h"
+#include "lease_object.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "penstock's engine; use the classes of the package `penstock` instead.";
+  penstock::python::bind_lease(module);
+  penstock::python::bind_future(module);
+  penstock::python::bind_engine(module);
+}

@@ -1,0 +1,82 @@
+"""python -m penstock.deepspeed SCRIPT [ARGS…]: runs a training script with penstock behind DeepSpeed.
+
+    python -m penstock.deepspeed train.py --epochs 3
+    accelerate launch --config_file acc.yaml -m penstock.deepspeed train.py
+    deepspeed --num_gpus 2 --module penstock.deepspeed train.py
+    torchrun --nproc_per_node 2 -m penstock.deepspeed train.py
+
+The script sees sys.argv, sys.path[0] and __main__ as under plain python; `-m MODULE` runs a module instead.
+`--local_rank=N`, which DeepSpeed's launcher puts before the script, is passed on to it. Nothing of DeepSpeed is
+imported before the script does so itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import runpy
+import sys
+import types
+
+from penstock.deepspeed.import_hook import install_when_imported
+from penstock.errors import Error
+
+USAGE = "usage: python -m penstock.deepspeed [--local_rank=N] (SCRIPT | -m MODULE) [ARGS…]"
+
+
+def main(arguments: list[str]) -> int:
+    passed_on: list[str] = []
+    while arguments and arguments[0].startswith("--local_rank"):
+        passed_on.append(arguments.pop(0))
+        if passed_on[-1] == "--local_rank" and arguments:
+            passed_on.append(arguments.pop(0))
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(f"{USAGE}\n\n{__doc__}")
+        return 0
+    if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
+        print(f"{USAGE}\npenstock: no script given; try --help", file=sys.stderr)
+        return 2
+    install_when_imported()
+    try:
+        if arguments[0] == "-m":
+            _run_module(arguments[1], passed_on + arguments[2:])
+        else:
+            _run_script(arguments[0], passed_on + arguments[1:])
+    except Error as error:
+        _report(error)
+        return 1
+    return 0
+
+
+def _run_module(name: str, arguments: list[str]) -> None:
+    sys.argv = [name, *arguments]
+    sys.path[0] = os.getcwd()
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _run_script(path: str, arguments: list[str]) -> None:
+    """As the interpreter does it: a fresh __main__ that stays there, so that pickling and spawning find it."""
+    try:
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+    except OSError as error:
+        raise SystemExit(f"penstock: cannot open script {path}: {error.strerror}") from None
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    module.__builtins__ = builtins
+    sys.argv = [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)  # noqa: S102 - running the user's script is what this is for
+
+
+def _report(error: Error) -> None:
+    """The traceback first, the sentence last: that is where people look."""
+    import traceback
+
+    traceback.print_exception(error)
+    print(f"penstock: {error}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""Installs penstock the moment DeepSpeed has been imported, and imports nothing of it before.
+
+A script may set DS_ACCELERATOR or other variables that DeepSpeed reads while it is imported; so the runner must
+not import it first.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+
+def install_when_imported() -> None:
+    if "deepspeed" in sys.modules:
+        _install()
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+def _install() -> None:
+    from penstock.deepspeed.installation import install
+
+    install()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds `deepspeed` once, where everybody else would, with a loader that installs afterwards."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "deepspeed":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._original.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._original.exec_module(module)
+        module.__spec__.loader = module.__loader__ = self._original
+        _install()

@@ -1,0 +1,28 @@
+"""The names by which users know parameters.
+
+DeepSpeed's swappers see parameters without names, and zero.Init partitions them before the model is complete.
+So every module that is finished, innermost first, writes its parameters' names relative to itself on them; when
+the outermost one is finished they carry the model's own names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ATTRIBUTE = "penstock_name"
+
+
+def name_parameters(module: Any) -> None:
+    for name, param in module.named_parameters():
+        setattr(param, _ATTRIBUTE, name)
+
+
+def first_name(param: Any) -> str:
+    """Unique, for the time before the model is complete: number, what is known of the name, shape."""
+    name = getattr(param, _ATTRIBUTE, "")
+    return f"parameter #{param.ds_id} ({name or 'unnamed'}, {list(getattr(param, 'ds_shape', ()))})"
+
+
+def full_name(param: Any) -> str | None:
+    """The name within the model, None where nobody has told it."""
+    return getattr(param, _ATTRIBUTE, None)

@@ -1,0 +1,271 @@
+"""Stands behind DeepSpeed's optimizer swappers: master weights and optimizer states that live in penstock."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock._core import Future, Lease
+from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
+from penstock.deepspeed.session import Session, open_session
+from penstock.deepspeed.torch_dtype import engine_dtype
+
+_MASTER = "master"
+
+
+class _Entry:
+    """What is known of one sub-group's flat parameter."""
+
+    def __init__(self, parameter: torch.Tensor, numel: int) -> None:
+        self.name = str(parameter.ds_id)
+        self.numel = numel
+        self.tensors: dict[str, int] = {}  # "master" and state names -> tensor of the engine
+        self.leases: dict[str, Lease] = {}  # of what is swapped in
+        self.gradient: int | None = None  # scratch tensor, never committed
+        self.changed_gradient: torch.Tensor | None = None  # set by safe_set_full_grad, until the step
+
+
+class OptimizerSwapper:
+    """DeepSpeed's optimizer swapper over a penstock engine, with and without pipelining alike.
+
+    Reading ahead and writing behind are the engine's, so `swap_in_optimizer_state` finds most of the state in
+    memory and `swap_out_optimizer_state` returns at once. Gradients are not swapped at all: they lie in
+    DeepSpeed's flat buffer in RAM, whose slice is copied (and widened to fp32, exactly) when a sub-group is
+    stepped. What no backward has touched keeps its last gradient there, as under `device: cpu`.
+    """
+
+    def __init__(
+        self,
+        swap_config: Any,
+        aio_config: Any,
+        base_folder: str,
+        optimizer: torch.optim.Optimizer,
+        largest_numel: int,
+        device: Any,
+        dtype: torch.dtype,
+        timers: Any,
+        stage3: Any = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.optimizer = optimizer
+        self.dtype = dtype
+        self._session: Session = open_session(config or {})
+        self._engine = self._session.engine
+        self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
+        self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
+        self._space = self._engine.open_namespace("optimizer", self._session.paths(swap_config.nvme_path))
+        self._entries: dict[str, _Entry] = {}
+        # Nothing lies here: contents are in unlinked files. Saving goes through penstock.deepspeed.checkpoint.
+        self.swap_folder = os.path.join(base_folder, "optimizer")
+
+    @staticmethod
+    def parameter_id(param: Any) -> Any:
+        return param.ds_id
+
+    def is_swappable_tensor(self, tensor: torch.Tensor | None = None, numel: int | None = None) -> bool:
+        if tensor is not None:
+            return getattr(tensor, "swappable", True) and self._large(tensor.numel())
+        return self._large(numel)
+
+    swappable_tensor = is_swappable_tensor
+
+    def _large(self, numel: Any) -> bool:
+        return int(numel) * self.dtype.itemsize >= self._minimum_bytes
+
+    # Masters at start-up.
+
+    def initialize_parameters(
+        self, parameters: Sequence[torch.Tensor], src_tensors: Sequence[torch.Tensor]
+    ) -> None:
+        for parameter, source in zip(parameters, src_tensors, strict=True):
+            entry = self._new_entry(parameter, source.numel())
+            tensor = self._declare(entry, _MASTER)
+            source = source.detach()
+            if source.dtype == self.dtype:
+                self._engine.put(tensor, source).result()
+            else:
+                lease = self._engine.allocate(tensor)
+                torch.from_dlpack(lease).copy_(source)
+                self._engine.commit(lease)
+            parameter.data = self._nothing()
+
+    def initialize_from_swapped_fp16_params(
+        self,
+        fp16_partitions_info: Sequence[Sequence[tuple[torch.Tensor, int, SwappedParameter | None]]],
+        fp16_num_elems: Sequence[int],
+        fp16_pinned_buffers: Sequence[torch.Tensor],
+        fp32_parameters: Sequence[torch.Tensor],
+    ) -> None:
+        """fast_init: masters straight from swapped parameters."""
+        for parameter, partitions, numel in zip(
+            fp32_parameters, fp16_partitions_info, fp16_num_elems, strict=True
+        ):
+            entry = self._new_entry(parameter, numel)
+            lease = self._engine.allocate(self._declare(entry, _MASTER))
+            master, offset = torch.from_dlpack(lease), 0
+            for partition, elements, swapped in partitions:
+                source = partition.data if swapped is None else swapped.swapper.read(swapped.ds_id)
+                master.narrow(0, offset, elements).copy_(source)
+                offset += elements
+            self._engine.commit(lease)
+            parameter.data = self._nothing()
+
+    # The step.
+
+    def swap_in_optimizer_state(self, parameter: torch.Tensor, async_parameter: Any = None) -> None:
+        """On return the master, every state tensor and the gradient of `parameter` are in memory."""
+        entry = self._entries.get(self.parameter_id(parameter))
+        if entry is None:
+            return
+        self._session.plan_if_stale()
+        if not entry.leases:
+            futures = {name: self._engine.get(tensor, True) for name, tensor in entry.tensors.items()}
+            self._install(parameter, entry, futures)
+        gradient = self._gradient(parameter, entry)
+        if gradient is not None:
+            parameter.grad = gradient
+
+    def swap_out_optimizer_state(self, parameter: torch.Tensor, async_swap: bool = False) -> None:
+        """What is in memory becomes the content; states that the optimizer has made since are found here."""
+        entry = self._entries.get(self.parameter_id(parameter))
+        if entry is None:
+            return
+        self._engine.check()
+        self._commit(entry, _MASTER, parameter)
+        for name, state in self._states(parameter).items():
+            self._commit(entry, name, state)
+        entry.changed_gradient = None
+        parameter.data = self._nothing()
+
+    def swap_out_gradients(
+        self,
+        parameter: torch.Tensor,
+        gradient_offsets: Sequence[int],
+        gradient_tensors: Sequence[torch.Tensor],
+    ) -> None:
+        """Gradients stay where DeepSpeed has them: in its flat buffer."""
+
+    # safe_get_*, safe_set_*, Muon.
+
+    def release_swap_buffers(self, parameter: torch.Tensor) -> None:
+        """Drops what is in memory without writing; views of it stay valid as long as they live."""
+        entry = self._entries.get(self.parameter_id(parameter))
+        if entry is None:
+            return
+        entry.leases.clear()
+        parameter.data = self._nothing()
+        for state in self._states(parameter).values():
+            state.data = self._nothing()
+
+    def writeback_optimizer_state_and_gradients(
+        self, parameter: torch.Tensor, write_opt_state: bool, write_gradients: bool
+    ) -> None:
+        entry = self._entries.get(self.parameter_id(parameter))
+        if entry is None:
+            return
+        if write_gradients and parameter.grad is not None:
+            entry.changed_gradient = parameter.grad.detach().clone()
+        if write_opt_state:
+            kept = entry.changed_gradient
+            self.swap_out_optimizer_state(parameter)
+            entry.changed_gradient = kept
+        else:
+            self.release_swap_buffers(parameter)
+
+    def purge_state(self) -> None:
+        """Optimizer states are void (a checkpoint was loaded over them); masters stay."""
+        for entry in self._entries.values():
+            for name in [name for name in entry.tensors if name != _MASTER]:
+                entry.leases.pop(name, None)
+                self._engine.forget(entry.tensors.pop(name))
+
+    # Bookkeeping that DeepSpeed calls and nothing here needs.
+
+    def init_timers(self) -> None: ...
+    def log_timers(self) -> None: ...
+    def pre_backward(self) -> None: ...
+    def post_backward(self) -> None: ...
+    def flush_gradients(self) -> None: ...
+
+    def _new_entry(self, parameter: torch.Tensor, numel: int) -> _Entry:
+        entry = _Entry(parameter, numel)
+        self._entries[self.parameter_id(parameter)] = entry
+        return entry
+
+    def _declare(self, entry: _Entry, name: str, dtype: torch.dtype | None = None) -> int:
+        role = {_MASTER: "master", "gradient": "gradient"}.get(name, "moment")
+        tensor = self._engine.declare(
+            self._space, f"{entry.name}.{name}", engine_dtype(dtype or self.dtype), [entry.numel], role
+        )
+        if role != "gradient":
+            entry.tensors[name] = tensor
+            self._session.plan_is_stale = True
+        return tensor
+
+    def _install(self, parameter: torch.Tensor, entry: _Entry, futures: dict[str, Future]) -> None:
+        """All or nothing: a read that fails leaves the sub-group swapped out."""
+        leases = {name: future.result() for name, future in futures.items()}
+        states = self.optimizer.state.get(parameter, {})
+        for name, lease in leases.items():
+            target = parameter if name == _MASTER else states[name]
+            target.data = torch.from_dlpack(lease)
+        entry.leases = leases
+
+    def _states(self, parameter: torch.Tensor) -> dict[str, torch.Tensor]:
+        """State tensors of the parameter's length, swapped ones (which are empty now) included."""
+        entry = self._entries[self.parameter_id(parameter)]
+        return {
+            name: value
+            for name, value in self.optimizer.state.get(parameter, {}).items()
+            if torch.is_tensor(value) and (name in entry.tensors or self._belongs(value, entry))
+        }
+
+    def _belongs(self, value: torch.Tensor, entry: _Entry) -> bool:
+        return value.numel() == entry.numel and self.is_swappable_tensor(tensor=value)
+
+    def _commit(self, entry: _Entry, name: str, target: torch.Tensor) -> None:
+        lease = entry.leases.pop(name, None)
+        data = target.data
+        if lease is not None and data.data_ptr() == lease.data_ptr:
+            self._engine.commit(lease)
+        elif data.numel() == entry.numel:  # made by the optimizer, or put there by somebody
+            tensor = entry.tensors.get(name)
+            if tensor is None:
+                tensor = self._declare(entry, name, data.dtype)
+            self._engine.put(tensor, data.contiguous()).result()
+        target.data = self._nothing(data.dtype)
+
+    def _gradient(self, parameter: torch.Tensor, entry: _Entry) -> torch.Tensor | None:
+        """The sub-group's gradient in the master's dtype, in memory that may be changed."""
+        if entry.changed_gradient is not None:
+            return entry.changed_gradient.clone()
+        source = self._flat_gradient(parameter)
+        if source is None:
+            return None
+        if entry.gradient is None:
+            entry.gradient = self._declare(entry, "gradient")
+        # Scratch memory of the engine, given back with the last view: a fresh allocation of this size
+        # would be zeroed by the kernel at every step.
+        gradient = torch.from_dlpack(self._engine.allocate(entry.gradient))
+        return gradient.copy_(source)
+
+    def _flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        stage3 = self._stage3()
+        flat = getattr(stage3, "grad_partitions_flat_buffer", None)
+        if flat is None:
+            return None
+        offset = 0
+        for group, numel in zip(
+            stage3.fp32_partitioned_groups_flat, stage3.fp16_partitioned_groups_flat_numel, strict=True
+        ):
+            if group is parameter:
+                return flat.narrow(0, offset, int(numel))
+            offset += int(numel)
+        return None
+
+    def _nothing(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return torch.empty(0, dtype=dtype or self.dtype)

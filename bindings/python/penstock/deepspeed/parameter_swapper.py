@@ -1,0 +1,269 @@
+"""Stands behind DeepSpeed's name AsyncPartitionedParameterSwapper: parameters that live in penstock."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from deepspeed.accelerator import get_accelerator
+from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus as Status
+
+from penstock._core import Future, Lease
+from penstock.deepspeed.naming import first_name, full_name
+from penstock.deepspeed.session import Session, open_session
+from penstock.deepspeed.torch_dtype import engine_dtype
+from penstock.errors import ArgumentError, Error
+
+# DeepSpeed leaves what is smaller than this in RAM; `aio.block_size` may raise it.
+MINIMUM_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class SwappedParameter:
+    """What get_path() gives the optimizer swapper instead of a file's name."""
+
+    swapper: ParameterSwapper
+    ds_id: int
+
+
+class ParameterSwapper:
+    """DeepSpeed's parameter swapper over a penstock engine.
+
+    Partitions have three states, DeepSpeed's own enum: AVAILABLE (`ds_tensor.data` is a view of a lease),
+    INFLIGHT (a get is under way), NOT_AVAILABLE (`data` is a 0-dim placeholder). Memory goes back to the
+    engine when the last tensor that views it is gone, not when DeepSpeed says so: on the CPU a module's
+    weight and what autograd saved of it alias the partition.
+    """
+
+    def __init__(self, ds_config: Any, model_dtype: torch.dtype) -> None:
+        self.dtype = model_dtype
+        self._session: Session = open_session(ds_config._param_dict)
+        self._engine = self._session.engine
+        offload = ds_config.zero_config.offload_param
+        self._look_ahead = max(1, int(offload.buffer_count))
+        self._minimum_bytes = max(MINIMUM_BYTES, int(ds_config.aio_config["block_size"]))
+        self._space = self._engine.open_namespace("parameters", self._session.paths(offload.nvme_path))
+        weakref.finalize(self, _close_space, self._session, self._space)
+        self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
+        self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
+        self._in_flight: dict[int, tuple[Any, Future]] = {}
+        self._placeholders: dict[torch.dtype, torch.Tensor] = {}
+        self._retired = _RetiredLeases()
+        self._session.before_plan(_rename_of(self))
+
+    # What DeepSpeed asks before it decides where a partition lives.
+
+    def swappable_tensor(self, param: Any = None, numel: int | None = None) -> bool:
+        elements = param.ds_tensor.ds_numel if numel is None else numel
+        return elements * self.dtype.itemsize >= self._minimum_bytes
+
+    is_swappable_tensor = swappable_tensor
+
+    def available_swap_in_buffers(self) -> int:
+        """How many partitions DeepSpeed's own look-ahead may ask for; memory is not the reason to refuse."""
+        return self._look_ahead
+
+    # Building and updating partitions.
+
+    def get_buffer(self, param: Any, numel: int) -> torch.Tensor:
+        """Memory for the first content of a partition, in the parameter's own dtype."""
+        tensor = self._declare(param, numel)
+        lease = self._engine.allocate(tensor)
+        self._leases[param.ds_id] = lease
+        return torch.from_dlpack(lease)
+
+    def swap_out_and_release(
+        self, params: Sequence[Any], async_op: bool = False, force_buffer_release: bool = False
+    ) -> None:
+        """The partition's memory becomes its content; written behind our back, readable at once."""
+        self._engine.check()
+        for param in params:
+            owner = param.nvme_swapper
+            if owner is not self:
+                owner.swap_out_and_release([param])
+                continue
+            lease = self._leases.get(param.ds_id)
+            data = param.ds_tensor.data
+            if lease is not None and data.data_ptr() == lease.data_ptr:
+                self._engine.commit(lease)
+            else:  # somebody put another tensor there
+                self._engine.put(self._tensors[param.ds_id], data.contiguous().cpu()).result()
+            self._release(param)
+
+    def swap_out_partitioned_params(
+        self, dst_fp16_params: Sequence[Any], src_fp32_params: Sequence[torch.Tensor]
+    ) -> None:
+        """New contents from the optimizer's masters, cast on the way."""
+        self._engine.check()
+        for param, source in zip(dst_fp16_params, src_fp32_params, strict=True):
+            owner = param.nvme_swapper
+            if owner is not self:
+                owner.swap_out_partitioned_params([param], [source])
+                continue
+            lease = self._engine.allocate(self._tensors[param.ds_id])
+            torch.from_dlpack(lease).copy_(source.detach())
+            self._engine.commit(lease)
+            del lease
+            self._release(param)
+
+    def reserve_partitioned_swap_space(self, partition_num_elems: Sequence[int]) -> None:
+        """Nothing to reserve: contents are cast straight into the engine's memory."""
+
+    # Reading.
+
+    def swap_in(
+        self,
+        params: Sequence[Any],
+        async_op: bool = True,
+        swap_in_buffers: Sequence[torch.Tensor] | None = None,
+    ) -> None:
+        """Begins to fetch; any number, the whole model included. Without async_op all reads in flight end."""
+        self._session.plan_if_stale()
+        for param in params:
+            owner = param.nvme_swapper
+            if owner is not self:
+                owner.swap_in([param], async_op=async_op)
+            elif param.ds_tensor.status == Status.NOT_AVAILABLE:
+                self._in_flight[param.ds_id] = (param, self._engine.get(self._tensors[param.ds_id]))
+                param.ds_tensor.status = Status.INFLIGHT
+        if not async_op:
+            self.synchronize_reads()
+
+    def synchronize_reads(self) -> None:
+        """Every read in flight ends; its partition is AVAILABLE."""
+        while self._in_flight:
+            ds_id, (param, future) = next(iter(self._in_flight.items()))
+            del self._in_flight[ds_id]
+            try:
+                lease = future.result()
+            except BaseException:
+                param.ds_tensor.status = Status.NOT_AVAILABLE
+                raise
+            self._leases[ds_id] = lease
+            param.ds_tensor.data = torch.from_dlpack(lease)
+            param.ds_tensor.status = Status.AVAILABLE
+
+    def synchronize_writes(self) -> None:
+        """Contents are readable as soon as they are handed over; what failed is raised here."""
+        self._engine.check()
+
+    def swap_into_buffer(self, param: Any, dest_buffer: torch.Tensor) -> None:
+        """The partition moves into DeepSpeed's own memory for good."""
+        ds_id = param.ds_id
+        in_place = (
+            dest_buffer.dtype == param.dtype
+            and dest_buffer.device.type == "cpu"
+            and dest_buffer.is_contiguous()
+        )
+        if in_place:
+            self._engine.get_into(self._tensors[ds_id], dest_buffer.detach()).result()
+        else:
+            lease = self._engine.get(self._tensors[ds_id]).result()
+            dest_buffer.data.copy_(torch.from_dlpack(lease))
+        self._engine.forget(self._tensors.pop(ds_id))
+
+    def remove_partition_and_release_buffers(self, params: Iterable[Any]) -> None:
+        """Drops without writing. Idempotent; unknown parameters are left alone."""
+        for param in params:
+            owner = param.nvme_swapper
+            if owner is not self:
+                owner.remove_partition_and_release_buffers([param])
+            elif param.ds_id in self._tensors:
+                self._release(param)
+
+    # fast_init: the optimizer swapper reads parameters itself.
+
+    def get_path(self, param: Any, must_exist: bool = False) -> SwappedParameter:
+        if must_exist and param.ds_id not in self._tensors:
+            raise KeyError(f"parameter {param.ds_id} was never swapped out")
+        return SwappedParameter(self, param.ds_id)
+
+    def read(self, ds_id: int) -> torch.Tensor:
+        """The partition's content, as long as the tensor lives."""
+        return torch.from_dlpack(self._engine.get(self._tensors[ds_id]).result())
+
+    def reserve_available_buffers(self) -> list[torch.Tensor]:
+        """DeepSpeed insists on a non-empty list, which only stock's optimizer swapper would use."""
+        return [torch.empty(0, dtype=self.dtype)]
+
+    def release_reserved_buffers(self) -> None:
+        """Nothing was reserved."""
+
+    def _declare(self, param: Any, numel: int) -> int:
+        tensor = self._tensors.get(param.ds_id)
+        if tensor is None:
+            tensor = self._engine.declare(
+                self._space, first_name(param), engine_dtype(param.dtype), [numel], "param"
+            )
+            self._tensors[param.ds_id] = tensor
+            self._params[param.ds_id] = param
+            self._session.plan_is_stale = True
+        return tensor
+
+    def _release(self, param: Any) -> None:
+        self._in_flight.pop(param.ds_id, None)
+        lease = self._leases.pop(param.ds_id, None)
+        param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype)
+        param.ds_tensor.status = Status.NOT_AVAILABLE
+        if lease is not None:
+            self._retired.add(lease)
+
+    def _placeholder(self, dtype: torch.dtype) -> torch.Tensor:
+        placeholder = self._placeholders.get(dtype)
+        if placeholder is None:
+            placeholder = self._placeholders[dtype] = torch.zeros((), dtype=dtype)
+        return placeholder
+
+    def rename_tensors(self) -> None:
+        """Gives the engine the names that users know, for rules and errors."""
+        for ds_id, param in list(self._params.items()):
+            tensor, name = self._tensors.get(ds_id), full_name(param)
+            if tensor is None or name is None:
+                continue
+            try:
+                self._engine.rename(tensor, name)
+            except ArgumentError:  # a second model under the same zero.Init
+                self._engine.rename(tensor, f"{name} #{ds_id}")
+
+
+class _RetiredLeases:
+    """Leases that DeepSpeed has given back while the accelerator may still copy from them.
+
+    `ds_tensor.to(device, non_blocking=True)` reads host memory after it has returned; an event behind it says
+    when that is over. On the CPU there is no such copy and nothing is kept.
+    """
+
+    def __init__(self) -> None:
+        self._asynchronous = not get_accelerator().is_synchronized_device()
+        self._waiting: list[tuple[Any, Lease]] = []
+
+    def add(self, lease: Lease) -> None:
+        if not self._asynchronous:
+            lease.release()
+            return
+        event = get_accelerator().Event()
+        event.record()
+        self._waiting.append((event, lease))
+        self._waiting = [entry for entry in self._waiting if not entry[0].query()]
+
+
+def _rename_of(swapper: ParameterSwapper) -> Any:
+    reference = weakref.ref(swapper)
+
+    def rename() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.rename_tensors()
+
+    return rename
+
+
+def _close_space(session: Session, space: int) -> None:
+    try:
+        session.engine.close_namespace(space)
+    except Error:
+        pass  # the engine was closed first, and gave the namespace up itself

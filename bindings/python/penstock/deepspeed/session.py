@@ -1,0 +1,103 @@
+"""The one engine of this process, shared by every swapper so that all of them live in one budget."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from penstock._core import SwapEngine
+
+_lock = threading.Lock()
+_current: Session | None = None
+
+
+class Session:
+    """An engine and what has been learned about the run. Made when the first swapper is."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.engine = SwapEngine(json.dumps(config, default=str), "the DeepSpeed configuration", _ranks_on_node())
+        self.plan_is_stale = True
+        self._renames: list[Any] = []
+
+    def paths(self, nvme_path: Any) -> list[str]:
+        """Where a swapper swaps to: `penstock.paths` for all (then nothing), else its own nvme_path."""
+        if (self.config.get("penstock") or {}).get("paths"):
+            return []
+        return [os.fspath(nvme_path)]
+
+    def before_plan(self, rename: Any) -> None:
+        """`rename()` is called before each plan: names of parameters are known only after the model is built."""
+        self._renames.append(rename)
+
+    def plan_if_stale(self) -> None:
+        if self.plan_is_stale:
+            self.plan_is_stale = False
+            for rename in self._renames:
+                rename()
+            self.engine.plan()
+
+    def close(self) -> None:
+        _write_stats(self)
+        self.engine.close()
+
+
+def open_session(config: dict[str, Any]) -> Session:
+    """The process's session; the first configuration decides, a later one may not contradict its budget."""
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Session(config)
+            return _current
+    ours, theirs = _current.config.get("penstock"), config.get("penstock")
+    if ours != theirs:
+        print(
+            f"penstock: one process has one budget; the block {theirs} is ignored, {ours} came first",
+            file=sys.stderr,
+        )
+    return _current
+
+
+def current_session() -> Session | None:
+    return _current
+
+
+def close_session() -> None:
+    """Waits for I/O in flight and gives up drives and memory. Leases that are out stay readable."""
+    global _current
+    with _lock:
+        session, _current = _current, None
+    if session is not None:
+        session.close()
+
+
+atexit.register(close_session)
+
+
+def _ranks_on_node() -> int:
+    for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"):
+        value = os.environ.get(name, "")
+        if value.isdigit() and int(value) > 0:
+            return int(value)
+    return 1
+
+
+def _write_stats(session: Session) -> None:
+    """PENSTOCK_STATS=FILE: what was planned and moved, as JSON, when the process ends. `%r` is the rank."""
+    target = os.environ.get("PENSTOCK_STATS")
+    if not target:
+        return
+    document = {
+        "schema": "penstock.stats/1",
+        "plan": session.engine.placement(),
+        "stats": session.engine.stats(),
+    }
+    try:
+        with open(target.replace("%r", os.environ.get("RANK", "0")), "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+    except OSError as error:
+        print(f"penstock: cannot write PENSTOCK_STATS={target}: {error.strerror}", file=sys.stderr)

@@ -1,0 +1,47 @@
+#include "io/event_loop.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/check.h"
+#include "io/blocked_signals.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kThreadNameMax = 15;  // the kernel's limit, without the closing 0
+
+}  // namespace
+
+EventLoop::EventLoop(std::string thread_name)
+    : context_(1), work_(boost::asio::make_work_guard(context_)) {
+  thread_name.resize(std::min(thread_name.size(), kThreadNameMax));
+  const BlockedSignals while_starting;
+  thread_ = std::thread([this, name = std::move(thread_name)] {
+    ::pthread_setname_np(::pthread_self(), name.c_str());
+    thread_id_.store(std::this_thread::get_id());
+    context_.run();
+    thread_id_.store({});  // the system may give the number to another thread
+  });
+}
+
+EventLoop::~EventLoop() {
+  stop();
+}
+
+bool EventLoop::on_loop_thread() const noexcept {
+  return thread_id_.load() == std::this_thread::get_id();
+}
+
+void EventLoop::stop() {
+  PENSTOCK_CHECK(!on_loop_thread(), "an event loop cannot wait for itself");
+  const std::lock_guard lock(stop_mutex_);
+  if (thread_.joinable()) {
+    work_.reset();
+    thread_.join();
+  }
+}
+
+}  // namespace penstock

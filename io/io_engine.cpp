@@ -1,0 +1,380 @@
+#include "io/io_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "alloc/bytes.h"
+#include "alloc/check.h"
+#include "io/file.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint32_t kDepthMax = 1024;
+constexpr std::uint64_t kBlockBytesMax = kGiB;  // the kernel moves at most 2 GiB - 4 KiB at once
+
+// Where a transfer on this file may go on after a short one.
+std::uint64_t step_bytes(const File& file) {
+  const DirectIo& direct = file.direct();
+  return direct.supported ? std::max(direct.memory_alignment, direct.offset_alignment) : 1;
+}
+
+// What it means that the kernel moved nothing and names no error.
+int errno_of_no_progress(IoKind kind) {
+  return kind == IoKind::kRead ? ENODATA : EIO;
+}
+
+}  // namespace
+
+Result<void> check_options(const IoEngineOptions& options) {
+  if (options.block_bytes == 0 || options.block_bytes > kBlockBytesMax ||
+      !is_aligned(options.block_bytes, kBlockBytes)) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("a block of {} bytes is no multiple of 4 KiB up to 1 GiB",
+                             options.block_bytes));
+  }
+  if (options.depth == 0 || options.depth > kDepthMax) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("a depth of {} is not within 1..{}", options.depth, kDepthMax));
+  }
+  return {};
+}
+
+IoEngine::IoEngine(const IoEngineOptions& options) : options_(options), pieces_(options.depth) {
+  free_pieces_.reserve(pieces_.size());
+  again_.reserve(pieces_.size());
+  for (std::uint32_t index = options.depth; index-- != 0;) {
+    pieces_[index].index = index;
+    free_pieces_.push_back(index);
+  }
+}
+
+IoEngine::~IoEngine() {
+  PENSTOCK_CHECK(in_flight_ == 0 && idle(), "{} requests in flight, {} operations unfinished",
+                 in_flight_, unfinished_ops_);
+}
+
+// --- What callers say ---------------------------------------------------------------------------
+
+void IoEngine::submit(IoOp& op) {
+  PENSTOCK_CHECK((op.state == IoOp::State::kIdle || op.state == IoOp::State::kDone) &&
+                     op.place == IoOp::Place::kNowhere,
+                 "operation submitted twice, state {}", static_cast<int>(op.state));
+  PENSTOCK_CHECK(op.file != nullptr && op.on_complete != nullptr,
+                 "operation without file {} or end", fmt::ptr(op.file));
+  op.error = 0;
+  op.error_offset = 0;
+  op.issued_bytes = 0;
+  op.done_bytes = 0;
+  op.pieces_in_flight = 0;
+  op.state = IoOp::State::kQueued;
+  ++unfinished_ops_;
+  if (draining_) {
+    fail(op, ECANCELED, op.offset);
+  }
+  if (draining_ || op.bytes == 0) {
+    finish_op_if_over(op);
+    return;
+  }
+  constexpr std::array kPlaces = {IoOp::Place::kDemand, IoOp::Place::kAhead, IoOp::Place::kBehind};
+  const bool urgent = op.urgent.load(std::memory_order_acquire);
+  push(urgent ? IoOp::Place::kDemand : kPlaces[static_cast<std::size_t>(op.priority)], op);
+}
+
+void IoEngine::promote_urgent() {
+  for (const IoOp::Place place : {IoOp::Place::kAhead, IoOp::Place::kBehind}) {
+    for (IoOp* op = queue_of(place).first; op != nullptr;) {
+      IoOp* const next = op->next;
+      if (op->urgent.load(std::memory_order_acquire)) {
+        unlink(*op);
+        push(IoOp::Place::kDemand, *op);
+      }
+      op = next;
+    }
+  }
+}
+
+void IoEngine::cancel(IoOp& op) {
+  const bool submitted = op.state == IoOp::State::kQueued || op.state == IoOp::State::kInFlight;
+  if (submitted && op.place != IoOp::Place::kFinished) {
+    fail(op, ECANCELED, op.offset);
+    finish_op_if_over(op);
+  }
+}
+
+std::size_t IoEngine::poll() {
+  advance();
+  return deliver();
+}
+
+void IoEngine::advance() {
+  no_room_ = false;
+  collect(false);
+  issue_queued();
+}
+
+std::size_t IoEngine::deliver() {
+  std::size_t delivered = 0;
+  while (true) {
+    while (IoOp* const op = finished_.first) {
+      unlink(*op);
+      op->state = IoOp::State::kDone;
+      op->urgent.store(false, std::memory_order_relaxed);
+      ++delivered;
+      op->on_complete(*op);
+    }
+    // Callbacks may have submitted more; nobody would come by to issue it if nothing is in flight.
+    if (!can_issue()) {
+      return delivered;
+    }
+    issue_queued();
+  }
+}
+
+void IoEngine::wait() {
+  if (in_flight_ != 0) {
+    collect(true);
+  }
+}
+
+Result<void> IoEngine::register_memory(std::span<std::byte> /*memory*/) {
+  return {};
+}
+
+void IoEngine::unregister_memory(std::span<std::byte> /*memory*/) {}
+
+void IoEngine::drain() noexcept {
+  draining_ = true;
+  for (Queue& queue : queues_) {
+    while (queue.first != nullptr) {
+      cancel(*queue.first);
+    }
+  }
+  while (in_flight_ != 0 || !again_.empty()) {
+    while (!again_.empty()) {
+      cancel(*pieces_[again_.back()].op);
+    }
+    if (in_flight_ != 0) {
+      collect(true);
+    }
+  }
+  deliver();
+}
+
+// --- Issuing ------------------------------------------------------------------------------------
+
+void IoEngine::issue_queued() {
+  bool issued_any = issue_again();
+  while (!no_room_ && !free_pieces_.empty()) {
+    IoOp* const op = next_op();
+    if (op == nullptr) {
+      break;
+    }
+    const std::uint32_t index = cut_piece(*op);
+    if (issue_piece(index)) {
+      issued_any = true;
+    } else {
+      again_.push_back(index);
+    }
+  }
+  if (issued_any) {
+    kick();
+  }
+}
+
+bool IoEngine::can_issue() const noexcept {
+  const auto has_ops = [](const Queue& queue) { return queue.first != nullptr; };
+  return !no_room_ &&
+         (!again_.empty() || (!free_pieces_.empty() && std::ranges::any_of(queues_, has_ops)));
+}
+
+IoOp* IoEngine::next_op() noexcept {
+  if (IoOp* const demand = queue_of(IoOp::Place::kDemand).first; demand != nullptr) {
+    return demand;
+  }
+  IoOp* const ahead = queue_of(IoOp::Place::kAhead).first;
+  IoOp* const behind = queue_of(IoOp::Place::kBehind).first;
+  if (ahead == nullptr || (behind_turn_ && behind != nullptr)) {
+    return behind;
+  }
+  return ahead;
+}
+
+// What was begun goes before what was not: the rest of a short transfer completes an operation.
+bool IoEngine::issue_again() {
+  std::size_t issued = 0;
+  while (issued < again_.size() && issue_piece(again_[issued])) {
+    ++issued;
+  }
+  again_.erase(again_.begin(), again_.begin() + static_cast<std::ptrdiff_t>(issued));
+  return issued != 0;
+}
+
+std::uint32_t IoEngine::cut_piece(IoOp& op) noexcept {
+  const std::uint32_t index = free_pieces_.back();
+  free_pieces_.pop_back();
+  Piece& piece = pieces_[index];
+  piece.op = &op;
+  piece.data = op.data + op.issued_bytes;
+  piece.offset = op.offset + op.issued_bytes;
+  piece.bytes = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(options_.block_bytes, op.bytes - op.issued_bytes));
+  piece.stalled = false;
+  op.issued_bytes += piece.bytes;
+  ++op.pieces_in_flight;
+  op.state = IoOp::State::kInFlight;
+  behind_turn_ = op.place == IoOp::Place::kAhead;
+  if (op.issued_bytes == op.bytes) {
+    unlink(op);
+  }
+  return index;
+}
+
+bool IoEngine::issue_piece(std::uint32_t piece_index) {
+  no_room_ = !issue(pieces_[piece_index]);
+  if (no_room_) {
+    return false;
+  }
+  ++in_flight_;
+  ++stats_.requests;
+  return true;
+}
+
+// --- Results ------------------------------------------------------------------------------------
+
+void IoEngine::finish(std::uint32_t piece_index, std::int64_t result) {
+  PENSTOCK_CHECK(
+      piece_index < pieces_.size() && pieces_[piece_index].op != nullptr && in_flight_ != 0,
+      "result {} for request {}, which is not in flight", result, piece_index);
+  Piece& piece = pieces_[piece_index];
+  IoOp& op = *piece.op;
+  --in_flight_;
+  if (result == -EINTR || result == -EAGAIN) {
+    ++stats_.retries;
+    again_.push_back(piece_index);
+    if (op.error != 0) {
+      drop_again(op);
+    }
+  } else if (result <= 0) {
+    const int error = result == 0 ? errno_of_no_progress(op.kind) : static_cast<int>(-result);
+    const std::uint64_t offset = piece.offset;
+    drop_piece(piece);
+    fail(op, error, offset);
+  } else {
+    take_moved(piece, static_cast<std::uint64_t>(result));
+  }
+  finish_op_if_over(op);
+}
+
+void IoEngine::take_moved(Piece& piece, std::uint64_t moved_bytes) {
+  IoOp& op = *piece.op;
+  PENSTOCK_CHECK(moved_bytes <= piece.bytes, "moved {} of {} bytes at {}", moved_bytes, piece.bytes,
+                 piece.offset);
+  (op.kind == IoKind::kRead ? stats_.read_bytes : stats_.write_bytes) += moved_bytes;
+  if (moved_bytes == piece.bytes) {
+    op.done_bytes += moved_bytes;
+    drop_piece(piece);
+    return;
+  }
+  ++stats_.short_transfers;
+  if (op.error != 0) {
+    drop_piece(piece);
+  } else {
+    continue_piece(piece, static_cast<std::uint32_t>(moved_bytes));
+  }
+}
+
+// Direct I/O goes on at aligned places only: of 8192 bytes, after 5000 were moved and with 4096 to
+// align to, the last 904 are moved again. Less than one step leaves the piece where it was; the
+// second time in a row that is no accident: a file that ends within the step.
+void IoEngine::continue_piece(Piece& piece, std::uint32_t moved_bytes) {
+  IoOp& op = *piece.op;
+  const auto kept_bytes = static_cast<std::uint32_t>(align_down(moved_bytes, step_bytes(*op.file)));
+  if (kept_bytes == 0 && piece.stalled) {
+    const std::uint64_t offset = piece.offset + moved_bytes;
+    drop_piece(piece);
+    fail(op, errno_of_no_progress(op.kind), offset);
+    return;
+  }
+  piece.stalled = kept_bytes == 0;
+  piece.data += kept_bytes;
+  piece.offset += kept_bytes;
+  piece.bytes -= kept_bytes;
+  op.done_bytes += kept_bytes;
+  again_.push_back(piece.index);
+}
+
+void IoEngine::drop_piece(Piece& piece) noexcept {
+  --piece.op->pieces_in_flight;
+  piece.op = nullptr;
+  free_pieces_.push_back(piece.index);
+}
+
+void IoEngine::drop_again(const IoOp& op) noexcept {
+  std::erase_if(again_, [&](std::uint32_t index) {
+    const bool of_this_op = pieces_[index].op == &op;
+    if (of_this_op) {
+      drop_piece(pieces_[index]);
+    }
+    return of_this_op;
+  });
+}
+
+// Nothing more of a failed operation is issued; what the kernel has is waited for. Several pieces
+// may fail: the first place in the file is the one to report. Being cancelled is no news to a
+// failed one.
+void IoEngine::fail(IoOp& op, int error, std::uint64_t offset) noexcept {
+  if (op.place != IoOp::Place::kNowhere) {
+    unlink(op);
+  }
+  const bool both_failed = op.error != ECANCELED && error != ECANCELED;
+  if (op.error == 0 || (both_failed && offset < op.error_offset)) {
+    op.error = error;
+    op.error_offset = offset;
+  }
+  drop_again(op);
+}
+
+void IoEngine::finish_op_if_over(IoOp& op) noexcept {
+  if (op.pieces_in_flight != 0 || (op.error == 0 && op.done_bytes != op.bytes)) {
+    return;
+  }
+  ++(op.kind == IoKind::kRead ? stats_.read_ops : stats_.write_ops);
+  if (op.error != 0) {
+    ++stats_.errors;
+  }
+  --unfinished_ops_;
+  push(IoOp::Place::kFinished, op);
+}
+
+// --- Lists --------------------------------------------------------------------------------------
+
+IoEngine::Queue& IoEngine::queue_of(IoOp::Place place) noexcept {
+  if (place == IoOp::Place::kFinished) {
+    return finished_;
+  }
+  static_assert(static_cast<int>(IoOp::Place::kDemand) == 1);
+  return queues_[static_cast<std::size_t>(place) - 1];
+}
+
+void IoEngine::push(IoOp::Place place, IoOp& op) noexcept {
+  Queue& queue = queue_of(place);
+  op.place = place;
+  op.previous = queue.last;
+  op.next = nullptr;
+  (queue.last == nullptr ? queue.first : queue.last->next) = &op;
+  queue.last = &op;
+}
+
+void IoEngine::unlink(IoOp& op) noexcept {
+  Queue& queue = queue_of(op.place);
+  (op.previous == nullptr ? queue.first : op.previous->next) = op.next;
+  (op.next == nullptr ? queue.last : op.next->previous) = op.previous;
+  op.previous = nullptr;
+  op.next = nullptr;
+  op.place = IoOp::Place::kNowhere;
+}
+
+}  // namespace penstock

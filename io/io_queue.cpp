@@ -1,0 +1,281 @@
+#include "io/io_queue.h"
+
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <future>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "alloc/check.h"
+#include "io/handler_storage.h"
+
+namespace penstock {
+
+/// What happens on the loop's thread, and the list through which other threads reach it.
+class IoQueue::Pump {
+ public:
+  explicit Pump(EventLoop& loop) : loop_(loop), results_(loop.context()) {}
+
+  // On the loop's thread.
+  Result<std::string_view> open(EngineKind kind, const IoEngineOptions& options,
+                                std::vector<EngineCandidate>& refusals);
+
+  // From any thread.
+  void submit(std::span<IoOp* const> ops);
+  void promote(IoOp& op);
+  void request_stop();
+  IoStats stats() const;
+  /// Calls `function(engine)` on the loop's thread and returns its value; `otherwise` when stopped.
+  template <class Value, class Function>
+  Value ask_engine(Function function, Value otherwise);
+  /// Calls `function` on the loop's thread and waits for it.
+  template <class Function>
+  void call(Function function);
+
+ private:
+  void arm();
+  void run();
+  void take_submitted();
+  void publish();
+
+  EventLoop& loop_;
+
+  // The loop thread's.
+  std::unique_ptr<IoEngine> engine_;
+  boost::asio::posix::stream_descriptor results_;  // borrows the engine's completion_fd()
+  bool stopping_ = false;
+
+  std::mutex mutex_;
+  IoOp* first_ = nullptr;  // submitted and not taken yet, linked by IoOp::next
+  IoOp* last_ = nullptr;
+  bool promote_posted_ = false;
+  bool closed_ = false;
+  // Each of these handlers is posted at most once at a time.
+  HandlerStorage take_storage_;
+  HandlerStorage promote_storage_;
+
+  mutable std::mutex stats_mutex_;
+  IoStats stats_;
+};
+
+template <class Function>
+void IoQueue::Pump::call(Function function) {
+  std::promise<void> done;
+  std::future<void> when_done = done.get_future();
+  boost::asio::post(loop_.context(), [&function, done = std::move(done)]() mutable {
+    function();
+    done.set_value();
+  });
+  when_done.wait();
+}
+
+template <class Value, class Function>
+Value IoQueue::Pump::ask_engine(Function function, Value otherwise) {
+  if (loop_.on_loop_thread()) {
+    return engine_ == nullptr ? std::move(otherwise) : function(*engine_);
+  }
+  std::promise<Value> promise;
+  std::future<Value> answer = promise.get_future();
+  {
+    // Posted under the lock, hence before request_stop() posts: the loop is there to run it.
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      return otherwise;
+    }
+    boost::asio::post(loop_.context(), [this, &function, promise = std::move(promise)]() mutable {
+      promise.set_value(function(*engine_));
+    });
+  }
+  return answer.get();
+}
+
+Result<std::string_view> IoQueue::Pump::open(EngineKind kind, const IoEngineOptions& options,
+                                             std::vector<EngineCandidate>& refusals) {
+  Result<std::unique_ptr<IoEngine>> engine = make_engine(kind, options, &refusals);
+  if (!engine) {
+    return engine.error();
+  }
+  boost::system::error_code error;
+  if (results_.assign((*engine)->completion_fd(), error); error) {
+    return system_error(error.value(), "cannot watch the I/O engine's results");
+  }
+  engine_ = std::move(*engine);
+  arm();
+  return engine_->name();
+}
+
+void IoQueue::Pump::arm() {
+  results_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error || engine_ == nullptr) {
+                          return;  // stopped
+                        }
+                        run();
+                        if (engine_ != nullptr) {
+                          arm();
+                        }
+                      });
+}
+
+void IoQueue::Pump::run() {
+  engine_->advance();
+  publish();  // whoever is called back finds his operation counted
+  engine_->deliver();
+  publish();
+  if (stopping_ && engine_->idle()) {
+    results_.release();  // the descriptor is the engine's; this also ends the wait of arm()
+    engine_.reset();
+  }
+}
+
+void IoQueue::Pump::submit(std::span<IoOp* const> ops) {
+  std::unique_lock lock(mutex_);
+  if (closed_) {
+    lock.unlock();
+    for (IoOp* const op : ops) {
+      op->error = ECANCELED;
+      op->error_offset = op->offset;
+      op->state = IoOp::State::kDone;
+      op->on_complete(*op);
+    }
+    return;
+  }
+  const bool was_empty = first_ == nullptr;
+  for (IoOp* const op : ops) {
+    op->next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = op;
+    last_ = op;
+  }
+  if (was_empty && first_ != nullptr) {
+    const HandlerAllocator<void> allocator(take_storage_);
+    boost::asio::post(loop_.context(),
+                      boost::asio::bind_allocator(allocator, [this] { take_submitted(); }));
+  }
+}
+
+void IoQueue::Pump::take_submitted() {
+  IoOp* op = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    op = std::exchange(first_, nullptr);
+    last_ = nullptr;
+  }
+  while (op != nullptr) {
+    IoOp* const next = op->next;
+    engine_->submit(*op);
+    op = next;
+  }
+  run();
+}
+
+void IoQueue::Pump::promote(IoOp& op) {
+  op.urgent.store(true, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  if (closed_ || promote_posted_) {
+    return;
+  }
+  promote_posted_ = true;
+  const HandlerAllocator<void> allocator(promote_storage_);
+  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
+                      {
+                        const std::lock_guard posted_lock(mutex_);
+                        promote_posted_ = false;
+                      }
+                      engine_->promote_urgent();
+                    }));
+}
+
+// Whatever was posted under the lock before `closed_` was set runs before the engine can go.
+void IoQueue::Pump::request_stop() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  boost::asio::post(loop_.context(), [this] {
+    stopping_ = true;
+    if (engine_ != nullptr) {
+      run();
+    }
+  });
+}
+
+void IoQueue::Pump::publish() {
+  const std::lock_guard lock(stats_mutex_);
+  stats_ = engine_->stats();
+}
+
+IoStats IoQueue::Pump::stats() const {
+  const std::lock_guard lock(stats_mutex_);
+  return stats_;
+}
+
+// --- The door -----------------------------------------------------------------------------------
+
+IoQueue::IoQueue() = default;
+
+IoQueue::~IoQueue() {
+  if (pump_ != nullptr) {
+    stop();
+  }
+}
+
+Result<std::unique_ptr<IoQueue>> IoQueue::start(EngineKind kind, const IoEngineOptions& options) {
+  std::unique_ptr<IoQueue> queue(new IoQueue);
+  try {
+    queue->loop_ = std::make_unique<EventLoop>("penstock-io");
+    queue->pump_ = std::make_unique<Pump>(*queue->loop_);
+  } catch (const std::system_error& error) {
+    return system_error(error.code().value(), "cannot start the I/O loop");
+  }
+  Result<std::string_view> name = std::string_view();
+  queue->pump_->call([&] { name = queue->pump_->open(kind, options, queue->refusals_); });
+  if (!name) {
+    return name.error();
+  }
+  queue->engine_name_ = *name;
+  return queue;
+}
+
+void IoQueue::submit(IoOp& op) {
+  IoOp* const one = &op;
+  pump_->submit({&one, 1});
+}
+
+void IoQueue::submit(std::span<IoOp* const> ops) {
+  pump_->submit(ops);
+}
+
+void IoQueue::promote(IoOp& op) {
+  pump_->promote(op);
+}
+
+Result<void> IoQueue::register_memory(std::span<std::byte> memory) {
+  return pump_->ask_engine<Result<void>>(
+      [memory](IoEngine& engine) { return engine.register_memory(memory); },
+      fault(Fault::kClosed, "cannot register memory with an I/O queue that was stopped"));
+}
+
+void IoQueue::unregister_memory(std::span<std::byte> memory) {
+  pump_->ask_engine<bool>(
+      [memory](IoEngine& engine) {
+        engine.unregister_memory(memory);
+        return true;
+      },
+      false);
+}
+
+void IoQueue::stop() {
+  PENSTOCK_CHECK(!on_loop_thread(), "an I/O queue cannot be stopped from a callback");
+  pump_->request_stop();
+  loop_->stop();
+}
+
+IoStats IoQueue::stats() const {
+  return pump_->stats();
+}
+
+}  // namespace penstock

@@ -1,0 +1,84 @@
+#include "io/registered_buffers.h"
+
+#include <fmt/format.h>
+#include <liburing.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "alloc/bytes.h"
+
+namespace penstock {
+namespace {
+
+constexpr unsigned kEntries = 256;
+constexpr std::uint64_t kEntryBytesMax = kGiB;  // the kernel's own limit
+
+}  // namespace
+
+RegisteredBuffers::RegisteredBuffers(io_uring& ring) : ring_(ring) {
+  if (const int result = ::io_uring_register_buffers_sparse(&ring_, kEntries); result < 0) {
+    table_ = system_error(-result, "cannot register buffers with io_uring (Linux 5.19 is needed)");
+    return;
+  }
+  for (unsigned entry = kEntries; entry-- != 0;) {
+    free_entries_.push_back(entry);
+  }
+}
+
+Result<void> RegisteredBuffers::add(std::span<std::byte> memory) {
+  PENSTOCK_TRY(table_);
+  const std::size_t parts = (memory.size() + kEntryBytesMax - 1) / kEntryBytesMax;
+  if (parts > free_entries_.size()) {
+    return fault(Fault::kExhausted,
+                 fmt::format("cannot register {} with io_uring: all {} entries are in use",
+                             format_bytes(memory.size()), kEntries));
+  }
+  for (std::size_t offset = 0; offset < memory.size(); offset += kEntryBytesMax) {
+    const std::span<std::byte> part =
+        memory.subspan(offset, std::min<std::size_t>(kEntryBytesMax, memory.size() - offset));
+    const unsigned entry = free_entries_.back();
+    if (const int error = set_entry(entry, part.data(), part.size()); error != 0) {
+      remove(memory);  // the parts before this one
+      return system_error(error, fmt::format("cannot register {} with io_uring (`ulimit -l` limits "
+                                             "it, and slower I/O works without)",
+                                             format_bytes(memory.size())));
+    }
+    free_entries_.pop_back();
+    const Region region{part.data(), part.data() + part.size(), entry};
+    regions_.insert(std::ranges::upper_bound(regions_, region.begin, {}, &Region::begin), region);
+  }
+  return {};
+}
+
+void RegisteredBuffers::remove(std::span<std::byte> memory) {
+  const std::byte* const end = memory.data() + memory.size();
+  std::erase_if(regions_, [&](const Region& region) {
+    const bool within = region.begin >= memory.data() && region.end <= end;
+    // An entry that cannot be emptied stays pinned until the ring goes, and is not used again.
+    if (within && set_entry(region.entry, nullptr, 0) == 0) {
+      free_entries_.push_back(region.entry);
+    }
+    return within;
+  });
+}
+
+std::optional<int> RegisteredBuffers::find(const std::byte* data,
+                                           std::uint64_t bytes) const noexcept {
+  auto after = std::ranges::upper_bound(regions_, data, {}, &Region::begin);
+  if (after == regions_.begin()) {
+    return std::nullopt;
+  }
+  const Region& region = *--after;
+  const bool within = data < region.end && bytes <= static_cast<std::uint64_t>(region.end - data);
+  return within ? std::optional(static_cast<int>(region.entry)) : std::nullopt;
+}
+
+int RegisteredBuffers::set_entry(unsigned entry, std::byte* data, std::uint64_t bytes) {
+  const iovec memory{data, bytes};
+  const __u64 no_tag = 0;
+  const int result = ::io_uring_register_buffers_update_tag(&ring_, entry, &memory, &no_tag, 1);
+  return result < 0 ? -result : 0;
+}
+
+}  // namespace penstock

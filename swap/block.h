@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "alloc/buffer.h"
+#include "alloc/memory_source.h"
+
+namespace penstock {
+
+/// What pageable memory beyond the pool is used for at the moment.
+enum class OverflowUse : std::uint8_t { kHeld, kAhead, kBehind };
+
+/// The memory of one content of one tensor: a buffer of the pool, or memory of its own for a resident.
+/// Shared by the engine, by leases and by transfers in flight; freed with the last of them.
+struct Block {
+  explicit Block(Buffer from_pool) : buffer(std::move(from_pool)), bytes(buffer.bytes()) {}
+  Block(Memory own, std::uint64_t tensor_bytes)
+      : resident_memory(std::move(own)), bytes(tensor_bytes) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::byte* data() const noexcept { return buffer ? buffer.data() : resident_memory.data(); }
+  std::span<std::byte> span() const noexcept { return {data(), static_cast<std::size_t>(bytes)}; }
+  bool overflows() const noexcept { return buffer && buffer.kind() == BufferKind::kOverflow; }
+
+  Buffer buffer;
+  Memory resident_memory;
+  std::uint64_t bytes;
+  std::uint32_t leases = 0;                    // guarded by the engine's mutex
+  OverflowUse counted_as = OverflowUse::kHeld;  // likewise
+};
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+#include "swap/lease.h"
+
+#include "swap/lease_token.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+LeaseToken::~LeaseToken() {
+  if (const std::shared_ptr<SwapEngineCore> core = core_.lock()) {
+    core->lease_ended(*this);
+  }
+}
+
+std::byte* Lease::data() const noexcept { return token_ ? token_->block()->data() : nullptr; }
+std::uint64_t Lease::bytes() const noexcept { return token_ ? token_->block()->bytes : 0; }
+TensorId Lease::tensor() const noexcept { return token_ ? token_->tensor() : TensorId{}; }
+
+}  // namespace penstock

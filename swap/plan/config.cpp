@@ -1,0 +1,105 @@
+#include "swap/plan/config.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "swap/plan/config_section.h"
+#include "swap/plan/deepspeed_config.h"
+#include "swap/plan/input_file.h"
+#include "swap/plan/json_document.h"
+#include "swap/plan/name_pattern.h"
+#include "swap/plan/penstock_config.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kConfigBytesMax = 16ULL << 20;
+
+std::optional<Error> apply_environment(Config& config) {
+  const char* engine = std::getenv("PENSTOCK_ENGINE");
+  if (engine == nullptr || *engine == '\0') {
+    return std::nullopt;
+  }
+  const Result<EngineKind> kind = parse_engine_kind(engine);
+  if (!kind) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("the environment's PENSTOCK_ENGINE={} is not an engine: {}", engine,
+                             kind.error().message));
+  }
+  config.penstock.engine = *kind;
+  config.origins["penstock.engine"] = "PENSTOCK_ENGINE";
+  return std::nullopt;
+}
+
+void append_nvme_paths(const std::optional<OffloadConfig>& offload, std::vector<PathConfig>& paths) {
+  if (offload && offload->device == OffloadDevice::kNvme) {
+    for (const std::string& path : offload->nvme_paths) {
+      paths.push_back({path, std::nullopt, std::nullopt});
+    }
+  }
+}
+
+}  // namespace
+
+bool TensorRule::matches(std::string_view name, std::uint64_t bytes) const {
+  return (match.empty() || matches_pattern(match, name)) && (!min_bytes || bytes >= *min_bytes) &&
+         (!max_bytes || bytes <= *max_bytes);
+}
+
+std::vector<PathConfig> Config::paths() const {
+  if (!penstock.paths.empty()) {
+    return penstock.paths;
+  }
+  std::vector<PathConfig> paths;
+  append_nvme_paths(deepspeed.offload_param, paths);
+  if (paths.empty()) {
+    append_nvme_paths(deepspeed.offload_optimizer, paths);
+  }
+  return paths;
+}
+
+Result<Config> parse_config(std::string_view text, const std::string& origin) {
+  Result<json> parsed = parse_json(text, origin, Fault::kConfiguration);
+  if (!parsed) {
+    return std::move(parsed).error();
+  }
+  if (!parsed->is_object()) {
+    return fault(Fault::kConfiguration, fmt::format("{} is {}, not a DeepSpeed configuration (an "
+                                                    "object)",
+                                                    origin, describe_json(*parsed)));
+  }
+  ConfigReading reading{origin, {}, std::nullopt};
+  ConfigSection top(*parsed, "", reading);
+  Config config;
+  config.deepspeed = read_deepspeed_config(top);
+  config.penstock = read_penstock_config(top);
+  if (reading.problem) {
+    return std::move(*reading.problem);
+  }
+  config.origins = std::move(reading.origins);
+  if (std::optional<Error> problem = apply_environment(config)) {
+    return std::move(*problem);
+  }
+  return config;
+}
+
+Result<Config> load_config(const std::string& path) {
+  Result<std::string> text = read_text_file(path, kConfigBytesMax);
+  if (!text) {
+    return std::move(text).error();
+  }
+  Result<Config> config = parse_config(*text, path);
+  if (!config && config.error().path.empty()) {
+    Error error = std::move(config).error();
+    error.path = path;
+    return error;
+  }
+  return config;
+}
+
+}  // namespace penstock

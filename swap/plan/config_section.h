@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alloc/result.h"
+
+namespace penstock {
+
+/// Where the values of one configuration file come from and what was wrong with it. The first problem
+/// sticks; whoever reads on meanwhile reads defaults.
+struct ConfigReading {
+  std::string origin;                          ///< the file's name, for errors
+  std::map<std::string, std::string> origins;  ///< dotted key -> origin, of every value that was given
+  std::optional<Error> problem;
+};
+
+/// One JSON object of a configuration, read by key. An absent key and Hugging Face's "auto" leave the
+/// value as it is. Errors name the dotted key, what was found and what is allowed.
+class ConfigSection {
+ public:
+  /// `prefix` is the dotted path of the object, empty for the top. Both references must outlive this.
+  ConfigSection(const nlohmann::json& object, std::string prefix, ConfigReading& reading);
+
+  void read_flag(std::string_view key, bool& value);
+  /// A whole number from 0 on, which may be written 1.6e8 or 100000.0 or, as pydantic has it, "8".
+  void read_count(std::string_view key, std::uint64_t& value);
+  void read_number(std::string_view key, double& value);
+  void read_text(std::string_view key, std::string& value);
+  /// Bytes: a whole number or a text such as "64MiB". null and "auto" leave it empty.
+  void read_size(std::string_view key, std::optional<std::uint64_t>& value);
+  /// One of `names`; `value` gets its index.
+  void read_choice(std::string_view key, std::span<const std::string_view> names,
+                   std::size_t& value);
+
+  /// The object under `key`, if it is there (null counts as absent).
+  std::optional<ConfigSection> section(std::string_view key);
+  /// The value under `key`, or nullptr where it is absent, null or "auto". Marks it as given.
+  const nlohmann::json* given(std::string_view key);
+
+  /// Refuses every key that is not one of `names`, with the nearest of them.
+  void refuse_others(std::span<const std::string_view> names);
+  /// Records the problem `<dotted key> in <origin> <what>`, unless there is one already.
+  void refuse(std::string_view key, std::string_view what);
+  std::string dotted(std::string_view key) const;
+  ConfigReading& reading() { return reading_; }
+
+ private:
+  const nlohmann::json& object_;
+  std::string prefix_;
+  ConfigReading& reading_;
+};
+
+/// A JSON value as bytes: a whole number or a text for parse_bytes(). Nothing where it is neither.
+std::optional<std::uint64_t> json_bytes(const nlohmann::json& value);
+
+}  // namespace penstock

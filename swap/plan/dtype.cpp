@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "swap/plan/inventory.h"
+#include "swap/plan/nearest_name.h"
+
+namespace penstock {
+namespace {
+
+struct DTypeEntry {
+  DType dtype;
+  std::uint32_t bytes;
+  std::string_view name;                     // ours: safetensors' in lower case
+  std::array<std::string_view, 4> synonyms;  // torch's and others', lower case; empty ones unused
+};
+
+constexpr std::array<DTypeEntry, 15> kDTypes{{
+    {DType::kBool, 1, "bool", {}},
+    {DType::kU8, 1, "u8", {"uint8", "byte"}},
+    {DType::kI8, 1, "i8", {"int8", "char"}},
+    {DType::kF8E4M3, 1, "f8_e4m3", {"float8_e4m3fn", "float8_e4m3", "f8e4m3", "fp8"}},
+    {DType::kF8E5M2, 1, "f8_e5m2", {"float8_e5m2", "f8e5m2"}},
+    {DType::kI16, 2, "i16", {"int16", "short"}},
+    {DType::kU16, 2, "u16", {"uint16"}},
+    {DType::kF16, 2, "f16", {"float16", "fp16", "half"}},
+    {DType::kBF16, 2, "bf16", {"bfloat16"}},
+    {DType::kI32, 4, "i32", {"int32", "int"}},
+    {DType::kU32, 4, "u32", {"uint32"}},
+    {DType::kF32, 4, "f32", {"float32", "fp32", "float"}},
+    {DType::kF64, 8, "f64", {"float64", "fp64", "double"}},
+    {DType::kI64, 8, "i64", {"int64", "long"}},
+    {DType::kU64, 8, "u64", {"uint64"}},
+}};
+
+const DTypeEntry& entry_of(DType dtype) noexcept {
+  return kDTypes[static_cast<std::size_t>(dtype)];
+}
+
+std::string to_lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+constexpr std::array<std::string_view, 5> kRoleNames{"param", "master", "moment", "gradient",
+                                                     "buffer"};
+
+}  // namespace
+
+std::uint32_t dtype_bytes(DType dtype) noexcept { return entry_of(dtype).bytes; }
+
+std::string_view dtype_name(DType dtype) noexcept { return entry_of(dtype).name; }
+
+Result<DType> parse_dtype(std::string_view text) {
+  const std::string lower = to_lower(text);
+  std::string_view wanted = lower;
+  if (wanted.starts_with("torch.")) {
+    wanted.remove_prefix(6);
+  }
+  for (const DTypeEntry& entry : kDTypes) {
+    const bool is_synonym = std::find(entry.synonyms.begin(), entry.synonyms.end(), wanted) !=
+                            entry.synonyms.end();
+    if (!wanted.empty() && (entry.name == wanted || is_synonym)) {
+      return entry.dtype;
+    }
+  }
+  std::vector<std::string_view> names;
+  for (const DTypeEntry& entry : kDTypes) {
+    names.push_back(entry.name);
+  }
+  return fault(Fault::kInvalidArgument,
+               fmt::format("\"{}\" is not a known element type{}; known are {}", text,
+                           did_you_mean(wanted, names), fmt::join(names, ", ")));
+}
+
+std::string_view role_name(Role role) noexcept { return kRoleNames[static_cast<std::size_t>(role)]; }
+
+Result<Role> parse_role(std::string_view text) {
+  const auto found = std::find(kRoleNames.begin(), kRoleNames.end(), text);
+  if (found != kRoleNames.end()) {
+    return static_cast<Role>(found - kRoleNames.begin());
+  }
+  return fault(Fault::kInvalidArgument,
+               fmt::format("\"{}\" is not a role of a tensor{}; known are {}", text,
+                           did_you_mean(text, kRoleNames), fmt::join(kRoleNames, ", ")));
+}
+
+}  // namespace penstock

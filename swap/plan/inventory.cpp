@@ -1,0 +1,197 @@
+#include "swap/plan/inventory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+#include "swap/plan/input_file.h"
+#include "swap/plan/json_document.h"
+#include "swap/plan/safetensors_header.h"
+#include "swap/plan/safetensors_index.h"
+#include "swap/plan/tensor_json.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+// A million tensors with long names need about 200 MB.
+constexpr std::uint64_t kInventoryBytesMax = 1ULL << 30;
+// Sums of all tensors' bytes, times a few (masters, moments), must stay within 64 bits.
+constexpr std::uint64_t kTotalBytesMax = 1ULL << 56;
+
+Error with_path(Error error, const std::string& path) {
+  if (error.path.empty()) {
+    error.path = path;
+  }
+  return error;
+}
+
+Error not_inventory(const std::string& path, std::string message) {
+  return with_path(fault(Fault::kInvalidArgument, std::move(message)), path);
+}
+
+Result<Inventory> checked(Inventory inventory, const std::string& origin) {
+  if (inventory.tensors.empty()) {
+    return fault(Fault::kInvalidArgument, fmt::format("{} has no tensors", origin));
+  }
+  std::unordered_set<std::string_view> names;
+  names.reserve(inventory.tensors.size());
+  std::uint64_t total = 0;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    if (!names.insert(tensor.name).second) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("{} has the tensor {} twice", origin, excerpt(tensor.name)));
+    }
+    // Each is below 2^63, so that the sum cannot wrap before it is seen to be too large.
+    total += tensor.bytes();
+    if (total > kTotalBytesMax) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("{} has more than 2^56 bytes of tensors by the time of {}", origin,
+                               excerpt(tensor.name)));
+    }
+  }
+  return inventory;
+}
+
+// The file that stands for a directory, in the order in which transformers looks for it.
+Result<std::string> find_in_directory(const std::string& path) {
+  const std::filesystem::path directory(path);
+  std::error_code ignored;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (std::filesystem::is_regular_file(directory / name, ignored)) {
+      return (directory / name).string();
+    }
+  }
+  std::vector<std::string> indices;
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(".safetensors.index.json")) {
+      indices.push_back(entry->path().string());
+    } else if (name.ends_with(".safetensors")) {
+      files.push_back(entry->path().string());
+    }
+  }
+  if (error) {
+    return system_error(error.value(), fmt::format("cannot list {}", path), path);
+  }
+  if (indices.size() == 1) {
+    return indices.front();
+  }
+  if (indices.empty() && files.size() == 1) {
+    return files.front();
+  }
+  if (indices.empty() && files.empty()) {
+    return not_inventory(
+        path, fmt::format("{} has neither a .safetensors file nor a .safetensors.index.json; for a "
+                          "directory with only a config.json, `python -m penstock.inventory {}` "
+                          "writes an inventory",
+                          path, path));
+  }
+  return not_inventory(path, fmt::format("{} has {} .safetensors files and {} indices; name the one "
+                                         "that is meant",
+                                         path, files.size(), indices.size()));
+}
+
+Result<Inventory> load_file(const std::string& path) {
+  if (path.ends_with(".safetensors")) {
+    return load_safetensors(path);
+  }
+  if (path.ends_with(".safetensors.index.json")) {
+    return load_safetensors_index(path);
+  }
+  Result<std::string> text = read_text_file(path, kInventoryBytesMax);
+  if (!text) {
+    return std::move(text).error();
+  }
+  return parse_inventory(*text, path);
+}
+
+}  // namespace
+
+std::uint64_t TensorInfo::elements() const noexcept {
+  std::uint64_t product = 1;
+  for (const std::uint64_t side : shape) {
+    product *= side;
+  }
+  return product;
+}
+
+std::uint64_t Inventory::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& tensor : tensors) {
+    sum += tensor.bytes();
+  }
+  return sum;
+}
+
+std::uint64_t Inventory::elements() const noexcept {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& tensor : tensors) {
+    sum += tensor.elements();
+  }
+  return sum;
+}
+
+Result<Inventory> parse_inventory(std::string_view text, const std::string& origin) {
+  Result<json> parsed = parse_json(text, origin, Fault::kInvalidArgument);
+  if (!parsed) {
+    return std::move(parsed).error();
+  }
+  if (!parsed->is_object() || !parsed->contains("tensors") || !(*parsed)["tensors"].is_array()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} is not an inventory: it has no list \"tensors\" of {{\"name\", "
+                             "\"dtype\", \"shape\"}}",
+                             origin));
+  }
+  Inventory inventory;
+  const json& entries = (*parsed)["tensors"];
+  inventory.tensors.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::string where = fmt::format("{}: tensors[{}]", origin, i);
+    const json& entry = entries[i];
+    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
+        entry["name"].get_ref<const std::string&>().empty()) {
+      return fault(Fault::kInvalidArgument, where + " has no name (a text)");
+    }
+    const std::string& name = entry["name"].get_ref<const std::string&>();
+    where += fmt::format(" ({})", excerpt(name));
+    Result<TensorInfo> info = read_tensor_json(name, entry, where);
+    if (!info) {
+      return std::move(info).error();
+    }
+    inventory.tensors.push_back(std::move(*info));
+  }
+  return checked(std::move(inventory), origin);
+}
+
+Result<Inventory> load_inventory(const std::string& path) {
+  std::error_code ignored;
+  std::string file = path;
+  if (std::filesystem::is_directory(path, ignored)) {
+    Result<std::string> found = find_in_directory(path);
+    if (!found) {
+      return std::move(found).error();
+    }
+    file = std::move(*found);
+  }
+  Result<Inventory> inventory = load_file(file);
+  if (!inventory) {
+    return with_path(std::move(inventory).error(), file);
+  }
+  Result<Inventory> good = checked(std::move(*inventory), file);
+  if (!good) {
+    return with_path(std::move(good).error(), file);
+  }
+  return good;
+}
+
+}  // namespace penstock

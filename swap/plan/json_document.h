@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "alloc/result.h"
+
+namespace penstock {
+
+/// Parses strictly: one document, no key twice in an object (parsers disagree about which one counts,
+/// and DeepSpeed refuses it too), no nesting beyond 64 levels. `origin` names the text in errors
+/// (`code` is theirs), which say line and column.
+Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, Fault code);
+
+/// `text` shortened for a message: at most 200 letters and no control characters.
+std::string excerpt(std::string_view text);
+
+/// What kind of JSON value this is, with the value where it is short: `the number 3`, `an object`.
+std::string describe_json(const nlohmann::json& value);
+
+}  // namespace penstock

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "swap/plan/config.h"
+#include "swap/plan/config_section.h"
+
+namespace penstock {
+
+/// The keys of the `penstock` block, in the order in which they are documented.
+std::span<const std::string_view> penstock_keys() noexcept;
+
+/// The `penstock` block of a file's top, all defaults where there is none. Unknown keys are problems.
+PenstockConfig read_penstock_config(ConfigSection& top);
+
+}  // namespace penstock

@@ -1,0 +1,283 @@
+#include "swap/plan/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/plan/pinned_layout.h"
+#include "swap/plan/residents.h"
+#include "swap/plan/rule_demand.h"
+#include "swap/plan/size_group.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
+
+class Planner {
+ public:
+  Planner(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
+          std::uint64_t buffer_bytes, RuleDemand demand)
+      : tensors_(tensors), config_(config), buffer_bytes_(buffer_bytes), demand_(std::move(demand)) {
+    placement_.budgets = demand_.budgets;
+    placement_.tensors.resize(tensors_.size());
+  }
+
+  Result<Placement> plan() {
+    place_by_rule();
+    group_sizes();
+    keep_residents();
+    PENSTOCK_TRY(hold_staging());
+    pin();
+    add_up();
+    return std::move(placement_);
+  }
+
+ private:
+  void place_by_rule();
+  void group_sizes();
+  void keep_residents();
+  void keep(const std::vector<std::size_t>& candidates, std::uint64_t& budget);
+  Result<void> hold_staging();
+  void pin();
+  void add_up();
+  std::string why_outlier(std::size_t i) const;
+  std::string why_pinned(std::size_t i, const PinnedFate& fate) const;
+
+  void set(std::size_t i, Place place, std::string why) {
+    placement_.tensors[i].place = place;
+    placement_.tensors[i].why = std::move(why);
+  }
+  const SizeGroup& group(std::size_t i) const {
+    return groups_[group_of(groups_, tensors_[i].bytes)];
+  }
+  const Budgets& budgets() const { return placement_.budgets; }
+
+  const std::vector<PlanTensor>& tensors_;
+  const PenstockConfig& config_;
+  std::uint64_t buffer_bytes_;
+  RuleDemand demand_;
+  std::vector<SizeGroup> groups_;  // of all tensors whose size matters
+  std::vector<std::size_t> open_;  // tensors that may get pinned memory, in order of use
+  std::vector<std::size_t> pageable_;  // tensors that are kept or streamed, in order of use
+  Placement placement_;
+};
+
+void Planner::place_by_rule() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const PlanTensor& tensor = tensors_[i];
+    if (!tensor.swappable) {
+      set(i, tensor.place_unswapped,
+          tensor.why_unswapped.empty() ? "too small to be worth I/O" : tensor.why_unswapped);
+    } else if (tensor.bytes == 0) {
+      set(i, Place::kRam, "has no bytes");
+    } else if (is_grouped(tensor, demand_.rules[i])) {
+      open_.push_back(i);
+    } else if (demand_.rules[i] == nullptr) {
+      pageable_.push_back(i);
+    } else {
+      set(i, demand_.rules[i]->place, "rule " + demand_.rules[i]->text);
+    }
+  }
+}
+
+void Planner::group_sizes() {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(open_.size());
+  for (const std::size_t i : open_) {
+    sizes.push_back(tensors_[i].bytes);
+  }
+  groups_ = make_size_groups(count_sizes(std::move(sizes)),
+                             {buffer_bytes_, budgets().max_pinned_bytes, config_.size_classes});
+}
+
+// Outliers first: a resident outlier also saves the copy from the chunks to where it is wanted whole.
+void Planner::keep_residents() {
+  std::vector<std::size_t> outliers;
+  std::vector<std::size_t> regular;
+  for (const std::size_t i : open_) {
+    if (demand_.rules[i] == nullptr) {
+      (group(i).outlier != OutlierReason::kNone ? outliers : regular).push_back(i);
+    }
+  }
+  std::uint64_t left = budgets().ram_bytes - demand_.ram_bytes;  // never below 0: checked before
+  keep(outliers, left);
+  regular.insert(regular.end(), pageable_.begin(), pageable_.end());
+  keep(regular, left);
+  const auto has_place = [this](std::size_t i) { return !placement_.tensors[i].why.empty(); };
+  std::erase_if(open_, has_place);
+  std::erase_if(pageable_, has_place);
+}
+
+void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& budget) {
+  std::vector<ResidentCandidate> wanted;
+  wanted.reserve(candidates.size());
+  for (const std::size_t i : candidates) {
+    wanted.push_back({tensors_[i].bytes, tensors_[i].reads_per_step + tensors_[i].writes_per_step});
+  }
+  const std::vector<bool> kept = choose_residents(wanted, budget);
+  for (std::size_t k = 0; k < candidates.size(); ++k) {
+    if (kept[k]) {
+      const std::size_t i = candidates[k];
+      budget -= tensors_[i].bytes;
+      set(i, Place::kRam,
+          (tensors_[i].wants_pinned ? why_outlier(i) : std::string()) +
+              fmt::format("fits into ram_bytes of {}", budgets().ram_bytes));
+    }
+  }
+}
+
+Result<void> Planner::hold_staging() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const PlacedTensor& placed = placement_.tensors[i];
+    const bool on_drive = placed.why.empty() ||
+                          (placed.place != Place::kRam && placed.place != Place::kDevice);
+    if (!on_drive) {
+      continue;
+    }
+    placement_.staging_bytes = kStagingBytes;
+    if (budgets().max_pinned_bytes < kStagingBytes) {
+      Error error = fault(
+          Fault::kExhausted,
+          fmt::format("max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: it "
+                      "goes through {} chunks of {} bytes; the smallest value that works is {}",
+                      budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes,
+                      kStagingChunks, kStagingChunkBytes, kStagingBytes));
+      error.tensor = tensors_[i].name;
+      return error;
+    }
+    break;
+  }
+  return {};
+}
+
+void Planner::pin() {
+  for (const std::size_t i : pageable_) {
+    set(i, Place::kStream,
+        fmt::format("is read straight into the memory of its lease; ram_bytes of {} has no room to "
+                    "keep it",
+                    budgets().ram_bytes));
+  }
+  std::vector<PinnedCandidate> candidates;
+  candidates.reserve(open_.size());
+  for (const std::size_t i : open_) {
+    candidates.push_back({tensors_[i].bytes,
+                          static_cast<std::uint32_t>(group_of(groups_, tensors_[i].bytes)),
+                          demand_.rules[i] != nullptr});
+  }
+  // What the rules pin fits, or they would have been refused.
+  const std::uint64_t taken = placement_.staging_bytes + demand_.dedicated_bytes;
+  PinnedLayout layout = lay_out_pinned(
+      candidates, groups_, open_.empty() ? 0 : budgets().max_pinned_bytes - taken);
+  placement_.classes = std::move(layout.classes);
+  placement_.window_tensors = layout.window_tensors;
+  placement_.pinned_bytes = layout.pinned_bytes + taken;
+  placement_.peak_live_bytes = layout.peak_live_bytes + placement_.staging_bytes;
+  for (std::size_t k = 0; k < open_.size(); ++k) {
+    const PinnedFate& fate = layout.fates[k];
+    set(open_[k], fate.place, why_pinned(open_[k], fate));
+    if (fate.place == Place::kClass) {
+      placement_.tensors[open_[k]].class_index = fate.class_index;
+    }
+  }
+}
+
+void Planner::add_up() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const PlanTensor& tensor = tensors_[i];
+    const Place place = placement_.tensors[i].place;
+    const bool by_rule = demand_.rules[i] != nullptr;
+    if (place == Place::kDedicated && by_rule) {
+      placement_.peak_live_bytes += tensor.bytes;  // its pinned bytes are in what the rules pin
+    }
+    if (place == Place::kRam && tensor.swappable) {
+      placement_.ram_bytes += tensor.bytes;
+    } else if (place != Place::kRam && place != Place::kDevice) {
+      placement_.nvme_bytes += align_up(tensor.bytes, kBlockBytes);
+    }
+  }
+}
+
+std::string Planner::why_pinned(std::size_t i, const PinnedFate& fate) const {
+  if (demand_.rules[i] != nullptr) {
+    return "rule " + demand_.rules[i]->text;
+  }
+  switch (fate.place) {
+    case Place::kClass:
+      return why_outlier(i) + fmt::format("shares {} slots of {}",
+                                          placement_.classes[fate.class_index].slots,
+                                          placement_.classes[fate.class_index].slot_bytes);
+    case Place::kDedicated:
+      return why_outlier(i) + fmt::format("max_pinned_bytes of {} holds it beside the classes",
+                                          budgets().max_pinned_bytes);
+    default:
+      return why_outlier(i) + fmt::format("neither ram_bytes of {} nor max_pinned_bytes of {} has "
+                                          "room for it beside the others",
+                                          budgets().ram_bytes, budgets().max_pinned_bytes);
+  }
+}
+
+std::string Planner::why_outlier(std::size_t i) const {
+  switch (group(i).outlier) {
+    case OutlierReason::kNone:
+      return {};
+    case OutlierReason::kAboveBufferSize:
+      return fmt::format("larger than buffer_size ({} bytes); ", buffer_bytes_);
+    case OutlierReason::kAboveSizeClasses:
+      return "larger than every class of size_classes; ";
+    case OutlierReason::kLone:
+      return "more than four times as large as any regular tensor; ";
+    case OutlierReason::kTwoSlotsTooMany:
+      return fmt::format("two slots of it are more than max_pinned_bytes of {}; ",
+                         budgets().max_pinned_bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<ClassPlan> Placement::pool() const {
+  std::vector<ClassPlan> plan;
+  plan.reserve(classes.size());
+  for (const PlacedClass& placed : classes) {
+    plan.push_back({placed.slot_bytes, placed.slots});
+  }
+  return plan;
+}
+
+std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
+                                         const PenstockConfig& config,
+                                         std::uint64_t deepspeed_buffer_bytes) {
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t largest = 0;
+  for (const PlanTensor& tensor : tensors) {
+    const TensorRule* rule = governing_rule(tensor, config);
+    if (!is_grouped(tensor, rule)) {
+      continue;
+    }
+    sizes.push_back(tensor.bytes);
+    if (rule != nullptr) {
+      largest = std::max(largest, align_up(tensor.bytes, kBlockBytes));
+    }
+  }
+  for (const SizeGroup& group : make_size_groups(count_sizes(std::move(sizes)),
+                                                 {deepspeed_buffer_bytes, 0, config.size_classes})) {
+    if (group.outlier == OutlierReason::kNone) {
+      largest = std::max(largest, group.slot_bytes);
+    }
+  }
+  return largest;
+}
+
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
+                                const Budgets& budgets, std::uint64_t deepspeed_buffer_bytes) {
+  Result<RuleDemand> demand = demand_of_rules(tensors, config, budgets, deepspeed_buffer_bytes);
+  if (!demand) {
+    return std::move(demand).error();
+  }
+  return Planner(tensors, config, deepspeed_buffer_bytes, std::move(*demand)).plan();
+}
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+#include "swap/schedule/prefetch_scheduler.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+using Answer = PrefetchSurroundings::Answer;
+
+void PrefetchScheduler::announce(AccessTrace::Key key) {
+  if (announced_.size() < limits_.tensors_max) {
+    announced_.push_back(key);
+  }
+}
+
+std::size_t PrefetchScheduler::run(PrefetchSurroundings& surroundings) {
+  std::size_t begun = 0;
+  std::size_t refusals = 0;
+  bool large_waits = false;
+  // Returns false when there is no use in looking further.
+  const auto offer = [&](AccessTrace::Key key, bool& taken) {
+    const Answer answer = surroundings.begin_ahead(key, large_waits);
+    taken = answer == Answer::kBegun || answer == Answer::kNothingToDo;
+    begun += answer == Answer::kBegun ? 1 : 0;
+    if (answer == Answer::kNoRoom) {
+      large_waits = true;
+      ++refusals;
+    }
+    return answer != Answer::kStop && refusals < limits_.refusals_max;
+  };
+  bool go_on = true;
+  for (auto at = announced_.begin(); go_on && at != announced_.end();) {
+    bool taken = false;
+    go_on = offer(*at, taken);
+    at = taken ? announced_.erase(at) : at + 1;
+  }
+  begin_scan();
+  const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
+  for (std::size_t ahead = 0; go_on && ahead < reach; ++ahead) {
+    const AccessTrace::Key event = *trace_.upcoming(ahead);
+    const AccessTrace::Key key = event / 2;
+    if (event % 2 == 1) {
+      mark_rewritten(key);
+    } else if (!is_rewritten(key)) {
+      bool taken = false;
+      go_on = offer(key, taken);
+    }
+  }
+  return begun;
+}
+
+void PrefetchScheduler::begin_scan() {
+  if (++scan_ == 0) {  // wrapped: old marks would look new
+    std::fill(rewritten_in_scan_.begin(), rewritten_in_scan_.end(), 0);
+    scan_ = 1;
+  }
+}
+
+void PrefetchScheduler::mark_rewritten(AccessTrace::Key key) {
+  if (key >= rewritten_in_scan_.size()) {
+    rewritten_in_scan_.resize(key + 1, 0);
+  }
+  rewritten_in_scan_[key] = scan_;
+}
+
+bool PrefetchScheduler::is_rewritten(AccessTrace::Key key) const {
+  return key < rewritten_in_scan_.size() && rewritten_in_scan_[key] == scan_;
+}
+
+std::size_t PrefetchScheduler::distance(AccessTrace::Key key) const {
+  const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
+  for (std::size_t ahead = 0; ahead < reach; ++ahead) {
+    if (*trace_.upcoming(ahead) == key * 2) {
+      return ahead;
+    }
+  }
+  return limits_.tensors_max;
+}
+
+}  // namespace penstock

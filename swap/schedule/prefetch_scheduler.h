@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "swap/schedule/access_trace.h"
+
+namespace penstock {
+
+/// What the scheduler asks of its surroundings: the engine answers from its records and its pool, a test
+/// from a table and a simulated drive. Keys are small numbers given out in sequence.
+class PrefetchSurroundings {
+ public:
+  enum class Answer : std::uint8_t {
+    kNothingToDo,  ///< in memory, on its way, or gone: look at the next
+    kBegun,        ///< memory was found and its read has begun
+    kNoRoom,       ///< no memory for this one now; others may still find some
+    kStop,         ///< no memory for anything
+  };
+  virtual ~PrefetchSurroundings() = default;
+  /// Begins to read `key` if it is not in memory and there is room. `large_waits` says that one which
+  /// comes earlier found no pageable room: this one may take a slot but no pageable room.
+  virtual Answer begin_ahead(AccessTrace::Key key, bool large_waits) = 0;
+};
+
+struct PrefetchLimits {
+  std::size_t tensors_max = 4096;  ///< how far to look, in uses
+  std::size_t refusals_max = 256;  ///< give up after so many without room
+};
+
+/// Decides what to read next: in the order of use, as far as memory reaches, small tensors passing a
+/// large one that has to wait. No clock, no I/O, no threads; it runs when something has changed (a use,
+/// a completed read or write, memory given back).
+class PrefetchScheduler {
+ public:
+  explicit PrefetchScheduler(PrefetchLimits limits = {}) : limits_(limits) {}
+
+  /// A use of `key`; returns whether it was foretold.
+  bool record(AccessTrace::Key key) { return trace_.record(key * 2); }
+  /// `key` has a new content. Foretold like a use: what will be rewritten before its next use is not
+  /// worth reading.
+  void record_rewrite(AccessTrace::Key key) { trace_.record(key * 2 + 1); }
+  /// Tensors that a caller announces come before what the trace foretells.
+  void announce(AccessTrace::Key key);
+
+  /// Begins as many reads as there is room for; returns how many.
+  std::size_t run(PrefetchSurroundings& surroundings);
+
+  /// In how many uses `key` comes, as far as limits.tensors_max; the limit if it is not in sight.
+  std::size_t distance(AccessTrace::Key key) const;
+
+ private:
+  void begin_scan();
+  void mark_rewritten(AccessTrace::Key key);
+  bool is_rewritten(AccessTrace::Key key) const;
+
+  PrefetchLimits limits_;
+  AccessTrace trace_;  // keys * 2 for uses, keys * 2 + 1 for rewrites
+  std::deque<AccessTrace::Key> announced_;
+  std::vector<std::uint32_t> rewritten_in_scan_;  // by key: the scan that met its rewrite
+  std::uint32_t scan_ = 0;
+};
+
+}  // namespace penstock

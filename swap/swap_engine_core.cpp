@@ -1,0 +1,440 @@
+#include "swap/swap_engine_core.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "alloc/check.h"
+#include "alloc/page_source.h"
+#include "alloc/pinned_source.h"
+#include "swap/log.h"
+
+namespace penstock {
+
+Outbox::~Outbox() {
+  for (Fulfilment& entry : fulfilments_) {
+    entry.ticket->fulfil(std::move(entry.error), std::move(entry.lease));
+  }
+}
+
+void Outbox::fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error, Lease lease) {
+  if (ticket) {
+    fulfilments_.push_back({std::move(ticket), std::move(error), std::move(lease)});
+  }
+}
+
+SwapEngineCore::SwapEngineCore(SwapEngineOptions options)
+    : options_(std::move(options)), stall_ns_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+  if (!options_.warn) {
+    options_.warn = [](const std::string& sentence) { log_warning(sentence); };
+  }
+}
+
+SwapEngineCore::~SwapEngineCore() { (void)close(); }
+
+Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions options) {
+  std::shared_ptr<SwapEngineCore> core(new SwapEngineCore(std::move(options)));
+  PENSTOCK_TRY(core->start());
+  return core;
+}
+
+Result<void> SwapEngineCore::start() {
+  if (options_.config.penstock.mode != "scratch") {
+    return fault(Fault::kConfiguration,
+                 fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
+                             options_.config.penstock.mode));
+  }
+  const BudgetFacts facts{read_mem_available_bytes(), options_.ranks_on_node,
+                          dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
+  budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts));
+  residency_.set_limit_bytes(budgets_.ram_bytes);
+
+  IoEngineOptions io;
+  io.block_bytes = options_.io_block_bytes;
+  io.depth = options_.io_depth;
+  Result<std::unique_ptr<IoQueue>> queue = IoQueue::start(options_.config.penstock.engine, io);
+  if (queue.has_error()) {
+    return std::move(queue).error();
+  }
+  queue_ = std::move(queue).value();
+
+  const auto pages = PageSource::make();
+  resident_source_ = pages;
+  overflow_source_ = RecyclingSource::make(pages);
+  // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them. Locking
+  // them as well would count them twice; without a ring nothing here profits from locked pages.
+  PinnedSource::Hooks hooks;
+  hooks.pin = [queue = queue_, warn = options_.warn](std::byte* data, std::uint64_t bytes) {
+    const Result<void> registered = queue->register_memory({data, bytes});
+    if (registered.has_error()) {
+      warn(fmt::format("buffers are not registered with the I/O engine, which costs CPU time: {}",
+                       registered.error().message));
+    }
+    return 0;
+  };
+  hooks.unpin = [queue = queue_](std::byte* data, std::uint64_t bytes) {
+    queue->unregister_memory({data, bytes});
+  };
+  pinned_source_ = LimitingSource::make(PinnedSource::make(pages, std::move(hooks)),
+                                        budgets_.max_pinned_bytes, "max_pinned_bytes");
+  BufferPoolOptions pool;
+  pool.pinned = pinned_source_;
+  pool.overflow = overflow_source_;
+  pool.warn = options_.warn;
+  pool_ = std::make_unique<BufferPool>(std::move(pool));
+  return {};
+}
+
+Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
+                                                   std::vector<PathConfig> paths) {
+  if (paths.empty()) {
+    paths = options_.config.paths();
+  }
+  Result<std::unique_ptr<SwapStore>> store = SwapStore::open_scratch(paths);
+  if (store.has_error()) {
+    return std::move(store).error();
+  }
+  Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
+  const NamespaceId id{next_namespace_++};
+  namespaces_[id] = {std::move(name), std::move(store).value(), {}};
+  return id;
+}
+
+Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  const auto found = namespaces_.find(space);
+  if (found == namespaces_.end()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("there is no namespace {} (closed already?)", to_number(space)));
+  }
+  const auto by_name = std::move(found->second.by_name);
+  for (const auto& [name, tensor] : by_name) {
+    if (TensorRecord* record = record_of(tensor)) {
+      erase_record(*record, outbox);
+    }
+  }
+  namespaces_.erase(found);
+  return {};
+}
+
+Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
+  Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
+  const auto found = namespaces_.find(space);
+  if (found == namespaces_.end()) {
+    return fault(Fault::kInvalidArgument, fmt::format("there is no namespace {}", to_number(space)));
+  }
+  if (info.bytes() == 0) {
+    return fault(Fault::kWrongSize, fmt::format("tensor '{}' has no bytes", info.name));
+  }
+  const TensorId id{next_tensor_};
+  if (!found->second.by_name.emplace(info.name, id).second) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("tensor '{}' is declared already in '{}'", info.name,
+                             found->second.name));
+  }
+  ++next_tensor_;
+  auto record = std::make_unique<TensorRecord>();
+  record->id = id;
+  record->space = space;
+  record->bytes = info.bytes();
+  record->info = std::move(info);
+  for (const TensorRule& rule : options_.config.penstock.tensors) {
+    if (rule.matches(record->info.name, record->bytes)) {
+      record->ruled = rule.place;
+      break;
+    }
+  }
+  records_.emplace(id, std::move(record));
+  return id;
+}
+
+Result<void> SwapEngineCore::forget(TensorId tensor) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr) {
+    return unknown(tensor);
+  }
+  namespaces_.at(record->space).by_name.erase(record->info.name);
+  erase_record(*record, outbox);
+  return {};
+}
+
+Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr) {
+    return unknown(tensor);
+  }
+  if (name == record->info.name) {
+    return {};
+  }
+  auto& by_name = namespaces_.at(record->space).by_name;
+  if (!by_name.emplace(name, tensor).second) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("'{}' cannot be renamed to '{}': that is another tensor",
+                             record->info.name, name));
+  }
+  by_name.erase(record->info.name);
+  record->info.name = std::move(name);
+  record->ruled.reset();
+  for (const TensorRule& rule : options_.config.penstock.tensors) {
+    if (rule.matches(record->info.name, record->bytes)) {
+      record->ruled = rule.place;
+      break;
+    }
+  }
+  return {};
+}
+
+Result<TensorInfo> SwapEngineCore::info(TensorId tensor) const {
+  Lock lock(mutex_);
+  const TensorRecord* record = record_of(tensor);
+  if (record == nullptr) {
+    return unknown(tensor);
+  }
+  return record->info;
+}
+
+std::optional<TensorId> SwapEngineCore::find(NamespaceId space, const std::string& name) const {
+  Lock lock(mutex_);
+  const auto found = namespaces_.find(space);
+  if (found == namespaces_.end()) {
+    return std::nullopt;
+  }
+  const auto tensor = found->second.by_name.find(name);
+  return tensor == found->second.by_name.end() ? std::nullopt : std::optional(tensor->second);
+}
+
+TensorRecord* SwapEngineCore::record_of(TensorId tensor) const {
+  const auto found = records_.find(tensor);
+  return found == records_.end() ? nullptr : found->second.get();
+}
+
+Error SwapEngineCore::unknown(TensorId tensor) const {
+  if (closed_) {
+    return not_open();
+  }
+  return fault(Fault::kUnknownTensor,
+               fmt::format("there is no tensor {} (never declared, or forgotten)",
+                           to_number(tensor)));
+}
+
+Error SwapEngineCore::not_open() const {
+  return fault(Fault::kClosed, "the swap engine is closed");
+}
+
+void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) {
+  const Error gone = fault(Fault::kUnknownTensor,
+                           fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+  fail_reads(record, gone, outbox);
+  for (WaitingGet& waiting : record.waiting_for_write) {
+    outbox.fulfil(std::move(waiting.ticket), gone);
+  }
+  drop_memory(record, outbox);
+  residency_.release(to_number(record.id));
+  outbox.drop(std::move(record.stored));
+  records_.erase(record.id);
+}
+
+Lease SwapEngineCore::lend(TensorRecord& record, Access access) {
+  return lend(record.block, record, access);
+}
+
+Lease SwapEngineCore::lend(std::shared_ptr<Block> block, TensorRecord& record, Access access) {
+  ++block->leases;
+  update_use(record);
+  return Lease(std::make_shared<LeaseToken>(std::move(block), record.id, access, record.generation,
+                                            weak_from_this()));
+}
+
+void SwapEngineCore::lease_ended(const LeaseToken& token) {
+  {
+    Outbox outbox;
+    Lock lock(mutex_);
+    Block& block = *token.block();
+    PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often", to_number(token.tensor()));
+    --block.leases;
+    TensorRecord* record = record_of(token.tensor());
+    if (record == nullptr || record->block != token.block() || block.leases > 0) {
+      return;
+    }
+    // Somebody who may have changed the content left without committing it: what lies on the drive is
+    // the content, this memory is not.
+    const bool abandoned =
+        token.access() == Access::kUpdate && token.generation() == record->generation;
+    if (!residency_.holds(to_number(record->id)) && record->clean &&
+        (record->writes_in_flight == 0 || abandoned)) {
+      drop_memory(*record, outbox);
+    } else {
+      update_use(*record);
+    }
+  }
+  run_ahead();
+}
+
+void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
+  if (record.block) {
+    count_block(*record.block, OverflowUse::kHeld);
+    outbox.drop(std::move(record.block));
+    record.block.reset();
+  }
+  record.ahead = false;
+  record.clean = false;
+  record.presence = TensorRecord::Presence::kAbsent;
+  record.reading.reset();
+}
+
+/// Tells pool and ledger what the record's memory is used for now. Call after every change of `leases`,
+/// `ahead`, `writes_in_flight` or residency.
+void SwapEngineCore::update_use(TensorRecord& record) {
+  if (!record.block || !record.block->buffer) {
+    return;
+  }
+  Block& block = *record.block;
+  const bool behind = record.writes_in_flight > 0 && block.leases == 0 &&
+                      !residency_.holds(to_number(record.id));
+  if (behind) {
+    block.buffer.expect_return();  // it comes back by itself when the write is done
+  } else {
+    block.buffer.expect_no_return();
+  }
+  count_block(block, record.ahead ? OverflowUse::kAhead
+                                  : behind ? OverflowUse::kBehind : OverflowUse::kHeld);
+}
+
+void SwapEngineCore::count_block(Block& block, OverflowUse use) {
+  if (!block.overflows()) {
+    return;
+  }
+  const auto counter = [this](OverflowUse of) -> std::uint64_t* {
+    return of == OverflowUse::kAhead    ? &ahead_overflow_bytes_
+           : of == OverflowUse::kBehind ? &behind_overflow_bytes_
+                                        : nullptr;
+  };
+  if (std::uint64_t* before = counter(block.counted_as)) {
+    *before -= block.buffer.capacity();
+  }
+  if (std::uint64_t* after = counter(use)) {
+    *after += block.buffer.capacity();
+  }
+  block.counted_as = use;
+}
+
+/// Remembers how much pageable memory callers themselves held at once: reading ahead, writing behind and
+/// keeping freed memory for reuse stay within it, so that they do not raise the peak.
+void SwapEngineCore::note_memory_peak() {
+  const std::uint64_t overflow = pool_->stats().overflow_bytes;
+  const std::uint64_t ours = ahead_overflow_bytes_ + behind_overflow_bytes_;
+  held_overflow_max_ = std::max(held_overflow_max_, overflow > ours ? overflow - ours : 0);
+  stats_.resident_bytes_max = std::max(stats_.resident_bytes_max, residency_.held_bytes());
+}
+
+void SwapEngineCore::operation_ended() {
+  PENSTOCK_CHECK(operations_ > 0, "an operation ended that had not begun");
+  --operations_;
+  changed_.notify_all();
+}
+
+Result<void> SwapEngineCore::flush() {
+  Lock lock(mutex_);
+  changed_.wait(lock, [this] { return writing_bytes_ == 0; });
+  if (first_failure_) {
+    return *std::exchange(first_failure_, std::nullopt);
+  }
+  return {};
+}
+
+Result<void> SwapEngineCore::check() {
+  Lock lock(mutex_);
+  if (first_failure_) {
+    return *std::exchange(first_failure_, std::nullopt);
+  }
+  return {};
+}
+
+Placement SwapEngineCore::placement() const {
+  Lock lock(mutex_);
+  return placement_;
+}
+
+SwapStats SwapEngineCore::stats() const {
+  Lock lock(mutex_);
+  SwapStats stats = stats_;
+  stats.stall_ns = stall_ns_->load();
+  stats.resident_bytes = residency_.held_bytes();
+  for (const TensorId tensor : ahead_) {
+    const TensorRecord* record = record_of(tensor);
+    stats.lookahead_bytes += record != nullptr && record->ahead ? record->bytes : 0;
+  }
+  for (const auto& [id, space] : namespaces_) {
+    stats.drive_bytes += space.store->used_bytes();
+  }
+  stats.drive_bytes_max = std::max(stats.drive_bytes_max, stats.drive_bytes);
+  if (pool_) {
+    stats.pool = pool_->stats();
+  }
+  stats.io = queue_->stats();
+  return stats;
+}
+
+Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
+  Lock lock(mutex_);
+  const TensorRecord* record = record_of(tensor);
+  if (record == nullptr) {
+    return unknown(tensor);
+  }
+  TensorState state;
+  state.name = record->info.name;
+  state.bytes = record->bytes;
+  state.place = record->place;
+  state.generation = record->generation;
+  state.in_memory = record->presence == TensorRecord::Presence::kCurrent;
+  state.resident = residency_.holds(to_number(tensor)) && state.in_memory;
+  state.on_drive = record->stored != nullptr;
+  state.writing = record->writes_in_flight > 0;
+  return state;
+}
+
+Result<void> SwapEngineCore::close() {
+  {
+    Lock lock(mutex_);
+    if (closed_) {
+      return {};
+    }
+    closed_ = true;
+    if (pool_) {
+      pool_->stop_waiting();
+    }
+    changed_.wait(lock, [this] { return operations_ == 0; });
+  }
+  Result<void> written;
+  {
+    Outbox outbox;
+    Lock lock(mutex_);
+    if (first_failure_) {
+      written = *std::exchange(first_failure_, std::nullopt);
+    }
+    while (!records_.empty()) {
+      erase_record(*records_.begin()->second, outbox);
+    }
+    namespaces_.clear();
+  }
+  pool_.reset();  // unregisters its arenas, for which the queue must still run
+  if (queue_) {
+    queue_->stop();
+  }
+  return written;
+}
+
+}  // namespace penstock

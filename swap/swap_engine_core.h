@@ -1,0 +1,193 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "alloc/buffer_pool.h"
+#include "alloc/limiting_source.h"
+#include "alloc/recycling_source.h"
+#include "io/io_queue.h"
+#include "swap/lease_token.h"
+#include "swap/plan/placement.h"
+#include "swap/schedule/prefetch_scheduler.h"
+#include "swap/schedule/residency.h"
+#include "swap/stats.h"
+#include "swap/swap_engine.h"
+#include "swap/tensor_record.h"
+
+namespace penstock {
+
+/// What has to happen after the engine's mutex is free again: tickets to fulfil (they run callbacks) and
+/// memory to give back (that may unmap). Declare it before the lock, so that it goes last.
+class Outbox {
+ public:
+  Outbox() = default;
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+  ~Outbox();
+
+  void fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error, Lease lease = {});
+  void drop(std::shared_ptr<Block> block) { blocks_.push_back(std::move(block)); }
+  void drop(HeldExtent extent) { extents_.push_back(std::move(extent)); }
+
+ private:
+  struct Fulfilment {
+    std::shared_ptr<TicketState> ticket;
+    std::optional<Error> error;
+    Lease lease;
+  };
+  std::vector<Fulfilment> fulfilments_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+  std::vector<HeldExtent> extents_;
+};
+
+/// The engine behind SwapEngine; leases and transfers in flight hold it alive. One mutex guards all
+/// records: operations move megabytes each, so it is never the bottleneck. What may block (memory from
+/// the pool, space from a file system, checksums, copies) happens without it.
+///
+/// Lock order: mutex_ before the locks of store, pool, queue and tickets, never the other way round.
+class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
+ public:
+  static Result<std::shared_ptr<SwapEngineCore>> make(SwapEngineOptions options);
+  ~SwapEngineCore();
+
+  Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths);
+  Result<void> close_namespace(NamespaceId space);
+  Result<TensorId> declare(NamespaceId space, TensorInfo info);
+  Result<void> forget(TensorId tensor);
+  Result<void> rename(TensorId tensor, std::string name);
+  Result<TensorInfo> info(TensorId tensor) const;
+  std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
+
+  Result<Lease> allocate(TensorId tensor);
+  Ticket commit(const Lease& lease);
+  Ticket put(TensorId tensor, std::span<const std::byte> source);
+  Ticket get(TensorId tensor, Access access);
+  Ticket get_into(TensorId tensor, std::span<std::byte> target);
+  void prefetch(std::span<const TensorId> tensors);
+
+  Result<void> flush();
+  Result<void> check();
+  Result<void> plan();
+  Placement placement() const;
+  SwapStats stats() const;
+  Result<TensorState> state(TensorId tensor) const;
+  Result<void> close();
+
+  void lease_ended(const LeaseToken& token);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  class Surroundings;
+  friend class Surroundings;
+
+  struct Namespace {
+    std::string name;
+    std::shared_ptr<SwapStore> store;
+    std::unordered_map<std::string, TensorId> by_name;
+  };
+  /// One content on its way to a drive.
+  struct Writing {
+    TensorId id{};
+    std::uint64_t generation = 0;
+    std::shared_ptr<Block> block;                 // null where the caller owns the source
+    std::span<const std::byte> source;
+    std::shared_ptr<SwapStore> store;
+    std::string name;
+    HeldExtent stored;
+    std::shared_ptr<TicketState> ticket;
+  };
+
+  explicit SwapEngineCore(SwapEngineOptions options);
+  Result<void> start();
+
+  // Records (swap_engine_core.cpp).
+  TensorRecord* record_of(TensorId tensor) const;
+  Error unknown(TensorId tensor) const;
+  Error not_open() const;
+  void erase_record(TensorRecord& record, Outbox& outbox);
+  Lease lend(TensorRecord& record, Access access);
+  Lease lend(std::shared_ptr<Block> block, TensorRecord& record, Access access);
+  void drop_memory(TensorRecord& record, Outbox& outbox);
+  void update_use(TensorRecord& record);
+  void count_block(Block& block, OverflowUse use);
+  void note_memory_peak();
+  void warn(const std::string& sentence) const { options_.warn(sentence); }
+  void operation_begun() { ++operations_; }
+  void operation_ended();
+
+  // Memory (swap_engine_memory.cpp).
+  Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
+  Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes);
+  bool claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox);
+  void demote(TensorId tensor, Lock& lock, Outbox& outbox);
+  bool give_up_ahead(std::uint64_t bytes, Outbox& outbox);
+  std::uint64_t ahead_room_bytes() const;
+  void wait_for_write_back(std::uint64_t bytes, Lock& lock);
+  Result<void> plan_locked(Lock& lock, Outbox& outbox);
+  Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
+  void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
+                       Outbox& outbox);
+
+  // Reading (swap_engine_read.cpp).
+  void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  void fill(TensorId tensor, Lock& lock, Outbox& outbox);
+  Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
+  void start_read(TensorRecord& record, IoPriority priority);
+  void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
+                     std::optional<Error> error);
+  void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox);
+  void run_ahead();
+
+  // Writing (swap_engine_write.cpp).
+  void begin_write(Writing writing, Lock& lock, Outbox& outbox);
+  Result<void> reserve_space(Writing& writing) const;
+  void submit_write(Writing writing);
+  void write_finished(Writing writing, std::optional<Error> error);
+  void publish(TensorRecord& record, Writing& writing, Outbox& outbox);
+  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
+  bool keep_in_ram(TensorRecord& record, Writing& writing, const Error& error, Outbox& outbox);
+  void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
+
+  SwapEngineOptions options_;
+  Budgets budgets_;
+  std::shared_ptr<MemorySource> resident_source_;
+  std::shared_ptr<RecyclingSource> overflow_source_;
+  std::shared_ptr<LimitingSource> pinned_source_;
+  std::shared_ptr<IoQueue> queue_;  // also held by pinned memory, which may outlive the engine
+  std::unique_ptr<BufferPool> pool_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // operations_ or writing_bytes_ went down
+  bool closed_ = false;
+  bool planned_ = false;
+  std::uint64_t next_tensor_ = 1;
+  std::uint32_t next_namespace_ = 1;
+  std::map<NamespaceId, Namespace> namespaces_;
+  std::map<TensorId, std::unique_ptr<TensorRecord>> records_;
+  PrefetchScheduler scheduler_;
+  Residency residency_{0};
+  Placement placement_;
+  std::vector<TensorId> ahead_;               // records with `ahead` set, and some that had it
+  std::optional<Error> first_failure_;        // of a write, until reported
+  std::uint64_t operations_ = 0;              // transfers in flight
+  std::uint64_t writing_bytes_ = 0;           // contents of ours on their way to drives
+  std::uint64_t ahead_overflow_bytes_ = 0;    // pageable bytes read ahead and not used yet
+  std::uint64_t behind_overflow_bytes_ = 0;   // pageable bytes that only a write in flight holds
+  std::uint64_t held_overflow_max_ = 0;       // most pageable bytes that callers ever held at once
+  SwapStats stats_;
+  std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
+};
+
+}  // namespace penstock

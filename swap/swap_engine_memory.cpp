@@ -1,0 +1,251 @@
+// Where the engine's memory comes from: residents, the pool, what was read ahead and not used; and the plan
+// that divides it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+namespace {
+
+/// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway, so that
+/// the next read need not wait for the last byte of a write.
+constexpr std::uint64_t kWriteBackSlackBytes = 256 * kMiB;
+
+}  // namespace
+
+/// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a slot of
+/// what was read ahead for the farthest future, then the pool's ladder. Lets go of the lock meanwhile. On
+/// the I/O thread, which must not wait for itself, the ladder is pageable memory at once.
+Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Lock& lock,
+                                                            Outbox& outbox) {
+  TensorRecord* record = record_of(tensor);
+  const std::uint64_t bytes = record->bytes;
+  const bool resident = claim_residency(*record, lock, outbox);
+  if (resident) {
+    lock.unlock();
+    Result<std::shared_ptr<Block>> block = resident_block(bytes);
+    lock.lock();
+    return block;
+  }
+  std::optional<Buffer> slot = pool_->try_acquire(bytes);
+  while (!slot && give_up_ahead(bytes, outbox)) {
+    slot = pool_->try_acquire(bytes);
+  }
+  if (!slot) {
+    const bool may_wait = !queue_->on_loop_thread();
+    if (may_wait) {
+      wait_for_write_back(bytes, lock);
+    }
+    const bool whole_ladder = planned_ && may_wait;
+    lock.unlock();
+    Result<Buffer> buffer =
+        whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
+    lock.lock();
+    if (buffer.has_error()) {
+      return std::move(buffer).error();
+    }
+    slot = std::move(buffer).value();
+  }
+  auto block = std::make_shared<Block>(std::move(*slot));
+  note_memory_peak();
+  return block;
+}
+
+Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes) {
+  Result<Memory> memory = resident_source_->allocate(bytes);
+  if (memory.has_error()) {
+    return std::move(memory).error();
+  }
+  return std::make_shared<Block>(std::move(memory).value(), bytes);
+}
+
+/// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.
+bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox) {
+  using Claim = Residency::Claim;
+  const bool by_rule = record.ruled == Place::kRam;
+  const bool by_plan = planned_ ? record.place == Place::kRam : !record.ruled.has_value();
+  if (!by_rule && !by_plan) {
+    return false;
+  }
+  const Claim claim = by_rule ? Claim::kRule : planned_ ? Claim::kPlan : Claim::kSpare;
+  const std::uint64_t key = to_number(record.id);
+  const std::uint64_t bytes = record.bytes;
+  if (residency_.claim(key, bytes, claim)) {
+    return true;
+  }
+  for (const Residency::Key victim : residency_.victims(bytes, claim)) {
+    demote(TensorId{victim}, lock, outbox);
+  }
+  if (residency_.claim(key, bytes, claim)) {
+    return true;
+  }
+  if (by_rule && !budgets_.ram_given) {
+    residency_.set_limit_bytes(residency_.held_bytes() + bytes);
+    return residency_.claim(key, bytes, claim);
+  }
+  return false;
+}
+
+/// Takes a resident's claim away and sends its content to a drive.
+void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
+  residency_.release(to_number(tensor));
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr || record->presence != TensorRecord::Presence::kCurrent) {
+    return;
+  }
+  if (record->clean) {
+    if (record->block->leases == 0) {
+      drop_memory(*record, outbox);
+    }
+    return;
+  }
+  if (record->writes_in_flight == 0) {
+    Writing writing;
+    writing.id = tensor;
+    writing.generation = record->generation;
+    writing.block = record->block;
+    writing.source = record->block->span();
+    begin_write(std::move(writing), lock, outbox);
+  }
+}
+
+/// Frees the slot of what was read ahead for the farthest use, if one fits `bytes`.
+bool SwapEngineCore::give_up_ahead(std::uint64_t bytes, Outbox& outbox) {
+  TensorRecord* farthest = nullptr;
+  std::size_t farthest_distance = 0;
+  std::erase_if(ahead_, [this](TensorId tensor) {
+    const TensorRecord* record = record_of(tensor);
+    return record == nullptr || !record->ahead;
+  });
+  for (const TensorId tensor : ahead_) {
+    TensorRecord* record = record_of(tensor);
+    const bool fits = record->presence == TensorRecord::Presence::kCurrent && record->block->buffer &&
+                      record->block->buffer.kind() != BufferKind::kOverflow &&
+                      record->block->buffer.capacity() >= bytes &&
+                      record->block->buffer.capacity() - bytes <= record->block->buffer.capacity() / 8;
+    if (!fits) {
+      continue;
+    }
+    const std::size_t distance = scheduler_.distance(to_number(tensor));
+    if (farthest == nullptr || distance > farthest_distance) {
+      farthest = record;
+      farthest_distance = distance;
+    }
+  }
+  if (farthest == nullptr) {
+    return false;
+  }
+  ++stats_.ahead_dropped;
+  const std::shared_ptr<Block> freed = farthest->block;
+  drop_memory(*farthest, outbox);
+  freed->buffer = Buffer();  // at once: the outbox would give it back only after the lock
+  return true;
+}
+
+/// Pageable bytes that reading ahead may take now: what callers held at their peak, minus what is in use.
+std::uint64_t SwapEngineCore::ahead_room_bytes() const {
+  const std::uint64_t limit = std::min(held_overflow_max_, budgets_.quarter_bytes);
+  const std::uint64_t used = pool_->stats().overflow_bytes;
+  return limit > used ? limit - used : 0;
+}
+
+/// Lets contents reach their drives before more pageable memory is taken than callers' own peak asks for.
+/// Waits only while writes are in flight, so it always ends.
+void SwapEngineCore::wait_for_write_back(std::uint64_t bytes, Lock& lock) {
+  changed_.wait(lock, [this, bytes] {
+    const std::uint64_t used = pool_->stats().overflow_bytes;
+    const std::uint64_t held = used - std::min(used, ahead_overflow_bytes_ + behind_overflow_bytes_);
+    const std::uint64_t allowed = std::max(held_overflow_max_, held + bytes) + kWriteBackSlackBytes;
+    return behind_overflow_bytes_ == 0 || used + bytes <= allowed;
+  });
+}
+
+Result<void> SwapEngineCore::plan() {
+  Outbox outbox;
+  Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
+  return plan_locked(lock, outbox);
+}
+
+Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
+  std::vector<PlanTensor> tensors;
+  std::vector<TensorId> ids;
+  tensors.reserve(records_.size());
+  ids.reserve(records_.size());
+  for (const auto& [id, record] : records_) {
+    const bool parameter = record->info.role == Role::kParam;
+    PlanTensor tensor;
+    tensor.name = record->info.name;
+    tensor.bytes = record->bytes;
+    tensor.reads_per_step = parameter ? 2 : 1;  // forward and backward; once an update
+    tensor.writes_per_step = parameter ? 0 : 1;
+    tensors.push_back(std::move(tensor));
+    ids.push_back(id);
+  }
+  Result<Placement> placement = compute_placement(tensors);
+  if (placement.has_error()) {
+    return std::move(placement).error();
+  }
+  planned_ = true;
+  apply_placement(std::move(placement).value(), ids, lock, outbox);
+  return {};
+}
+
+Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor>& tensors) {
+  const std::optional<OffloadConfig>& offload = options_.config.deepspeed.offload_param;
+  const std::uint64_t hint =
+      offload && offload->device == OffloadDevice::kNvme
+          ? offload->buffer_size * dtype_bytes(options_.config.deepspeed.held_dtype())
+          : 0;
+  return place_tensors(tensors, options_.config.penstock, budgets_, hint);
+}
+
+void SwapEngineCore::apply_placement(Placement placement, const std::vector<TensorId>& ids,
+                                     Lock& lock, Outbox& outbox) {
+  budgets_ = placement.budgets;
+  residency_.set_limit_bytes(budgets_.ram_bytes);
+  const std::vector<ClassPlan> classes = placement.pool();
+  std::vector<TensorId> leave;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    TensorRecord& record = *record_of(ids[i]);
+    record.place = placement.tensors[i].place;
+    if (record.place != Place::kRam && residency_.holds(to_number(ids[i]))) {
+      leave.push_back(ids[i]);
+    }
+  }
+  placement_ = std::move(placement);
+  for (const TensorId tensor : leave) {
+    demote(tensor, lock, outbox);
+  }
+  // What is in pageable memory already may stay there; the rest becomes resident when it is next read.
+  for (const TensorId tensor : ids) {
+    TensorRecord* record = record_of(tensor);
+    if (record != nullptr && record->place == Place::kRam && record->block &&
+        (!record->block->buffer || record->block->overflows())) {
+      residency_.claim(to_number(tensor), record->bytes,
+                       record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
+      update_use(*record);
+    }
+  }
+  pinned_source_->set_limit_bytes(budgets_.max_pinned_bytes);
+  if (pool_->shape() == classes) {
+    return;
+  }
+  operation_begun();  // keeps the pool alive while the lock is open
+  lock.unlock();
+  const Result<void> shaped = pool_->shape(classes);
+  lock.lock();
+  operation_ended();
+  if (shaped.has_error()) {
+    warn(fmt::format("training goes on without pinned buffers: {}", shaped.error().message));
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,308 @@
+// How contents go to drives: always beside the last good copy, published when whole, kept in memory when a
+// drive fails.
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/store/checksum.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+namespace {
+
+bool is_disk_full(const Error& error) {
+  const int number = error.system_errno();
+  return number == ENOSPC || number == EDQUOT || number == EFBIG;
+}
+
+/// An extent that goes back to its store when its last holder is gone.
+HeldExtent hold_extent(std::shared_ptr<SwapStore> store, const StoredTensor& stored) {
+  const auto give_back = [store = std::move(store)](const StoredTensor* extent) {
+    store->release(*extent);
+    delete extent;
+  };
+  return HeldExtent(new StoredTensor(stored), give_back);
+}
+
+}  // namespace
+
+Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    return unknown(tensor);
+  }
+  const bool resident = residency_.holds(to_number(tensor));
+  if (resident && record->presence == Presence::kCurrent && record->block->leases == 0 &&
+      record->writes_in_flight == 0) {
+    return lend(*record, Access::kUpdate);  // residents are renewed in place, as memory always is
+  }
+  operation_begun();
+  Result<std::shared_ptr<Block>> block = obtain_block(tensor, lock, outbox);
+  record = record_of(tensor);
+  Result<Lease> lease = unknown(tensor);
+  if (block.has_error()) {
+    lease = std::move(block).error();
+  } else if (record == nullptr) {
+    outbox.drop(std::move(block).value());
+  } else {
+    lease = lend(std::move(block).value(), *record, Access::kUpdate);
+  }
+  operation_ended();
+  return lease;
+}
+
+Ticket SwapEngineCore::commit(const Lease& lease) {
+  if (!lease) {
+    return Ticket::failed(fault(Fault::kInvalidArgument, "an empty lease cannot be committed"));
+  }
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(lease.tensor());
+  if (record == nullptr || closed_) {
+    return Ticket::failed(unknown(lease.tensor()));
+  }
+  const std::shared_ptr<Block>& block = lease.token()->block();
+  ++stats_.commits;
+  ++record->generation;
+  scheduler_.record_rewrite(to_number(record->id));
+  if (record->block != block) {
+    drop_memory(*record, outbox);
+    record->block = block;
+  }
+  record->reading.reset();
+  record->presence = Presence::kCurrent;
+  record->clean = false;
+  record->ahead = false;
+  for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
+    outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
+  }
+  update_use(*record);
+  const bool stays = residency_.holds(to_number(record->id)) &&
+                     (!block->buffer || block->overflows());
+  if (stays) {
+    outbox.drop(std::exchange(record->stored, nullptr));
+    return Ticket::ready();
+  }
+  residency_.release(to_number(record->id));  // a slot cannot be kept: it becomes resident when next read
+  auto state = std::make_shared<TicketState>();
+  Writing writing;
+  writing.id = record->id;
+  writing.generation = record->generation;
+  writing.block = block;
+  writing.source = block->span();
+  writing.ticket = state;
+  begin_write(std::move(writing), lock, outbox);
+  return Ticket(std::move(state));
+}
+
+Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    return Ticket::failed(unknown(tensor));
+  }
+  if (source.size() != record->bytes) {
+    return Ticket::failed(fault(Fault::kWrongSize,
+                                fmt::format("tensor '{}' has {} bytes, the source {}",
+                                            record->info.name, record->bytes, source.size())));
+  }
+  if (claim_residency(*record, lock, outbox)) {
+    lock.unlock();
+    Result<Lease> lease = allocate(tensor);
+    if (lease.has_error()) {
+      return Ticket::failed(std::move(lease).error());
+    }
+    std::memcpy(lease.value().data(), source.data(), source.size());
+    return commit(lease.value());
+  }
+  record = record_of(tensor);
+  if (record == nullptr) {
+    return Ticket::failed(unknown(tensor));
+  }
+  ++record->generation;
+  scheduler_.record_rewrite(to_number(record->id));
+  // Gets that wait for a read of the older content get the new one instead.
+  for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
+    record->waiting_for_write.push_back(std::move(waiting));
+  }
+  drop_memory(*record, outbox);
+  auto state = std::make_shared<TicketState>();
+  Writing writing;
+  writing.id = tensor;
+  writing.generation = record->generation;
+  writing.source = source;
+  writing.ticket = state;
+  begin_write(std::move(writing), lock, outbox);
+  return Ticket(std::move(state));
+}
+
+/// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone when
+/// this returns.
+void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
+  TensorRecord& record = *record_of(writing.id);
+  writing.store = namespaces_.at(record.space).store;
+  writing.name = record.info.name;
+  ++record.writes_in_flight;
+  writing_bytes_ += writing.source.size();
+  operation_begun();
+  update_use(record);
+  lock.unlock();
+  Result<void> space = reserve_space(writing);
+  if (space.has_error()) {
+    write_finished(std::move(writing), std::move(space).error());
+  } else {
+    submit_write(std::move(writing));
+  }
+  lock.lock();
+}
+
+Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
+  Result<StoredTensor> reserved = writing.store->reserve(to_number(writing.id), writing.generation,
+                                                         writing.source.size());
+  if (reserved.has_error()) {
+    Error error = std::move(reserved).error();
+    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.name,
+                                format_bytes(writing.source.size()), error.message);
+    error.tensor = writing.name;
+    return error;
+  }
+  StoredTensor stored = std::move(reserved).value();
+  const IntegrityLevel level = options_.config.penstock.integrity;
+  stored.identity.level = static_cast<std::uint64_t>(level);
+  stored.identity.checksum = checksum(level, writing.source);
+  writing.stored = hold_extent(writing.store, stored);
+  return {};
+}
+
+void SwapEngineCore::submit_write(Writing writing) {
+  StoreTransfer::Place place{queue_.get(), pool_.get(), &writing.store->file(*writing.stored),
+                             *writing.stored, writing.name};
+  auto transfer = std::make_shared<StoreTransfer>(std::move(place));
+  const std::span<const std::byte> source = writing.source;
+  const IoPriority priority = writing.block ? IoPriority::kBehind : IoPriority::kDemand;
+  transfer->start_write(source, priority,
+                        [core = shared_from_this(), keep = transfer,
+                         writing = std::move(writing)](std::optional<Error> error) mutable {
+                          core->write_finished(std::move(writing), std::move(error));
+                        });
+}
+
+void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
+  {
+    Outbox outbox;
+    Lock lock(mutex_);
+    writing_bytes_ -= writing.source.size();
+    TensorRecord* record = record_of(writing.id);
+    if (record != nullptr) {
+      --record->writes_in_flight;
+    }
+    if (error) {
+      write_failed(record, writing, std::move(*error), outbox);
+    } else {
+      stats_.tensor_write_bytes += writing.source.size();
+      if (record != nullptr) {
+        publish(*record, writing, outbox);
+      }
+      outbox.fulfil(std::move(writing.ticket), std::nullopt);
+    }
+    if (record != nullptr) {
+      serve_after_write(*record, lock, outbox);
+    }
+    outbox.drop(std::move(writing.block));
+    outbox.drop(std::move(writing.stored));
+    operation_ended();
+  }
+  run_ahead();
+}
+
+/// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
+void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& outbox) {
+  if (writing.generation <= record.stored_generation) {
+    return;
+  }
+  outbox.drop(std::move(record.stored));
+  record.stored = std::move(writing.stored);
+  record.stored_generation = writing.generation;
+  if (record.block == writing.block && record.generation == writing.generation) {
+    record.clean = true;
+  }
+}
+
+/// Gets that had to wait for a write; then the memory of a content that is safe and that nobody holds.
+void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) {
+  const TensorId tensor = record.id;
+  if (record.writes_in_flight == 0) {
+    for (WaitingGet& waiting : std::exchange(record.waiting_for_write, {})) {
+      if (TensorRecord* still = record_of(tensor)) {
+        serve(*still, std::move(waiting), lock, outbox);
+      }
+    }
+  }
+  TensorRecord* still = record_of(tensor);
+  if (still == nullptr || still->presence != Presence::kCurrent) {
+    return;
+  }
+  if (still->clean && still->block->leases == 0 && !still->ahead &&
+      !residency_.holds(to_number(tensor))) {
+    drop_memory(*still, outbox);
+  } else {
+    update_use(*still);
+  }
+}
+
+/// A drive refused. The newest content stays in memory where it is in ours, and the last one on a drive
+/// stays readable otherwise; the error is told once, at the next call.
+void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
+                                  Outbox& outbox) {
+  if (record != nullptr && is_disk_full(error) && keep_in_ram(*record, writing, error, outbox)) {
+    outbox.fulfil(std::move(writing.ticket), std::nullopt);
+    return;
+  }
+  ++stats_.write_failures;
+  error.message += writing.block ? " (its content is still in memory)"
+                                 : " (its last good content is unchanged)";
+  if (is_disk_full(error)) {
+    error.message += fmt::format("; free space there, add a path to penstock.paths, or raise ram_bytes "
+                                 "({}) by {}",
+                                 format_bytes(residency_.limit_bytes()),
+                                 format_bytes(writing.source.size()));
+  }
+  if (!first_failure_) {
+    first_failure_ = error;
+  }
+  outbox.fulfil(std::move(writing.ticket), std::move(error));
+}
+
+/// Full drive: within ram_bytes the content stays in RAM instead.
+bool SwapEngineCore::keep_in_ram(TensorRecord& record, Writing& writing, const Error& error,
+                                 Outbox& outbox) {
+  if (record.generation != writing.generation ||
+      !residency_.claim(to_number(record.id), record.bytes, Residency::Claim::kPlan)) {
+    return false;
+  }
+  if (!writing.block) {
+    Result<std::shared_ptr<Block>> block = resident_block(record.bytes);
+    if (block.has_error()) {
+      residency_.release(to_number(record.id));
+      return false;
+    }
+    std::memcpy(block.value()->data(), writing.source.data(), writing.source.size());
+    drop_memory(record, outbox);
+    record.block = std::move(block).value();
+    record.presence = Presence::kCurrent;
+  }
+  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  return true;
+}
+
+}  // namespace penstock

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "swap/plan/config.h"
+
+namespace penstock {
+
+/// Names a tensor for the life of its engine; never reused.
+enum class TensorId : std::uint64_t {};
+/// Names one store of tensors; two namespaces never see each other's tensors.
+enum class NamespaceId : std::uint32_t {};
+
+constexpr std::uint64_t to_number(TensorId id) noexcept { return static_cast<std::uint64_t>(id); }
+constexpr std::uint32_t to_number(NamespaceId id) noexcept {
+  return static_cast<std::uint32_t>(id);
+}
+
+enum class Access : std::uint8_t {
+  kRead,    ///< shared; the content stays what it is
+  kUpdate,  ///< the holder changes the content, then commits it or drops the lease
+};
+
+/// Where a tensor is at one moment.
+struct TensorState {
+  std::string name;
+  std::uint64_t bytes = 0;
+  Place place = Place::kClass;
+  std::uint64_t generation = 0;  ///< counts contents; 0: none yet
+  bool in_memory = false;        ///< a get() would not read
+  bool resident = false;         ///< kept in RAM by plan
+  bool on_drive = false;         ///< some generation is readable from a drive
+  bool writing = false;          ///< a write of it is in flight
+};
+
+}  // namespace penstock

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "swap/block.h"
+#include "swap/plan/config.h"
+#include "swap/plan/inventory.h"
+#include "swap/store/store_transfer.h"
+#include "swap/store/swap_store.h"
+#include "swap/tensor.h"
+#include "swap/ticket_state.h"
+
+namespace penstock {
+
+/// An extent on a drive that is given back when nobody (record, read or write in flight) holds it.
+using HeldExtent = std::shared_ptr<const StoredTensor>;
+
+/// A get() that waits for a read or a write in flight.
+struct WaitingGet {
+  std::shared_ptr<TicketState> ticket;
+  Access access = Access::kRead;
+};
+
+/// All that an engine knows of one tensor. Guarded by the engine's mutex.
+///
+/// Presence: kAbsent -> kFilling (memory sought, then a read in flight) -> kCurrent -> kAbsent. kCurrent means
+/// that `block` holds the newest content; `clean` that `stored` holds the same.
+struct TensorRecord {
+  enum class Presence : std::uint8_t { kAbsent, kFilling, kCurrent };
+
+  TensorId id{};
+  NamespaceId space{};
+  TensorInfo info;
+  std::uint64_t bytes = 0;
+  std::optional<Place> ruled;    ///< what the user's rules say
+  Place place = Place::kClass;   ///< what the plan says; kClass before there is one
+
+  std::uint64_t generation = 0;            ///< of the newest content
+  std::uint64_t stored_generation = 0;     ///< of `stored`
+  HeldExtent stored;                       ///< newest content that is whole on a drive
+  Presence presence = Presence::kAbsent;
+  std::shared_ptr<Block> block;
+  bool clean = false;
+  bool ahead = false;                      ///< read ahead and not used yet
+  std::uint64_t fill = 0;                  ///< counts fillings, so that a late one is recognised
+  std::shared_ptr<StoreTransfer> reading;
+  std::vector<WaitingGet> waiting_for_read;
+  std::vector<WaitingGet> waiting_for_write;
+  std::uint32_t writes_in_flight = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,104 @@
+#include "swap/ticket.h"
+
+#include <chrono>
+#include <utility>
+
+#include "swap/ticket_state.h"
+
+namespace penstock {
+
+void TicketState::fulfil(std::optional<Error> error, Lease lease) {
+  std::vector<std::function<void(const Ticket&)>> callbacks;
+  {
+    std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+    lease_ = std::move(lease);
+    done_ = true;
+    callbacks.swap(callbacks_);
+  }
+  done_changed_.notify_all();
+  const Ticket self(shared_from_this());
+  for (auto& callback : callbacks) {
+    callback(self);
+  }
+}
+
+bool TicketState::done() const {
+  std::lock_guard lock(mutex_);
+  return done_;
+}
+
+bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
+  std::unique_lock lock(mutex_);
+  if (done_) {
+    return true;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  if (timeout) {
+    done_changed_.wait_for(lock, *timeout, [this] { return done_; });
+  } else {
+    done_changed_.wait(lock, [this] { return done_; });
+  }
+  if (stall_ns_) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    stall_ns_->fetch_add(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count()));
+  }
+  return done_;
+}
+
+Lease TicketState::lease() const {
+  std::lock_guard lock(mutex_);
+  return lease_;
+}
+
+void TicketState::then(std::function<void(const Ticket&)> callback) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!done_) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(Ticket(shared_from_this()));
+}
+
+Ticket Ticket::ready(Lease lease) {
+  auto state = std::make_shared<TicketState>();
+  state->fulfil(std::nullopt, std::move(lease));
+  return Ticket(std::move(state));
+}
+
+Ticket Ticket::failed(Error error) {
+  auto state = std::make_shared<TicketState>();
+  state->fulfil(std::move(error), {});
+  return Ticket(std::move(state));
+}
+
+bool Ticket::done() const { return state_->done(); }
+
+Result<void> Ticket::wait() const {
+  state_->wait(std::nullopt);
+  if (state_->error()) {
+    return *state_->error();
+  }
+  return {};
+}
+
+std::optional<Result<void>> Ticket::wait_for(std::chrono::nanoseconds timeout) const {
+  if (!state_->wait(timeout)) {
+    return std::nullopt;
+  }
+  return wait();
+}
+
+Result<Lease> Ticket::lease() const {
+  PENSTOCK_TRY(wait());
+  return state_->lease();
+}
+
+void Ticket::then(std::function<void(const Ticket&)> callback) const {
+  state_->then(std::move(callback));
+}
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "alloc/result.h"
+#include "swap/lease.h"
+
+namespace penstock {
+
+class TicketState;
+
+/// Stands for an operation that has been begun. Copyable; all members from any thread.
+class Ticket {
+ public:
+  Ticket() = default;
+  explicit Ticket(std::shared_ptr<TicketState> state) : state_(std::move(state)) {}
+  /// A ticket that is done already.
+  static Ticket ready(Lease lease = {});
+  static Ticket failed(Error error);
+
+  bool done() const;
+  /// Blocks until done. Errors: the operation's.
+  Result<void> wait() const;
+  /// Nothing if `timeout` passes first; the operation goes on.
+  std::optional<Result<void>> wait_for(std::chrono::nanoseconds timeout) const;
+  /// Blocks; the lease that get() promised. Errors: the operation's.
+  Result<Lease> lease() const;
+  /// Calls `callback` once when done: at once on this thread if it is done already, else on the I/O
+  /// thread, where it must neither block nor throw.
+  void then(std::function<void(const Ticket&)> callback) const;
+
+  const std::shared_ptr<TicketState>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<TicketState> state_;
+};
+
+}  // namespace penstock

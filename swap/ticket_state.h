@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "swap/ticket.h"
+
+namespace penstock {
+
+/// The shared half of a Ticket: fulfilled once by the engine, waited for by anybody.
+class TicketState : public std::enable_shared_from_this<TicketState> {
+ public:
+  /// `stall_ns` (may be null) is added the time that callers spend waiting.
+  explicit TicketState(std::shared_ptr<std::atomic<std::uint64_t>> stall_ns = nullptr)
+      : stall_ns_(std::move(stall_ns)) {}
+
+  /// Once. Never with an engine's lock held: it runs callbacks.
+  void fulfil(std::optional<Error> error, Lease lease);
+
+  bool done() const;
+  /// False if `timeout` (nothing: for ever) passed first.
+  bool wait(std::optional<std::chrono::nanoseconds> timeout) const;
+  /// Valid once done.
+  const std::optional<Error>& error() const noexcept { return error_; }
+  /// Valid once done. Hands out the engine's own hold the first time, copies of it afterwards.
+  Lease lease() const;
+  void then(std::function<void(const Ticket&)> callback);
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable done_changed_;
+  bool done_ = false;                                           // guarded by mutex_
+  std::optional<Error> error_;                                  // written before done_
+  Lease lease_;                                                 // written before done_
+  std::vector<std::function<void(const Ticket&)>> callbacks_;   // guarded by mutex_
+  std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
+};
+
+}  // namespace penstock
