@@ -47,9 +47,9 @@ Result<void> SwapEngineCore::start() {
                  fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
                              options_.config.penstock.mode));
   }
-  const BudgetFacts facts{read_mem_available_bytes(), options_.ranks_on_node,
-                          dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
-  budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts));
+  facts_ = {read_mem_available_bytes(), options_.ranks_on_node,
+            dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
+  budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts_));
   residency_.set_limit_bytes(budgets_.ram_bytes);
 
   IoEngineOptions io;

@@ -161,6 +161,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
 
   SwapEngineOptions options_;
+  BudgetFacts facts_;  // of the machine, when the engine was opened
   Budgets budgets_;
   std::shared_ptr<MemorySource> resident_source_;
   std::shared_ptr<RecyclingSource> overflow_source_;

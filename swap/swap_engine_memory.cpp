@@ -32,9 +32,9 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     lock.lock();
     return block;
   }
-  std::optional<Buffer> slot = pool_->try_acquire(bytes);
+  std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
   while (!slot && give_up_ahead(bytes, outbox)) {
-    slot = pool_->try_acquire(bytes);
+    slot = pool_->try_acquire_slot(bytes);
   }
   if (!slot) {
     const bool may_wait = !queue_->on_loop_thread();
@@ -204,6 +204,12 @@ Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor
       offload && offload->device == OffloadDevice::kNvme
           ? offload->buffer_size * dtype_bytes(options_.config.deepspeed.held_dtype())
           : 0;
+  if (!options_.budgets) {
+    BudgetFacts facts = facts_;
+    facts.largest_class_slot_bytes =
+        largest_regular_slot_bytes(tensors, options_.config.penstock, hint);
+    budgets_ = resolve_budgets(options_.config, facts);
+  }
   return place_tensors(tensors, options_.config.penstock, budgets_, hint);
 }
 
@@ -211,11 +217,15 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
                                      Lock& lock, Outbox& outbox) {
   budgets_ = placement.budgets;
   residency_.set_limit_bytes(budgets_.ram_bytes);
-  const std::vector<ClassPlan> classes = placement.pool();
+  std::vector<ClassPlan> classes = placement.pool();
+  classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
   std::vector<TensorId> leave;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     TensorRecord& record = *record_of(ids[i]);
     record.place = placement.tensors[i].place;
+    if (record.place == Place::kDedicated) {
+      classes.push_back({record.bytes, 1});
+    }
     if (record.place != Place::kRam && residency_.holds(to_number(ids[i]))) {
       leave.push_back(ids[i]);
     }
@@ -235,9 +245,6 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
     }
   }
   pinned_source_->set_limit_bytes(budgets_.max_pinned_bytes);
-  if (pool_->shape() == classes) {
-    return;
-  }
   operation_begun();  // keeps the pool alive while the lock is open
   lock.unlock();
   const Result<void> shaped = pool_->shape(classes);

@@ -252,7 +252,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
       Result<std::shared_ptr<Block>> block = core_.resident_block(record.bytes);
       return block.has_value() ? std::move(block).value() : nullptr;
     }
-    if (std::optional<Buffer> slot = core_.pool_->try_acquire(record.bytes)) {
+    if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
       return std::make_shared<Block>(std::move(*slot));
     }
     if (large_waits || core_.ahead_room_bytes() < record.bytes) {

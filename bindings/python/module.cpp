@@ -6,6 +6,8 @@
 
 NB_MODULE(_core, module) {
   module.doc() = "penstock's engine; use the classes of the package `penstock` instead.";
+  // Interpreters that end while tensors still view a lease are the rule, not a leak.
+  nanobind::set_leak_warnings(false);
   penstock::python::bind_lease(module);
   penstock::python::bind_future(module);
   penstock::python::bind_engine(module);

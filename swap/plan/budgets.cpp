@@ -6,6 +6,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "swap/plan/saturating.h"
 
 namespace penstock {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 // What two slots of ordinary tensors and the staging need on every machine that we know.
 constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
-
-// Users write numbers such as 1e18 to mean "no limit".
-std::uint64_t multiply_saturating(std::uint64_t a, std::uint64_t b) {
-  return b != 0 && a > kUnlimited / b ? kUnlimited : a * b;
-}
 
 std::uint64_t deepspeed_pinned_bytes(const DeepSpeedConfig& config, std::uint32_t element_bytes) {
   const bool on_nvme = config.stage == 3 && config.offload_param &&

@@ -15,19 +15,19 @@ struct Budgets {
   /// False: rules with `place: ram` may raise ram_bytes to what they need.
   bool ram_given = false;
   std::uint64_t deepspeed_pinned_bytes = 0;  ///< B: what the file lets DeepSpeed pin, after the cap
-  std::uint64_t quarter_bytes = 0;           ///< a quarter of MemAvailable divided by the node's ranks
+  std::uint64_t quarter_bytes = 0;  ///< a quarter of MemAvailable divided by the node's ranks
 };
 
 struct BudgetFacts {
-  std::uint64_t mem_available_bytes = 0;     ///< MemAvailable of /proc/meminfo
+  std::uint64_t mem_available_bytes = 0;  ///< MemAvailable of /proc/meminfo
   std::uint32_t ranks_on_node = 1;
-  std::uint32_t element_bytes = 4;           ///< of the dtype that DeepSpeed holds
-  std::uint64_t largest_class_slot_bytes = 0;///< 0 before an inventory is known
+  std::uint32_t element_bytes = 4;             ///< of the dtype that DeepSpeed holds
+  std::uint64_t largest_class_slot_bytes = 0;  ///< 0 before an inventory is known
 };
 
 /// B = offload_param.buffer_count x buffer_size x element bytes, capped at the quarter; 0 where
-/// parameters are not on NVMe. max_pinned = given, else max(64 MiB, two slots of the largest class),
-/// capped at the quarter. ram = given, else max(0, B - max_pinned). Pure.
+/// parameters are not on NVMe. max_pinned = given, else max(64 MiB, two slots of the largest
+/// class), capped at the quarter. ram = given, else max(0, B - max_pinned). Pure.
 Budgets resolve_budgets(const Config& config, const BudgetFacts& facts);
 
 /// MemAvailable in bytes, 0 where /proc/meminfo does not tell.

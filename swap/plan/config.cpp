@@ -36,7 +36,8 @@ std::optional<Error> apply_environment(Config& config) {
   return std::nullopt;
 }
 
-void append_nvme_paths(const std::optional<OffloadConfig>& offload, std::vector<PathConfig>& paths) {
+void append_nvme_paths(const std::optional<OffloadConfig>& offload,
+                       std::vector<PathConfig>& paths) {
   if (offload && offload->device == OffloadDevice::kNvme) {
     for (const std::string& path : offload->nvme_paths) {
       paths.push_back({path, std::nullopt, std::nullopt});
@@ -77,6 +78,7 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
   ConfigSection top(*parsed, "", reading);
   Config config;
   config.deepspeed = read_deepspeed_config(top);
+  config.deepspeed.is_given = parsed->size() > parsed->count("penstock");
   config.penstock = read_penstock_config(top);
   if (reading.problem) {
     return std::move(*reading.problem);

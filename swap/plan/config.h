@@ -18,11 +18,11 @@ enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 /// `zero_optimization.offload_param` / `offload_optimizer`, DeepSpeed's names and defaults.
 struct OffloadConfig {
   OffloadDevice device = OffloadDevice::kNone;
-  std::vector<std::string> nvme_paths;   ///< one; several where penstock reads the file alone
+  std::vector<std::string> nvme_paths;  ///< one; several where penstock reads the file alone
   bool pin_memory = true;
-  std::uint64_t buffer_count = 5;        ///< 4 for the optimizer
-  std::uint64_t buffer_size = 100'000'000;  ///< elements; parameters only
-  std::uint64_t max_in_cpu = 1'000'000'000; ///< elements; parameters only
+  std::uint64_t buffer_count = 5;            ///< 4 for the optimizer
+  std::uint64_t buffer_size = 100'000'000;   ///< elements; parameters only
+  std::uint64_t max_in_cpu = 1'000'000'000;  ///< elements; parameters only
   bool pipeline_read = false;
   bool pipeline_write = false;
   bool fast_init = false;
@@ -40,10 +40,11 @@ struct AioConfig {
 
 /// What of DeepSpeed's file bears on swapping. Absent keys and "auto" have DeepSpeed's defaults.
 struct DeepSpeedConfig {
+  bool is_given = false;  ///< the file has any key beside the penstock block
   std::uint32_t stage = 0;
-  std::optional<DType> model_dtype;      ///< bf16/fp16 blocks that are enabled; nothing: fp32
-  std::optional<DType> gradient_dtype;   ///< data_types.grad_accum_dtype; nothing: the held type
-  std::string optimizer_type;            ///< optimizer.type as written; empty: the script brings one
+  std::optional<DType> model_dtype;     ///< bf16/fp16 blocks that are enabled; nothing: fp32
+  std::optional<DType> gradient_dtype;  ///< data_types.grad_accum_dtype; nothing: the held type
+  std::string optimizer_type;           ///< optimizer.type as written; empty: the script brings one
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;
@@ -66,18 +67,18 @@ enum class IntegrityLevel : std::uint8_t { kOff, kSampled, kFull };
 
 /// One entry of `penstock.tensors`: first match wins.
 struct TensorRule {
-  std::string match;                        ///< glob over the name (`*`, `?`); empty: every name
+  std::string match;  ///< glob over the name (`*`, `?`); empty: every name
   std::optional<std::uint64_t> min_bytes;
   std::optional<std::uint64_t> max_bytes;
   Place place = Place::kClass;
-  std::string text;                         ///< the rule as written, for errors
+  std::string text;  ///< the rule as written, for errors
 
   bool matches(std::string_view name, std::uint64_t bytes) const;
 };
 
 struct PathConfig {
   std::string path;
-  std::optional<double> weight;             ///< nothing: auto
+  std::optional<double> weight;  ///< nothing: auto
   std::optional<std::uint64_t> max_bytes;
 };
 
@@ -96,16 +97,17 @@ struct PenstockConfig {
 struct Config {
   DeepSpeedConfig deepspeed;
   PenstockConfig penstock;
-  /// Where a value that is not the default came from, by dotted key: a file's name or PENSTOCK_ENGINE.
+  /// Where a value that is not the default came from, by dotted key: a file's name or
+  /// PENSTOCK_ENGINE.
   std::map<std::string, std::string> origins;
 
   /// `penstock.paths`, else the nvme_path of whatever is on NVMe (parameters first).
   std::vector<PathConfig> paths() const;
 };
 
-/// A DeepSpeed JSON (any file with none of its keys is valid: all defaults). `origin` names it in errors.
-/// Environment (PENSTOCK_ENGINE) is applied on top. Errors: Fault::kConfiguration with the dotted key,
-/// what was found, what is allowed, and for an unknown key of ours the nearest name.
+/// A DeepSpeed JSON (any file with none of its keys is valid: all defaults). `origin` names it in
+/// errors. Environment (PENSTOCK_ENGINE) is applied on top. Errors: Fault::kConfiguration with the
+/// dotted key, what was found, what is allowed, and for an unknown key of ours the nearest name.
 Result<Config> parse_config(std::string_view json, const std::string& origin);
 Result<Config> load_config(const std::string& path);
 

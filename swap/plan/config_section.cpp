@@ -65,8 +65,8 @@ std::string ConfigSection::dotted(std::string_view key) const {
 
 void ConfigSection::refuse(std::string_view key, std::string_view what) {
   if (!reading_.problem) {
-    reading_.problem = fault(Fault::kConfiguration,
-                             fmt::format("{} in {} {}", dotted(excerpt(key)), reading_.origin, what));
+    reading_.problem = fault(Fault::kConfiguration, fmt::format("{} in {} {}", dotted(excerpt(key)),
+                                                                reading_.origin, what));
     reading_.problem->path = reading_.origin;
   }
 }

@@ -13,19 +13,21 @@
 
 namespace penstock {
 
-/// Where the values of one configuration file come from and what was wrong with it. The first problem
-/// sticks; whoever reads on meanwhile reads defaults.
+/// Where the values of one configuration file come from and what was wrong with it. The first
+/// problem sticks; whoever reads on meanwhile reads defaults.
 struct ConfigReading {
-  std::string origin;                          ///< the file's name, for errors
-  std::map<std::string, std::string> origins;  ///< dotted key -> origin, of every value that was given
+  std::string origin;  ///< the file's name, for errors
+  std::map<std::string, std::string>
+      origins;  ///< dotted key -> origin, of every value that was given
   std::optional<Error> problem;
 };
 
-/// One JSON object of a configuration, read by key. An absent key and Hugging Face's "auto" leave the
-/// value as it is. Errors name the dotted key, what was found and what is allowed.
+/// One JSON object of a configuration, read by key. An absent key and Hugging Face's "auto" leave
+/// the value as it is. Errors name the dotted key, what was found and what is allowed.
 class ConfigSection {
  public:
-  /// `prefix` is the dotted path of the object, empty for the top. Both references must outlive this.
+  /// `prefix` is the dotted path of the object, empty for the top. Both references must outlive
+  /// this.
   ConfigSection(const nlohmann::json& object, std::string prefix, ConfigReading& reading);
 
   void read_flag(std::string_view key, bool& value);

@@ -51,9 +51,13 @@ constexpr std::array<std::string_view, 5> kRoleNames{"param", "master", "moment"
 
 }  // namespace
 
-std::uint32_t dtype_bytes(DType dtype) noexcept { return entry_of(dtype).bytes; }
+std::uint32_t dtype_bytes(DType dtype) noexcept {
+  return entry_of(dtype).bytes;
+}
 
-std::string_view dtype_name(DType dtype) noexcept { return entry_of(dtype).name; }
+std::string_view dtype_name(DType dtype) noexcept {
+  return entry_of(dtype).name;
+}
 
 Result<DType> parse_dtype(std::string_view text) {
   const std::string lower = to_lower(text);
@@ -62,8 +66,8 @@ Result<DType> parse_dtype(std::string_view text) {
     wanted.remove_prefix(6);
   }
   for (const DTypeEntry& entry : kDTypes) {
-    const bool is_synonym = std::find(entry.synonyms.begin(), entry.synonyms.end(), wanted) !=
-                            entry.synonyms.end();
+    const bool is_synonym =
+        std::find(entry.synonyms.begin(), entry.synonyms.end(), wanted) != entry.synonyms.end();
     if (!wanted.empty() && (entry.name == wanted || is_synonym)) {
       return entry.dtype;
     }
@@ -77,7 +81,9 @@ Result<DType> parse_dtype(std::string_view text) {
                            did_you_mean(wanted, names), fmt::join(names, ", ")));
 }
 
-std::string_view role_name(Role role) noexcept { return kRoleNames[static_cast<std::size_t>(role)]; }
+std::string_view role_name(Role role) noexcept {
+  return kRoleNames[static_cast<std::size_t>(role)];
+}
 
 Result<Role> parse_role(std::string_view text) {
   const auto found = std::find(kRoleNames.begin(), kRoleNames.end(), text);

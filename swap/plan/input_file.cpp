@@ -47,7 +47,7 @@ Result<InputFile> InputFile::open(const std::string& path) {
     return system_error(errno, fmt::format("cannot open {}", path), path);
   }
   InputFile file(fd, path, 0);
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd, &facts) != 0) {
     return system_error(errno, fmt::format("cannot look at {}", path), path);
   }
@@ -66,8 +66,8 @@ Result<std::string> InputFile::read(std::uint64_t offset, std::uint64_t bytes) c
   std::string text(static_cast<std::size_t>(bytes), '\0');
   std::size_t done = 0;
   while (done < text.size()) {
-    const ssize_t got = ::pread(fd_, text.data() + done, text.size() - done,
-                                static_cast<off_t>(offset + done));
+    const ssize_t got =
+        ::pread(fd_, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) {
       continue;
     }

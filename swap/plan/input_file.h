@@ -8,7 +8,8 @@
 namespace penstock {
 
 /// A regular file open for reading; closes it when destroyed. Move-only.
-/// For descriptions of models (headers, JSON), not for tensors: reads are small, buffered, blocking.
+/// For descriptions of models (headers, JSON), not for tensors: reads are small, buffered,
+/// blocking.
 class InputFile {
  public:
   /// Errors: errno with the path; Fault::kInvalidArgument for what is no regular file (a pipe or a

@@ -96,9 +96,10 @@ Result<std::string> find_in_directory(const std::string& path) {
                           "writes an inventory",
                           path, path));
   }
-  return not_inventory(path, fmt::format("{} has {} .safetensors files and {} indices; name the one "
-                                         "that is meant",
-                                         path, files.size(), indices.size()));
+  return not_inventory(path,
+                       fmt::format("{} has {} .safetensors files and {} indices; name the one "
+                                   "that is meant",
+                                   path, files.size(), indices.size()));
 }
 
 Result<Inventory> load_file(const std::string& path) {

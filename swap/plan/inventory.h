@@ -10,15 +10,31 @@
 namespace penstock {
 
 /// Element types by their safetensors name in lower case: bf16, f32, i64…
-enum class DType : std::uint8_t { kBool, kU8, kI8, kF8E4M3, kF8E5M2, kI16, kU16, kF16, kBF16,
-                                  kI32, kU32, kF32, kF64, kI64, kU64 };
+enum class DType : std::uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kF8E4M3,
+  kF8E5M2,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kF64,
+  kI64,
+  kU64
+};
 
 std::uint32_t dtype_bytes(DType dtype) noexcept;
 std::string_view dtype_name(DType dtype) noexcept;  ///< `bf16`, `f32`
 /// Takes `bf16`, `BF16`, `bfloat16`, `torch.bfloat16`, `float32`, `fp32`, `f32`… and so on.
 Result<DType> parse_dtype(std::string_view text);
 
-/// What a tensor is for. Parameters are fetched in forward and backward, optimizer states once a step.
+/// What a tensor is for. Parameters are fetched in forward and backward, optimizer states once a
+/// step.
 enum class Role : std::uint8_t { kParam, kMaster, kMoment, kGradient, kBuffer };
 std::string_view role_name(Role role) noexcept;
 Result<Role> parse_role(std::string_view text);
@@ -41,15 +57,17 @@ struct Inventory {
   std::uint64_t elements() const noexcept;
 };
 
-/// Reads a `.safetensors` file (its header only), a `model.safetensors.index.json` (the headers of its
-/// shards), a directory with either, or a JSON file `{"tensors": [{"name", "dtype", "shape", "role"?}]}`.
-/// Order is that of the file; natural order of names (layers.2 before layers.10) for safetensors, whose
-/// headers are sorted by name or not at all. Errors: the world's with path; Fault::kInvalidArgument for
-/// what is not an inventory, naming file and place. Sizes in a file are never trusted beyond its length.
+/// Reads a `.safetensors` file (its header only), a `model.safetensors.index.json` (the headers of
+/// its shards), a directory with either, or a JSON file `{"tensors": [{"name", "dtype", "shape",
+/// "role"?}]}`. Order is that of the file; natural order of names (layers.2 before layers.10) for
+/// safetensors, whose headers are sorted by name or not at all. Errors: the world's with path;
+/// Fault::kInvalidArgument for what is not an inventory, naming file and place. Sizes in a file are
+/// never trusted beyond its length.
 Result<Inventory> load_inventory(const std::string& path);
 /// The JSON form, from memory; `origin` names it in errors.
 Result<Inventory> parse_inventory(std::string_view json, const std::string& origin);
-/// The header of a safetensors file (`json` without the 8 length bytes); `data_bytes` = bytes behind it.
+/// The header of a safetensors file (`json` without the 8 length bytes); `data_bytes` = bytes
+/// behind it.
 Result<Inventory> parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            const std::string& origin);
 

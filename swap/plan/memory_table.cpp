@@ -84,8 +84,8 @@ void add_gradients(const TrainingSetup& setup, Cells& cells) {
   }
 }
 
-// Whether parameters of this type are their own masters: DeepSpeed's stage 3 makes no copy of what is
-// fp32 already and lies where the step runs; the other stages always copy.
+// Whether parameters of this type are their own masters: DeepSpeed's stage 3 makes no copy of what
+// is fp32 already and lies where the step runs; the other stages always copy.
 bool is_own_master(const TrainingSetup& setup, const TensorInfo& info) {
   const bool on_device = setup.param_device() == OffloadDevice::kNone &&
                          setup.optimizer_device() == OffloadDevice::kNone;
@@ -97,22 +97,25 @@ void add_optimizer(const TrainingSetup& setup, Cells& cells) {
   if (storage == Storage::kNvme) {
     return;  // its tensors are placed one by one
   }
+  const bool has_masters = setup.lists(Role::kMaster);
+  const bool has_moments = setup.lists(Role::kMoment);
   for (const TensorInfo& info : setup.inventory.tensors) {
     if (info.role != Role::kParam) {
       continue;
     }
     const std::uint64_t elements = share(setup, info, 1);
-    if (!setup.lists(Role::kMaster) && !is_own_master(setup, info)) {
+    if (!has_masters && !is_own_master(setup, info)) {
       cell(cells, Component::kMaster, storage) += elements * kMasterBytes;
     }
-    if (!setup.lists(Role::kMoment)) {
+    if (!has_moments) {
       cell(cells, Component::kMoments, storage) += moment_bytes(setup.optimizer, elements);
     }
   }
 }
 
 // Stage 3 gathers whole parameters on the device before use, up to stage3_max_live_parameters at a
-// time but at least the largest. One rank whose parameters are on the device already copies nothing.
+// time but at least the largest. One rank whose parameters are on the device already copies
+// nothing.
 std::uint64_t gathered_bytes(const TrainingSetup& setup) {
   const bool is_there = setup.world_size == 1 && setup.param_device() == OffloadDevice::kNone;
   if (setup.stage < 3 || (setup.has_config && is_there)) {
@@ -128,8 +131,7 @@ std::uint64_t gathered_bytes(const TrainingSetup& setup) {
       largest = std::max(largest, info.elements());
     }
   }
-  const std::uint64_t live =
-      std::max(setup.config.deepspeed.stage3_max_live_parameters, largest);
+  const std::uint64_t live = std::max(setup.config.deepspeed.stage3_max_live_parameters, largest);
   if (live >= elements) {
     return bytes;
   }

@@ -10,7 +10,12 @@
 namespace penstock {
 
 enum class Component : std::uint8_t {
-  kParameters, kGradients, kMaster, kMoments, kActivations, kBuffers
+  kParameters,
+  kGradients,
+  kMaster,
+  kMoments,
+  kActivations,
+  kBuffers
 };
 std::string_view component_name(Component component) noexcept;  ///< parameters, gradients, …
 
@@ -24,14 +29,13 @@ struct MemoryRow {
   std::uint64_t bytes_per_rank = 0;
 };
 
-/// What one rank holds, by component and place. Every component has at least one row, and no two rows
-/// agree in both. Per rank of `world_size` W, with N elements of parameters:
+/// What one rank holds, by component and place. Every component has at least one row, and no two
+/// rows agree in both. Per rank of `world_size` W, with N elements of parameters:
 ///  parameters   stage 3: ceil(N/W) x held type, where the placement puts them; below: N, device
-///  gradients    stage >= 2: ceil(N/W) x gradient type; below: N. RAM where the optimizer is offloaded
-///  master       ceil(N/W) x 4; nothing where fp32 parameters on the device serve as their own masters
-///  moments      ceil(N/W) x 8 (AdamW), 2 (8-bit), 1 (4-bit)
-///  activations  as given
-///  buffers      our pinned memory; on the device what stage 3 gathers at most at a time
+///  gradients    stage >= 2: ceil(N/W) x gradient type; below: N. RAM where the optimizer is
+///  offloaded master       ceil(N/W) x 4; nothing where fp32 parameters on the device serve as
+///  their own masters moments      ceil(N/W) x 8 (AdamW), 2 (8-bit), 1 (4-bit) activations  as
+///  given buffers      our pinned memory; on the device what stage 3 gathers at most at a time
 /// `tensors` and `placement` are rank_tensors(setup) and what place_tensors() made of them.
 std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,

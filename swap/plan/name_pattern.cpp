@@ -8,8 +8,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name) noexcept {
   constexpr std::size_t kNone = std::string_view::npos;
   std::size_t p = 0;
   std::size_t n = 0;
-  std::size_t star = kNone;      // the last `*` passed
-  std::size_t star_name = 0;     // where its match ends so far
+  std::size_t star = kNone;   // the last `*` passed
+  std::size_t star_name = 0;  // where its match ends so far
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

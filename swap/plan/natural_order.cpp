@@ -5,7 +5,9 @@
 namespace penstock {
 namespace {
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
 
 // The digits at `at`, without leading zeros; moves `at` behind them.
 std::string_view take_number(std::string_view text, std::size_t& at) noexcept {

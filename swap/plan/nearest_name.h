@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// How many single-letter insertions, removals, replacements and swaps of neighbours turn `a` into `b`.
+/// How many single-letter insertions, removals, replacements and swaps of neighbours turn `a` into
+/// `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The name that `text` was most likely meant to be: the one with the smallest edit distance, the

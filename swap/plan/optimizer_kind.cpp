@@ -16,7 +16,9 @@ constexpr std::array<std::string_view, 4> kNames{"none", "adamw", "adamw8bit", "
 
 }  // namespace
 
-std::span<const std::string_view> optimizer_names() noexcept { return kNames; }
+std::span<const std::string_view> optimizer_names() noexcept {
+  return kNames;
+}
 
 std::string_view optimizer_name(OptimizerKind kind) noexcept {
   return kNames[static_cast<std::size_t>(kind)];

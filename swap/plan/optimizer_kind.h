@@ -11,7 +11,8 @@ namespace penstock {
 /// The optimizers that a memory table knows; they differ in what they remember per parameter.
 enum class OptimizerKind : std::uint8_t { kNone, kAdamW, kAdamW8Bit, kAdamW4Bit };
 
-std::span<const std::string_view> optimizer_names() noexcept;  ///< adamw, adamw8bit, adamw4bit, none
+std::span<const std::string_view>
+optimizer_names() noexcept;  ///< adamw, adamw8bit, adamw4bit, none
 std::string_view optimizer_name(OptimizerKind kind) noexcept;
 Result<OptimizerKind> parse_optimizer(std::string_view text);
 

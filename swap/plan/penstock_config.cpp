@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 8> kKeys{"max_pinned_bytes", "ram_bytes", "engine",
-                                                "integrity",        "mode",      "size_classes",
-                                                "paths",            "tensors"};
+constexpr std::array<std::string_view, 8> kKeys{
+    "max_pinned_bytes", "ram_bytes", "engine", "integrity", "mode",
+    "size_classes",     "paths",     "tensors"};
 // A larger slot is a slip of the keyboard, and arithmetic on it would wrap.
 constexpr std::uint64_t kSlotBytesMax = 1ULL << 50;
 constexpr std::array<std::string_view, 3> kPathKeys{"path", "weight", "max_bytes"};
@@ -69,7 +69,8 @@ void read_weight(ConfigSection& entry, std::optional<double>& weight) {
 }
 
 void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
-  const json& entries = list_under(block, "paths", "a list of {\"path\", \"weight\", \"max_bytes\"}");
+  const json& entries =
+      list_under(block, "paths", "a list of {\"path\", \"weight\", \"max_bytes\"}");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string key = fmt::format("paths[{}]", i);
     PathConfig path;
@@ -82,8 +83,8 @@ void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
       read_weight(entry, path.weight);
       entry.read_size("max_bytes", path.max_bytes);
     } else {
-      block.refuse(key, fmt::format("is {}; an object with a path is allowed",
-                                    describe_json(entries[i])));
+      block.refuse(
+          key, fmt::format("is {}; an object with a path is allowed", describe_json(entries[i])));
     }
     if (path.path.empty()) {
       block.refuse(key, "has no path");
@@ -100,7 +101,8 @@ TensorRule read_rule(ConfigSection& entry, const json& value) {
   entry.read_size("min_bytes", rule.min_bytes);
   entry.read_size("max_bytes", rule.max_bytes);
   if (rule.min_bytes && rule.max_bytes && *rule.min_bytes > *rule.max_bytes) {
-    entry.refuse("min_bytes", "is larger than max_bytes of the same rule, which then matches nothing");
+    entry.refuse("min_bytes",
+                 "is larger than max_bytes of the same rule, which then matches nothing");
   }
   std::size_t place = kPlaceNames.size();
   entry.read_choice("place", kPlaceNames, place);
@@ -117,9 +119,10 @@ void read_rules(ConfigSection& block, std::vector<TensorRule>& rules) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string key = fmt::format("tensors[{}]", i);
     if (!entries[i].is_object()) {
-      block.refuse(key, fmt::format("is {}; an object such as {{\"match\": \"*.weight\", \"place\": "
-                                    "\"ram\"}} is allowed",
-                                    describe_json(entries[i])));
+      block.refuse(key,
+                   fmt::format("is {}; an object such as {{\"match\": \"*.weight\", \"place\": "
+                               "\"ram\"}} is allowed",
+                               describe_json(entries[i])));
       return;
     }
     ConfigSection entry(entries[i], block.dotted(key), block.reading());
@@ -129,7 +132,9 @@ void read_rules(ConfigSection& block, std::vector<TensorRule>& rules) {
 
 }  // namespace
 
-std::span<const std::string_view> penstock_keys() noexcept { return kKeys; }
+std::span<const std::string_view> penstock_keys() noexcept {
+  return kKeys;
+}
 
 std::string_view place_name(Place place) noexcept {
   return kPlaceNames[static_cast<std::size_t>(place)];

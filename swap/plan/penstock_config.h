@@ -8,7 +8,8 @@ namespace penstock {
 /// The keys of the `penstock` block, in the order in which they are documented.
 std::span<const std::string_view> penstock_keys() noexcept;
 
-/// The `penstock` block of a file's top, all defaults where there is none. Unknown keys are problems.
+/// The `penstock` block of a file's top, all defaults where there is none. Unknown keys are
+/// problems.
 PenstockConfig read_penstock_config(ConfigSection& top);
 
 }  // namespace penstock

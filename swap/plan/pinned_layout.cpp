@@ -60,8 +60,8 @@ class Layouter {
   std::span<const PinnedCandidate> candidates_;
   std::span<const SizeGroup> groups_;
   std::uint64_t left_bytes_;
-  std::vector<Pool> pools_;           // by group
-  std::vector<std::size_t> served_;   // groups that have become classes, in order of service
+  std::vector<Pool> pools_;          // by group
+  std::vector<std::size_t> served_;  // groups that have become classes, in order of service
   PinnedLayout layout_;
 };
 

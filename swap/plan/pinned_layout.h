@@ -23,11 +23,11 @@ struct PinnedFate {
 };
 
 struct PinnedLayout {
-  std::vector<PlacedClass> classes;    ///< ascending by slot_bytes
-  std::vector<PinnedFate> fates;       ///< by candidate
-  std::uint64_t window_tensors = 0;    ///< see Placement
-  std::uint64_t pinned_bytes = 0;      ///< slots and dedicated buffers
-  std::uint64_t peak_live_bytes = 0;   ///< the largest tensors that can be in them at once
+  std::vector<PlacedClass> classes;   ///< ascending by slot_bytes
+  std::vector<PinnedFate> fates;      ///< by candidate
+  std::uint64_t window_tensors = 0;   ///< see Placement
+  std::uint64_t pinned_bytes = 0;     ///< slots and dedicated buffers
+  std::uint64_t peak_live_bytes = 0;  ///< the largest tensors that can be in them at once
 };
 
 /// Divides `budget_bytes` of pinned memory among the candidates, which are in order of use.

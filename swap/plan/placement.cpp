@@ -20,7 +20,10 @@ class Planner {
  public:
   Planner(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
           std::uint64_t buffer_bytes, RuleDemand demand)
-      : tensors_(tensors), config_(config), buffer_bytes_(buffer_bytes), demand_(std::move(demand)) {
+      : tensors_(tensors),
+        config_(config),
+        buffer_bytes_(buffer_bytes),
+        demand_(std::move(demand)) {
     placement_.budgets = demand_.budgets;
     placement_.tensors.resize(tensors_.size());
   }
@@ -59,8 +62,8 @@ class Planner {
   const PenstockConfig& config_;
   std::uint64_t buffer_bytes_;
   RuleDemand demand_;
-  std::vector<SizeGroup> groups_;  // of all tensors whose size matters
-  std::vector<std::size_t> open_;  // tensors that may get pinned memory, in order of use
+  std::vector<SizeGroup> groups_;      // of all tensors whose size matters
+  std::vector<std::size_t> open_;      // tensors that may get pinned memory, in order of use
   std::vector<std::size_t> pageable_;  // tensors that are kept or streamed, in order of use
   Placement placement_;
 };
@@ -93,7 +96,8 @@ void Planner::group_sizes() {
                              {buffer_bytes_, budgets().max_pinned_bytes, config_.size_classes});
 }
 
-// Outliers first: a resident outlier also saves the copy from the chunks to where it is wanted whole.
+// Outliers first: a resident outlier also saves the copy from the chunks to where it is wanted
+// whole.
 void Planner::keep_residents() {
   std::vector<std::size_t> outliers;
   std::vector<std::size_t> regular;
@@ -132,19 +136,20 @@ void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& bu
 Result<void> Planner::hold_staging() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const PlacedTensor& placed = placement_.tensors[i];
-    const bool on_drive = placed.why.empty() ||
-                          (placed.place != Place::kRam && placed.place != Place::kDevice);
+    const bool on_drive =
+        placed.why.empty() || (placed.place != Place::kRam && placed.place != Place::kDevice);
     if (!on_drive) {
       continue;
     }
     placement_.staging_bytes = kStagingBytes;
     if (budgets().max_pinned_bytes < kStagingBytes) {
-      Error error = fault(
-          Fault::kExhausted,
-          fmt::format("max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: it "
-                      "goes through {} chunks of {} bytes; the smallest value that works is {}",
-                      budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes,
-                      kStagingChunks, kStagingChunkBytes, kStagingBytes));
+      Error error =
+          fault(Fault::kExhausted,
+                fmt::format(
+                    "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: it "
+                    "goes through {} chunks of {} bytes; the smallest value that works is {}",
+                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes, kStagingChunks,
+                    kStagingChunkBytes, kStagingBytes));
       error.tensor = tensors_[i].name;
       return error;
     }
@@ -169,8 +174,8 @@ void Planner::pin() {
   }
   // What the rules pin fits, or they would have been refused.
   const std::uint64_t taken = placement_.staging_bytes + demand_.dedicated_bytes;
-  PinnedLayout layout = lay_out_pinned(
-      candidates, groups_, open_.empty() ? 0 : budgets().max_pinned_bytes - taken);
+  PinnedLayout layout =
+      lay_out_pinned(candidates, groups_, open_.empty() ? 0 : budgets().max_pinned_bytes - taken);
   placement_.classes = std::move(layout.classes);
   placement_.window_tensors = layout.window_tensors;
   placement_.pinned_bytes = layout.pinned_bytes + taken;
@@ -213,9 +218,10 @@ std::string Planner::why_pinned(std::size_t i, const PinnedFate& fate) const {
       return why_outlier(i) + fmt::format("max_pinned_bytes of {} holds it beside the classes",
                                           budgets().max_pinned_bytes);
     default:
-      return why_outlier(i) + fmt::format("neither ram_bytes of {} nor max_pinned_bytes of {} has "
-                                          "room for it beside the others",
-                                          budgets().ram_bytes, budgets().max_pinned_bytes);
+      return why_outlier(i) + fmt::format(
+                                  "neither ram_bytes of {} nor max_pinned_bytes of {} has "
+                                  "room for it beside the others",
+                                  budgets().ram_bytes, budgets().max_pinned_bytes);
   }
 }
 
@@ -262,8 +268,8 @@ std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
       largest = std::max(largest, align_up(tensor.bytes, kBlockBytes));
     }
   }
-  for (const SizeGroup& group : make_size_groups(count_sizes(std::move(sizes)),
-                                                 {deepspeed_buffer_bytes, 0, config.size_classes})) {
+  for (const SizeGroup& group : make_size_groups(
+           count_sizes(std::move(sizes)), {deepspeed_buffer_bytes, 0, config.size_classes})) {
     if (group.outlier == OutlierReason::kNone) {
       largest = std::max(largest, group.slot_bytes);
     }
@@ -271,8 +277,9 @@ std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
   return largest;
 }
 
-Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
-                                const Budgets& budgets, std::uint64_t deepspeed_buffer_bytes) {
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors,
+                                const PenstockConfig& config, const Budgets& budgets,
+                                std::uint64_t deepspeed_buffer_bytes) {
   Result<RuleDemand> demand = demand_of_rules(tensors, config, budgets, deepspeed_buffer_bytes);
   if (!demand) {
     return std::move(demand).error();

@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// Pinned memory through which everything goes that has no slot: streamed tensors, unaligned callers.
-/// Part of max_pinned_bytes as soon as anything lies on a drive.
+/// Pinned memory through which everything goes that has no slot: streamed tensors, unaligned
+/// callers. Part of max_pinned_bytes as soon as anything lies on a drive.
 inline constexpr std::uint64_t kStagingChunkBytes = kMiB;
 inline constexpr std::uint32_t kStagingChunks = 4;
 
@@ -22,14 +22,14 @@ inline constexpr std::uint32_t kStagingChunks = 4;
 struct PlanTensor {
   std::string name;
   std::uint64_t bytes = 0;
-  std::uint32_t reads_per_step = 2;   ///< fetches from the drive if it is not kept
+  std::uint32_t reads_per_step = 2;  ///< fetches from the drive if it is not kept
   std::uint32_t writes_per_step = 0;
-  bool swappable = true;              ///< false: stays where the runtime has it, outside of all budgets
+  bool swappable = true;  ///< false: stays where the runtime has it, outside of all budgets
   /// False: whoever uses it reads it with the CPU, so that pageable memory does (optimizer states):
   /// it gets no slot, and where it is not kept it is read straight into the memory of its lease.
   bool wants_pinned = true;
-  Place place_unswapped = Place::kRam;///< where that is: kRam or kDevice
-  std::string why_unswapped;          ///< empty: too small to be worth I/O
+  Place place_unswapped = Place::kRam;  ///< where that is: kRam or kDevice
+  std::string why_unswapped;            ///< empty: too small to be worth I/O
 };
 
 struct PlacedTensor {
@@ -42,19 +42,21 @@ struct PlacedClass {
   std::uint64_t slot_bytes = 0;
   std::uint32_t slots = 0;
   std::uint32_t tensors = 0;
-  std::uint64_t waste_bytes = 0;  ///< over all slots, slot minus the largest bytes put there at the peak
-  std::string why;                ///< why so many slots
+  std::uint64_t waste_bytes =
+      0;            ///< over all slots, slot minus the largest bytes put there at the peak
+  std::string why;  ///< why so many slots
 };
 
 struct Placement {
-  std::vector<PlacedClass> classes;    ///< ascending by slot_bytes
-  std::vector<PlacedTensor> tensors;   ///< as given
-  std::uint64_t pinned_bytes = 0;      ///< slots, dedicated buffers and staging
-  std::uint64_t staging_bytes = 0;     ///< of them staging; 0 where nothing lies on a drive
-  std::uint64_t peak_live_bytes = 0;   ///< bytes of tensors in pinned memory when every slot is taken
-  std::uint64_t ram_bytes = 0;         ///< residents
-  std::uint64_t nvme_bytes = 0;        ///< what lies on the drives (padded to 4 KiB)
-  Budgets budgets;                     ///< as used: ram raised for rules where it was not given
+  std::vector<PlacedClass> classes;   ///< ascending by slot_bytes
+  std::vector<PlacedTensor> tensors;  ///< as given
+  std::uint64_t pinned_bytes = 0;     ///< slots, dedicated buffers and staging
+  std::uint64_t staging_bytes = 0;    ///< of them staging; 0 where nothing lies on a drive
+  std::uint64_t peak_live_bytes =
+      0;                         ///< bytes of tensors in pinned memory when every slot is taken
+  std::uint64_t ram_bytes = 0;   ///< residents
+  std::uint64_t nvme_bytes = 0;  ///< what lies on the drives (padded to 4 KiB)
+  Budgets budgets;               ///< as used: ram raised for rules where it was not given
 
   /// So many tensors that follow one another in use have a slot each, wherever one begins.
   std::uint64_t window_tensors = 0;
@@ -62,20 +64,21 @@ struct Placement {
   std::vector<ClassPlan> pool() const;
 };
 
-/// Slot bytes of the largest regular class, for BudgetFacts: outliers by `deepspeed_buffer_bytes` or
-/// by their lone size, and what rules send elsewhere, are left out. 0 where nothing is swapped.
+/// Slot bytes of the largest regular class, for BudgetFacts: outliers by `deepspeed_buffer_bytes`
+/// or by their lone size, and what rules send elsewhere, are left out. 0 where nothing is swapped.
 std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
                                          const PenstockConfig& config,
                                          std::uint64_t deepspeed_buffer_bytes);
 
-/// Chooses every tensor's fate within the budgets: rules first, then residents by saved bytes per byte,
-/// then classes for what is regular, a buffer of its own or streaming for outliers. Pure and
+/// Chooses every tensor's fate within the budgets: rules first, then residents by saved bytes per
+/// byte, then classes for what is regular, a buffer of its own or streaming for outliers. Pure and
 /// deterministic; the runtime and `penstock plan` call this same function. `deepspeed_buffer_bytes`
 /// (buffer_size x element size, 0: none) is the ceiling hint above which a tensor is an outlier.
 /// Errors (Fault::kConfiguration / kExhausted): a rule's demand that the given budgets cannot hold;
 /// names rule, tensor, the number that is too small and the smallest value that works. Budgets that
 /// were not given are raised for rules instead (max_pinned_bytes up to the quarter).
-Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
-                                const Budgets& budgets, std::uint64_t deepspeed_buffer_bytes);
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors,
+                                const PenstockConfig& config, const Budgets& budgets,
+                                std::uint64_t deepspeed_buffer_bytes);
 
 }  // namespace penstock

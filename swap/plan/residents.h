@@ -13,10 +13,10 @@ struct ResidentCandidate {
   std::uint32_t saved_per_byte = 0;
 };
 
-/// Which of the candidates (in order of use) stay in RAM within `budget_bytes`: those that save most
-/// per byte first, in order of use among equals, skipping what no longer fits. For the cyclic order
-/// of training a static set chosen like this is as good as Belady's, and LRU is the worst there is.
-/// What saves nothing is not kept. Pure.
+/// Which of the candidates (in order of use) stay in RAM within `budget_bytes`: those that save
+/// most per byte first, in order of use among equals, skipping what no longer fits. For the cyclic
+/// order of training a static set chosen like this is as good as Belady's, and LRU is the worst
+/// there is. What saves nothing is not kept. Pure.
 std::vector<bool> choose_residents(std::span<const ResidentCandidate> candidates,
                                    std::uint64_t budget_bytes);
 

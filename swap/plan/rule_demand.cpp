@@ -36,11 +36,12 @@ Result<void> hold_ram(const std::vector<PlanTensor>& tensors, RuleDemand& demand
     return {};
   }
   if (demand.budgets.ram_given) {
-    return too_small(*first_too_many,
-                     fmt::format("the rule {} keeps {} ({} bytes) in RAM, but ram_bytes of {} is too "
-                                 "small for what the rules keep; the smallest value that works is {}",
-                                 rule->text, first_too_many->name, first_too_many->bytes,
-                                 demand.budgets.ram_bytes, demand.ram_bytes));
+    return too_small(
+        *first_too_many,
+        fmt::format("the rule {} keeps {} ({} bytes) in RAM, but ram_bytes of {} is too "
+                    "small for what the rules keep; the smallest value that works is {}",
+                    rule->text, first_too_many->name, first_too_many->bytes,
+                    demand.budgets.ram_bytes, demand.ram_bytes));
   }
   demand.budgets.ram_bytes = demand.ram_bytes;
   return {};
@@ -57,8 +58,8 @@ class ForcedSlots {
         sizes.push_back(tensors[i].bytes);
       }
     }
-    groups_ = make_size_groups(count_sizes(std::move(sizes)),
-                               {buffer_bytes, 0, config.size_classes});
+    groups_ =
+        make_size_groups(count_sizes(std::move(sizes)), {buffer_bytes, 0, config.size_classes});
     counted_.resize(groups_.size(), false);
   }
 
@@ -106,13 +107,15 @@ Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slo
   if (demand.budgets.max_pinned_given || needed > demand.budgets.quarter_bytes) {
     return too_small(
         *first_too_many,
-        fmt::format("the rule {} gives {} ({} bytes) pinned memory, but max_pinned_bytes of {}{} is "
-                    "too small for what the rules pin; the smallest value that works is {}",
-                    rule->text, first_too_many->name, first_too_many->bytes,
-                    demand.budgets.max_pinned_bytes,
-                    demand.budgets.max_pinned_given ? "" : " (at most a quarter of the free memory "
-                                                           "unless it is given)",
-                    needed));
+        fmt::format(
+            "the rule {} gives {} ({} bytes) pinned memory, but max_pinned_bytes of {}{} is "
+            "too small for what the rules pin; the smallest value that works is {}",
+            rule->text, first_too_many->name, first_too_many->bytes,
+            demand.budgets.max_pinned_bytes,
+            demand.budgets.max_pinned_given ? ""
+                                            : " (at most a quarter of the free memory "
+                                              "unless it is given)",
+            needed));
   }
   demand.budgets.max_pinned_bytes = needed;
   return {};

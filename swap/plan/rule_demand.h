@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// The rule that governs a tensor, or nullptr: the first that matches; none for what is not swapped.
+/// The rule that governs a tensor, or nullptr: the first that matches; none for what is not
+/// swapped.
 const TensorRule* governing_rule(const PlanTensor& tensor, const PenstockConfig& config);
 
 /// Whether the tensor's size matters for the classes: no rule decides, or one wants a class for it.
@@ -22,7 +23,8 @@ struct RuleDemand {
   Budgets budgets;                       ///< as given, or raised where they were not
 };
 
-/// Finds the rule of every tensor and makes room for them in the budgets. Errors: as place_tensors().
+/// Finds the rule of every tensor and makes room for them in the budgets. Errors: as
+/// place_tensors().
 Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,
                                    const PenstockConfig& config, const Budgets& budgets,
                                    std::uint64_t deepspeed_buffer_bytes);

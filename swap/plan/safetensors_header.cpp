@@ -41,10 +41,10 @@ Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uin
   }
   const DataRange range{(*found)[0].get<std::uint64_t>(), (*found)[1].get<std::uint64_t>(), 0};
   if (range.begin > range.end || range.end > data_bytes) {
-    return not_safetensors(
-        fmt::format("{} lies at [{}, {}) of the {} bytes of data that the file has; it is cut short "
-                    "or damaged",
-                    where, range.begin, range.end, data_bytes));
+    return not_safetensors(fmt::format(
+        "{} lies at [{}, {}) of the {} bytes of data that the file has; it is cut short "
+        "or damaged",
+        where, range.begin, range.end, data_bytes));
   }
   if (range.end - range.begin != info.bytes()) {
     return not_safetensors(fmt::format("{} has {} bytes of data, but its shape and type need {}",
@@ -119,9 +119,10 @@ Result<Inventory> load_safetensors(const std::string& path) {
     return error;
   };
   if (file->size_bytes() < kLengthBytes) {
-    return refuse(fmt::format("{} has {} bytes; a safetensors file begins with 8 bytes that say how "
-                              "long its header is",
-                              path, file->size_bytes()));
+    return refuse(
+        fmt::format("{} has {} bytes; a safetensors file begins with 8 bytes that say how "
+                    "long its header is",
+                    path, file->size_bytes()));
   }
   Result<std::string> length = file->read(0, kLengthBytes);
   if (!length) {
@@ -132,9 +133,10 @@ Result<Inventory> load_safetensors(const std::string& path) {
     header_bytes = header_bytes << 8 | static_cast<unsigned char>((*length)[i]);
   }
   if (header_bytes > kHeaderBytesMax) {
-    return refuse(fmt::format("{} says that its header has {} bytes; the format allows {}: it is no "
-                              "safetensors file",
-                              path, header_bytes, kHeaderBytesMax));
+    return refuse(
+        fmt::format("{} says that its header has {} bytes; the format allows {}: it is no "
+                    "safetensors file",
+                    path, header_bytes, kHeaderBytesMax));
   }
   if (header_bytes > file->size_bytes() - kLengthBytes) {
     return refuse(fmt::format("{} ends at byte {}, within its header of {} bytes: it is cut short",

@@ -52,9 +52,10 @@ Result<Shards> read_weight_map(const std::string& path) {
     }
     const std::string& file = shard.get_ref<const std::string&>();
     if (file.find('/') != std::string::npos || file == "..") {
-      return bad_index(path, fmt::format("{}: the shard of {} is {}, which is not a file beside the "
-                                         "index",
-                                         path, excerpt(name), excerpt(file)));
+      return bad_index(path,
+                       fmt::format("{}: the shard of {} is {}, which is not a file beside the "
+                                   "index",
+                                   path, excerpt(name), excerpt(file)));
     }
     shards[file].insert(name);
   }
@@ -87,9 +88,9 @@ Result<Inventory> load_safetensors_index(const std::string& path) {
       }
     }
     if (!names.empty()) {
-      return bad_index(path, fmt::format("{} says that {} is in {}, which does not have it", path,
-                                         excerpt(*std::min_element(names.begin(), names.end())),
-                                         shard));
+      return bad_index(path,
+                       fmt::format("{} says that {} is in {}, which does not have it", path,
+                                   excerpt(*std::min_element(names.begin(), names.end())), shard));
     }
   }
   std::sort(inventory.tensors.begin(), inventory.tensors.end(),

@@ -19,7 +19,8 @@ void append_near_exact(std::span<const SizeCount> sizes, OutlierReason outlier,
   const std::vector<SizeClass> classes = make_size_classes(sizes, {kWasteMax, kClassesMax});
   std::size_t next = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
-    SizeGroup group{classes[i].slot_bytes, classes[i].smallest_bytes, 0, classes[i].tensors, outlier};
+    SizeGroup group{classes[i].slot_bytes, classes[i].smallest_bytes, 0, classes[i].tensors,
+                    outlier};
     const std::uint64_t end = i + 1 < classes.size() ? classes[i + 1].smallest_bytes : kNoLimit;
     while (next < sizes.size() && sizes[next].bytes < end) {
       group.largest_bytes = sizes[next++].bytes;
@@ -47,8 +48,8 @@ void append_listed(std::span<const SizeCount> sizes, std::span<const std::uint64
 
 void mark_lone(std::vector<SizeGroup>& groups) {
   for (std::size_t i = groups.size(); i-- > 1;) {
-    const bool is_lone = groups[i].tensors <= kLoneTensorsMax &&
-                         groups[i].slot_bytes / 4 > groups[i - 1].slot_bytes;
+    const bool is_lone =
+        groups[i].tensors <= kLoneTensorsMax && groups[i].slot_bytes / 4 > groups[i - 1].slot_bytes;
     if (groups[i].outlier == OutlierReason::kNone && is_lone) {
       groups[i].outlier = OutlierReason::kLone;
     } else if (groups[i].outlier == OutlierReason::kNone) {
@@ -74,8 +75,9 @@ std::vector<SizeCount> count_sizes(std::vector<std::uint64_t> sizes) {
 std::vector<SizeGroup> make_size_groups(std::span<const SizeCount> sizes,
                                         const SizeGroupLimits& limits) {
   const std::uint64_t ceiling = limits.buffer_bytes == 0 ? kNoLimit : limits.buffer_bytes;
-  const auto above = std::partition_point(
-      sizes.begin(), sizes.end(), [ceiling](const SizeCount& size) { return size.bytes <= ceiling; });
+  const auto above =
+      std::partition_point(sizes.begin(), sizes.end(),
+                           [ceiling](const SizeCount& size) { return size.bytes <= ceiling; });
   const std::span<const SizeCount> below(sizes.begin(), above);
 
   std::vector<SizeGroup> groups;
@@ -105,9 +107,9 @@ std::vector<SizeGroup> make_size_groups(std::span<const SizeCount> sizes,
 }
 
 std::size_t group_of(std::span<const SizeGroup> groups, std::uint64_t bytes) {
-  const auto found = std::partition_point(
-      groups.begin(), groups.end(),
-      [bytes](const SizeGroup& group) { return group.largest_bytes < bytes; });
+  const auto found =
+      std::partition_point(groups.begin(), groups.end(),
+                           [bytes](const SizeGroup& group) { return group.largest_bytes < bytes; });
   PENSTOCK_CHECK(found != groups.end() && found->smallest_bytes <= bytes,
                  "{} bytes belong to none of {} groups", bytes, groups.size());
   return static_cast<std::size_t>(found - groups.begin());

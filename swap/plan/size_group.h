@@ -13,13 +13,13 @@ enum class OutlierReason : std::uint8_t {
   kNone,              ///< regular
   kAboveBufferSize,   ///< larger than DeepSpeed's buffer_size
   kAboveSizeClasses,  ///< larger than every class that the user lists
-  kLone,              ///< one or two tensors, more than four times as large as the next smaller class
-  kTwoSlotsTooMany,   ///< two slots of it do not fit into max_pinned_bytes
+  kLone,  ///< one or two tensors, more than four times as large as the next smaller class
+  kTwoSlotsTooMany,  ///< two slots of it do not fit into max_pinned_bytes
 };
 
 /// Tensors of nearly one size. Every size of a placement belongs to exactly one group.
 struct SizeGroup {
-  std::uint64_t slot_bytes = 0;      ///< multiple of 4 KiB
+  std::uint64_t slot_bytes = 0;  ///< multiple of 4 KiB
   std::uint64_t smallest_bytes = 0;
   std::uint64_t largest_bytes = 0;
   std::uint32_t tensors = 0;
@@ -27,9 +27,9 @@ struct SizeGroup {
 };
 
 struct SizeGroupLimits {
-  std::uint64_t buffer_bytes = 0;                ///< DeepSpeed's buffer_size in bytes, 0: none
-  std::uint64_t max_pinned_bytes = 0;            ///< 0: not known yet, nothing is too large for it
-  std::span<const std::uint64_t> slot_bytes;     ///< the user's classes, ascending; empty: near-exact
+  std::uint64_t buffer_bytes = 0;             ///< DeepSpeed's buffer_size in bytes, 0: none
+  std::uint64_t max_pinned_bytes = 0;         ///< 0: not known yet, nothing is too large for it
+  std::span<const std::uint64_t> slot_bytes;  ///< the user's classes, ascending; empty: near-exact
 };
 
 /// At most this many tensors of a size are exceptions (an embedding and a head); more are a rule.

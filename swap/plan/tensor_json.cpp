@@ -26,9 +26,10 @@ Result<std::vector<std::uint64_t>> read_shape(const json& entry, const std::stri
   shape.reserve(found->size());
   for (const json& side : *found) {
     if (!side.is_number_unsigned()) {
-      return bad_tensor(where, fmt::format("has {} in its shape, where only whole numbers from 0 on "
-                                           "can be",
-                                           describe_json(side)));
+      return bad_tensor(where,
+                        fmt::format("has {} in its shape, where only whole numbers from 0 on "
+                                    "can be",
+                                    describe_json(side)));
     }
     shape.push_back(side.get<std::uint64_t>());
   }

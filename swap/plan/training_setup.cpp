@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "alloc/bytes.h"
+#include "swap/plan/saturating.h"
 
 namespace penstock {
 namespace {
@@ -27,7 +28,9 @@ bool is_floating(DType dtype) noexcept {
   }
 }
 
-std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept { return (a + b - 1) / b; }
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
+  return (a + b - 1) / b;
+}
 
 // The lowest stage of ZeRO that divides tensors of this role among the ranks.
 std::uint32_t dividing_stage(Role role) noexcept {
@@ -68,7 +71,7 @@ void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTen
   } else if (tensor.bytes < setup.swappable_bytes_min()) {
     const bool persists = info.elements() <= threshold;
     stay(tensor, persists ? Place::kDevice : Place::kRam,
-         fmt::format("{} bytes are less than {}, not worth I/O; DeepSpeed keeps it {}", tensor.bytes,
+         fmt::format("smaller than {} bytes, not worth I/O; DeepSpeed keeps it {}",
                      setup.swappable_bytes_min(),
                      persists ? "on the device" : "in RAM, outside of ram_bytes"));
   }
@@ -123,12 +126,14 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
       setup.optimizer_device() != OffloadDevice::kNvme) {
     return;
   }
+  const bool has_masters = setup.lists(Role::kMaster);
+  const bool has_moments = setup.lists(Role::kMoment);
   const std::vector<SubGroup> groups = setup.sub_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (!setup.lists(Role::kMaster)) {
+    if (!has_masters) {
       append_state(setup, fmt::format("sub-group {} master", i), groups[i].elements * 4, tensors);
     }
-    if (!setup.lists(Role::kMoment)) {
+    if (!has_moments) {
       const std::uint64_t half = moment_bytes(setup.optimizer, groups[i].elements) / 2;
       append_state(setup, fmt::format("sub-group {} exp_avg", i), half, tensors);
       append_state(setup, fmt::format("sub-group {} exp_avg_sq", i), half, tensors);
@@ -173,9 +178,7 @@ std::uint64_t TrainingSetup::buffer_bytes() const noexcept {
     return 0;
   }
   const std::uint64_t element = dtype_bytes(config.deepspeed.held_dtype());
-  const std::uint64_t elements = config.deepspeed.offload_param->buffer_size;
-  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-  return elements > kMax / element ? kMax : elements * element;
+  return multiply_saturating(config.deepspeed.offload_param->buffer_size, element);
 }
 
 std::uint64_t TrainingSetup::swappable_bytes_min() const noexcept {

@@ -15,15 +15,15 @@ namespace penstock {
 struct TrainingSetup {
   Inventory inventory;
   Config config;            ///< all defaults where there is no file
-  bool has_config = false;  ///< false: everything in the inventory is to be swapped as it is
+  bool has_config = false;  ///< of DeepSpeed; false: the whole inventory is to be swapped as it is
   std::uint32_t stage = 3;  ///< of ZeRO, 0 to 3
   std::uint32_t world_size = 1;
   std::uint32_t ranks_on_node = 1;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
 
-  /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of a
-  /// floating type, else the inventory's own.
+  /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of
+  /// a floating type, else the inventory's own.
   DType held_dtype(const TensorInfo& tensor) const noexcept;
   /// Elements of this rank: ceil(elements / world size) of what the stage divides, else all.
   std::uint64_t rank_elements(const TensorInfo& tensor) const noexcept;
@@ -42,8 +42,9 @@ struct TrainingSetup {
   std::vector<SubGroup> sub_groups() const;
 };
 
-/// The tensors of one rank as the planner sees them: those of the inventory in its order, behind them
-/// the optimizer states that the configuration sends to NVMe (master and moments of each sub-group).
+/// The tensors of one rank as the planner sees them: those of the inventory in its order, behind
+/// them the optimizer states that the configuration sends to NVMe (master and moments of each
+/// sub-group).
 std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup);
 
 }  // namespace penstock

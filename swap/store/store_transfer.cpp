@@ -65,7 +65,7 @@ std::size_t StoreTransfer::prepare_body(IoPriority priority, std::span<IoOp*> op
 std::size_t StoreTransfer::prepare_chunks(IoPriority priority, std::span<IoOp*> ops) {
   std::size_t used = 0;
   for (Chunk& chunk : chunks_) {
-    std::optional<Buffer> buffer = place_.staging->try_acquire(kChunkBytes);
+    std::optional<Buffer> buffer = place_.staging->try_acquire_slot(kChunkBytes);
     if (!buffer && used == 0) {
       // One chunk must be had, or nothing moves; it may be pageable.
       Result<Buffer> pageable = place_.staging->acquire_overflow(kChunkBytes);

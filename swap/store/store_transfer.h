@@ -26,6 +26,10 @@ namespace penstock {
 /// which may destroy it. Started once.
 class StoreTransfer {
  public:
+  /// What unaligned memory is copied through; the pool should have slots for one transfer at least.
+  static constexpr std::uint64_t kChunkBytes = 1024 * 1024;
+  static constexpr std::uint32_t kChunksMax = 4;
+
   /// Nothing: all is well. Must not throw.
   using OnComplete = std::function<void(std::optional<Error>)>;
 
@@ -50,9 +54,6 @@ class StoreTransfer {
   void promote();
 
  private:
-  static constexpr std::uint64_t kChunkBytes = 1024 * 1024;
-  static constexpr std::size_t kChunksMax = 4;
-
   struct Chunk {
     IoOp op;
     Buffer buffer;

@@ -50,6 +50,12 @@ _PLACES: tuple[tuple[str, str, str, tuple[str, ...] | None], ...] = (
         "_configure_tensor_swapping",
         ("self", "offload_optimizer_config", "aio_config"),
     ),
+    (
+        "zero/stage3.py",
+        "DeepSpeedZeroOptimizer_Stage3",
+        "_offload_grad_partition_at_boundary",
+        ("self", "param", "grad_buffer", "offload_fp32_gradients", "offload_fp32_offsets"),
+    ),
     ("engine.py", "DeepSpeedEngine", "save_checkpoint", None),
     ("engine.py", "DeepSpeedEngine", "load_checkpoint", None),
 )
@@ -58,29 +64,33 @@ _STAGE3_ATTRIBUTES = (
     "fp32_partitioned_groups_flat",
     "fp16_partitioned_groups_flat_numel",
     "master_weights_and_grads_dtype",
+    "grad_position",
+    "norm_for_param_grads",
+    "_constant_buffered_norm2",
+    "_swappable_optimizer_subgroup",
 )
 # Functions whose behaviour matters, with the hash of their text (white space folded) in the tested version.
 _BODIES = {
     "zero/partition_parameters.py": {
-        "Init._ensure_availability_of_partitioned_params": "",
-        "Init._partition_param": "",
+        "Init._ensure_availability_of_partitioned_params": "350379730ff8296b",
+        "Init._partition_param": "78ea6564efa89fd0",
     },
     "zero/partitioned_param_coordinator.py": {
-        "PartitionedParameterCoordinator.__prefetch_nvme_param_partitions": "",
-        "PartitionedParameterCoordinator.__all_gather_params_": "",
+        "PartitionedParameterCoordinator.__prefetch_nvme_param_partitions": "c5163e8b0558f316",
+        "PartitionedParameterCoordinator.__all_gather_params_": "4e61e85a0e88f9cf",
     },
     "zero/stage3.py": {
-        "DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": "",
-        "DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": "",
-        "DeepSpeedZeroOptimizer_Stage3._swap_in_sub_group_to_flat_buffer": "",
-        "DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions": "",
-        "DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": "",
-        "DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": "",
-        "DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": "",
-        "DeepSpeedZeroOptimizer_Stage3.partition_grads": "",
-        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in": "",
-        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": "",
-        "DeepSpeedZeroOptimizer_Stage3.step": "",
+        "DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": "da38777dea352b3c",
+        "DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": "84816e1f0432a40e",
+        "DeepSpeedZeroOptimizer_Stage3._swap_in_sub_group_to_flat_buffer": "d31aec15ed60ad59",
+        "DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions": "4d0df9eb899b7c6f",
+        "DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": "ce165d512539e234",
+        "DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": "6fe5437a26aa2e60",
+        "DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": "f8d27125e66814a2",
+        "DeepSpeedZeroOptimizer_Stage3.partition_grads": "2a6e85121b2f5b8c",
+        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in": "af7beb352ee5ae53",
+        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": "408a216f38aa82a5",
+        "DeepSpeedZeroOptimizer_Stage3.step": "ae4e4c1bc90380ee",
     },
 }
 

@@ -29,28 +29,42 @@ def _install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds `deepspeed` once, where everybody else would, with a loader that installs afterwards."""
+    """Finds `deepspeed` where everybody else would, with a loader that installs afterwards.
+
+    It stays until the module has been loaded: libraries ask whether DeepSpeed exists long before they import it.
+    """
+
+    def __init__(self) -> None:
+        self._asking_the_others = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "deepspeed":
+        if fullname != "deepspeed" or self._asking_the_others:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._asking_the_others = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking_the_others = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, original: Any) -> None:
+    def __init__(self, original: Any, finder: _Finder) -> None:
         self._original = original
+        self._finder = finder
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._original.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._original
+        module.__loader__ = self._original
         self._original.exec_module(module)
-        module.__spec__.loader = module.__loader__ = self._original
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
         _install()

@@ -76,6 +76,8 @@ def _patch_all() -> None:
     optimizer = stage3.DeepSpeedZeroOptimizer_Stage3
     _patch(optimizer, "_configure_tensor_swapping", _configure_tensor_swapping)
     _patch(optimizer, "__init__", _remembering_config(optimizer.__init__))
+    boundary = optimizer._offload_grad_partition_at_boundary
+    _patch(optimizer, "_offload_grad_partition_at_boundary", _without_widening(boundary))
     for name, guard in checkpoint.guards(engine.DeepSpeedEngine).items():
         _patch(engine.DeepSpeedEngine, name, guard)
     _patch(engine.DeepSpeedEngine, "__init__", _announcing(engine.DeepSpeedEngine.__init__))
@@ -95,12 +97,17 @@ def _named_init(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _named_post_init(original: Callable[..., None]) -> Callable[..., None]:
+    """A module is finished: its parameters have names relative to it, and its ties are made."""
     from penstock.deepspeed.naming import name_parameters
+    from penstock.deepspeed.session import current_session
 
     @functools.wraps(original)
     def post_init(self: Any, module: Any) -> None:
         name_parameters(module)
         original(self, module)
+        session = current_session()
+        if session is not None:
+            session.plan_is_stale = True
 
     return post_init
 
@@ -141,6 +148,20 @@ def _configure_tensor_swapping(self: Any, offload_optimizer_config: Any, aio_con
         stage3=self,
         config=self.penstock_config,
     )
+
+
+def _without_widening(original: Callable[..., None]) -> Callable[..., None]:
+    """Of a gradient that stays in the flat buffer only the norm is wanted, not a copy in fp32."""
+
+    @functools.wraps(original)
+    def at_boundary(self: Any, param: Any, grad_buffer: Any, gradients: Any, offsets: Any) -> None:
+        sub_group = self.grad_position[self.get_param_id(param)][0]
+        if self._swappable_optimizer_subgroup(sub_group):
+            self.norm_for_param_grads[self.get_param_id(param)] = self._constant_buffered_norm2(grad_buffer)
+        else:
+            original(self, param, grad_buffer, gradients, offsets)
+
+    return at_boundary
 
 
 def _announcing(original: Callable[..., None]) -> Callable[..., None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus as Status
 
 from penstock._core import Future, Lease
+from penstock.deepspeed.heap import HeapWatch
 from penstock.deepspeed.naming import first_name, full_name
-from penstock.deepspeed.session import Session, open_session
+from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError, Error
 
@@ -53,7 +54,8 @@ class ParameterSwapper:
         self._in_flight: dict[int, tuple[Any, Future]] = {}
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
         self._retired = _RetiredLeases()
-        self._session.before_plan(_rename_of(self))
+        self._heap = HeapWatch()  # every partition that is built or loaded was a temporary first
+        self._session.before_plan(_settling(self))
 
     # What DeepSpeed asks before it decides where a partition lives.
 
@@ -93,6 +95,7 @@ class ParameterSwapper:
             else:  # somebody put another tensor there
                 self._engine.put(self._tensors[param.ds_id], data.contiguous().cpu()).result()
             self._release(param)
+            self._heap.passed(data.nbytes)
 
     def swap_out_partitioned_params(
         self, dst_fp16_params: Sequence[Any], src_fp32_params: Sequence[torch.Tensor]
@@ -201,8 +204,18 @@ class ParameterSwapper:
             )
             self._tensors[param.ds_id] = tensor
             self._params[param.ds_id] = param
+            weakref.finalize(param, _forget, weakref.ref(self), param.ds_id).atexit = False
             self._session.plan_is_stale = True
         return tensor
+
+    def forget(self, ds_id: int) -> None:
+        """Gives up the partition of a parameter that no longer exists."""
+        self._in_flight.pop(ds_id, None)
+        self._leases.pop(ds_id, None)
+        tensor = self._tensors.pop(ds_id, None)
+        if tensor is not None and current_session() is self._session:
+            self._engine.forget(tensor)
+            self._session.plan_is_stale = True
 
     def _release(self, param: Any) -> None:
         self._in_flight.pop(param.ds_id, None)
@@ -218,8 +231,8 @@ class ParameterSwapper:
             placeholder = self._placeholders[dtype] = torch.zeros((), dtype=dtype)
         return placeholder
 
-    def rename_tensors(self) -> None:
-        """Gives the engine the names that users know, for rules and errors."""
+    def settle_tensors(self) -> None:
+        """Before a plan: tells the engine the names that users know, for rules and errors."""
         for ds_id, param in list(self._params.items()):
             tensor, name = self._tensors.get(ds_id), full_name(param)
             if tensor is None or name is None:
@@ -251,15 +264,23 @@ class _RetiredLeases:
         self._waiting = [entry for entry in self._waiting if not entry[0].query()]
 
 
-def _rename_of(swapper: ParameterSwapper) -> Any:
+def _settling(swapper: ParameterSwapper) -> Callable[[], None]:
     reference = weakref.ref(swapper)
 
-    def rename() -> None:
+    def settle() -> None:
         alive = reference()
         if alive is not None:
-            alive.rename_tensors()
+            alive.settle_tensors()
 
-    return rename
+    return settle
+
+
+def _forget(reference: weakref.ref[ParameterSwapper], ds_id: int) -> None:
+    """A parameter is gone. Tied weights are built twice and partitioned before they are tied; the one that goes
+    is as large as an embedding."""
+    swapper = reference()
+    if swapper is not None:
+        swapper.forget(ds_id)
 
 
 def _close_space(session: Session, space: int) -> None:

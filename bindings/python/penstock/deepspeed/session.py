@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from penstock._core import SwapEngine
+from penstock.deepspeed.heap import return_free_heap
+
+# What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
+_SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
 
 _lock = threading.Lock()
 _current: Session | None = None
@@ -20,9 +26,10 @@ class Session:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
-        self.engine = SwapEngine(json.dumps(config, default=str), "the DeepSpeed configuration", _ranks_on_node())
+        sections = {key: config[key] for key in _SECTIONS if key in config}
+        self.engine = SwapEngine(json.dumps(sections), "the DeepSpeed configuration", _ranks_on_node())
         self.plan_is_stale = True
-        self._renames: list[Any] = []
+        self._settlers: list[Callable[[], None]] = []
 
     def paths(self, nvme_path: Any) -> list[str]:
         """Where a swapper swaps to: `penstock.paths` for all (then nothing), else its own nvme_path."""
@@ -30,15 +37,17 @@ class Session:
             return []
         return [os.fspath(nvme_path)]
 
-    def before_plan(self, rename: Any) -> None:
-        """`rename()` is called before each plan: names of parameters are known only after the model is built."""
-        self._renames.append(rename)
+    def before_plan(self, settle: Callable[[], None]) -> None:
+        """`settle()` is called before each plan, since names and ties are known only after the model is built."""
+        self._settlers.append(settle)
 
     def plan_if_stale(self) -> None:
         if self.plan_is_stale:
             self.plan_is_stale = False
-            for rename in self._renames:
-                rename()
+            gc.collect()  # DeepSpeed's parameters refer to themselves: without it, dead ones seem alive
+            return_free_heap()
+            for settle in self._settlers:
+                settle()
             self.engine.plan()
 
     def close(self) -> None:

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "alloc/result.h"
+#include "swap/plan/placement.h"
+
+namespace penstock {
+
+/// Whether a plan can be carried out within the budgets that were given.
+///
+/// Why a plan that fits cannot deadlock: what is waited for is only a slot that an operation in
+/// flight gives back by itself (Buffer::expect_return); a lease that the runtime holds is never
+/// waited for, because beyond the slots there is pageable memory; streams need the staging chunks
+/// only, which are theirs alone and come back with each completion. So it is enough that the
+/// staging, what the rules pin and keep, and the space on the drives are there.
+struct Feasibility {
+  bool feasible = true;
+  std::string
+      reason;  ///< the first blocker: tensor, the number that is too small, the smallest that works
+  std::string tensor;  ///< the one that the reason names
+};
+
+/// place_tensors()' refusal as a feasibility.
+Feasibility infeasible(const Error& error);
+
+/// Space that the drives need: every tensor on them with the block that identifies it, and for each
+/// size that is written while training one extent more, since a new content never overwrites the
+/// last good one. 0 where nothing lies on a drive.
+std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
+                                 const Placement& placement);
+
+/// Looks at the drives' stated limits (`penstock.paths[].max_bytes`); a path without one has no
+/// limit here. The other budgets have been held by place_tensors().
+Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement& placement,
+                         const std::vector<PathConfig>& paths);
+
+}  // namespace penstock

@@ -1,0 +1,64 @@
+#include "swap/plan/machine_fit.h"
+
+#include <fmt/format.h>
+
+#include "alloc/bytes.h"
+#include "swap/plan/saturating.h"
+
+namespace penstock {
+namespace {
+
+std::string amount(std::uint64_t bytes) {
+  return fmt::format("{} bytes ({})", bytes, format_bytes(bytes));
+}
+
+void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
+                      const std::vector<PlanTensor>& tensors, const Placement& placement,
+                      std::vector<std::string>& warnings) {
+  // Looked at even where everything is kept in RAM: training opens a store there all the same.
+  const std::uint64_t needed =
+      multiply_saturating(drive_bytes_needed(tensors, placement), setup.ranks_on_node);
+  std::uint64_t free_bytes = 0;
+  for (const PathFacts& path : machine.paths) {
+    if (!path.problem.empty()) {
+      warnings.push_back(fmt::format("{} cannot be used here: {}", path.path, path.problem));
+    } else if (!path.exists) {
+      warnings.push_back(fmt::format(
+          "{} is not there on this machine; it is created when training starts", path.path));
+    }
+    free_bytes += path.free_bytes;
+  }
+  if (!machine.paths.empty() && free_bytes < needed) {
+    warnings.push_back(
+        fmt::format("the drives need {} for {} rank(s) of this machine, but have {} "
+                    "free",
+                    amount(needed), setup.ranks_on_node, amount(free_bytes)));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const std::vector<PlanTensor>& tensors,
+                                            const Placement& placement,
+                                            const std::vector<MemoryRow>& memory) {
+  std::vector<std::string> warnings;
+  const std::uint64_t host = multiply_saturating(
+      bytes_in(memory, Storage::kRam) + bytes_in(memory, Storage::kPinned), setup.ranks_on_node);
+  if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
+    warnings.push_back(
+        fmt::format("RAM and pinned memory come to {} for {} rank(s) of this machine, "
+                    "but {} is available",
+                    amount(host), setup.ranks_on_node, amount(machine.mem_available_bytes)));
+  }
+  if (machine.memlock_bytes && placement.pinned_bytes > *machine.memlock_bytes) {
+    warnings.push_back(
+        fmt::format("{} are to be pinned, but this user may lock {} here; raise "
+                    "`ulimit -l` or memlock in /etc/security/limits.conf",
+                    amount(placement.pinned_bytes), amount(*machine.memlock_bytes)));
+  }
+  warn_about_paths(machine, setup, tensors, placement, warnings);
+  return warnings;
+}
+
+}  // namespace penstock

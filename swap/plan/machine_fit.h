@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swap/plan/feasibility.h"
+#include "swap/plan/memory_table.h"
+#include "swap/plan/training_setup.h"
+
+namespace penstock {
+
+/// A directory for swapped tensors, as it is found on this machine.
+struct PathFacts {
+  std::string path;
+  bool exists = false;
+  std::uint64_t free_bytes =
+      0;                ///< on its file system, for this user; of the nearest parent if missing
+  std::string problem;  ///< why it cannot be used: an errno's text; empty where nothing is known
+};
+
+/// What this machine has. Nothing in it decides whether a plan is feasible: plans are made here for
+/// machines elsewhere, so that what does not fit here is a warning.
+struct MachineFacts {
+  std::uint64_t mem_available_bytes = 0;       ///< 0: not known
+  std::optional<std::uint64_t> memlock_bytes;  ///< `ulimit -l`; nothing: no limit for us
+  std::vector<PathFacts> paths;
+};
+
+/// One sentence for everything in the plan that this machine cannot hold.
+std::vector<std::string> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const std::vector<PlanTensor>& tensors,
+                                            const Placement& placement,
+                                            const std::vector<MemoryRow>& memory);
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swap/plan/training_setup.h"
+
+namespace penstock {
+
+/// What DeepSpeed without penstock makes of the same file. As read in its release 0.19.8 and, for
+/// the texts of the errors, run.
+struct StockDeepSpeed {
+  /// Its pool for parameters: buffer_count buffers of one size, each padded to 1 KiB x
+  /// intra_op_parallelism. Nothing where parameters are not on NVMe.
+  std::optional<std::uint64_t> pinned_bytes;
+  /// What it pins for the optimizer beside it; 0 where that is not on NVMe.
+  std::uint64_t optimizer_pinned_bytes = 0;
+  /// The text of the AssertionError that it raises while it builds the model, word for word.
+  std::optional<std::string> error;
+  /// Sentences about what fails later, depending on what the script does.
+  std::vector<std::string> warnings;
+};
+
+StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup);
+
+}  // namespace penstock

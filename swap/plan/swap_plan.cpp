@@ -1,0 +1,64 @@
+#include "swap/plan/swap_plan.h"
+
+#include <limits>
+#include <utility>
+
+#include "alloc/check.h"
+
+namespace penstock {
+namespace {
+
+Budgets budgets_of(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                   const MachineFacts& machine) {
+  BudgetFacts facts;
+  facts.mem_available_bytes = machine.mem_available_bytes;
+  facts.ranks_on_node = setup.ranks_on_node;
+  facts.element_bytes = dtype_bytes(setup.config.deepspeed.held_dtype());
+  facts.largest_class_slot_bytes =
+      largest_regular_slot_bytes(tensors, setup.config.penstock, setup.buffer_bytes());
+  Config config = setup.config;
+  config.deepspeed.stage = setup.stage;  // the command line's stands above the file's
+  return resolve_budgets(config, facts);
+}
+
+// With no budget to run against, only a broken invariant of ours could still refuse.
+Placement place_without_limits(const SwapPlan& plan, Budgets budgets) {
+  const std::uint64_t pinned = budgets.max_pinned_bytes;
+  budgets.max_pinned_given = false;
+  budgets.ram_given = false;
+  budgets.quarter_bytes = std::numeric_limits<std::uint64_t>::max();
+  budgets.max_pinned_bytes = std::max<std::uint64_t>(pinned, kStagingChunkBytes * kStagingChunks);
+  Result<Placement> placement =
+      place_tensors(plan.tensors, plan.setup.config.penstock, budgets, plan.setup.buffer_bytes());
+  PENSTOCK_CHECK(placement.has_value(), "{}", placement.error().message);
+  return std::move(*placement);
+}
+
+}  // namespace
+
+SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
+  SwapPlan plan;
+  plan.setup = std::move(setup);
+  plan.tensors = rank_tensors(plan.setup);
+  const Budgets budgets = budgets_of(plan.setup, plan.tensors, machine);
+  Result<Placement> placement =
+      place_tensors(plan.tensors, plan.setup.config.penstock, budgets, plan.setup.buffer_bytes());
+  if (placement) {
+    plan.placement = std::move(*placement);
+    plan.feasibility = check_drives(plan.tensors, plan.placement, plan.setup.config.paths());
+  } else {
+    plan.feasibility = infeasible(placement.error());
+    plan.placement = place_without_limits(plan, budgets);
+  }
+  plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement);
+  plan.traffic = expect_traffic(plan.tensors, plan.placement);
+  plan.stock = predict_stock_deepspeed(plan.setup);
+  plan.warnings = plan.stock.warnings;
+  for (std::string& warning :
+       warn_about_machine(machine, plan.setup, plan.tensors, plan.placement, plan.memory)) {
+    plan.warnings.push_back(std::move(warning));
+  }
+  return plan;
+}
+
+}  // namespace penstock

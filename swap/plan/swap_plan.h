@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "swap/plan/feasibility.h"
+#include "swap/plan/machine_fit.h"
+#include "swap/plan/memory_table.h"
+#include "swap/plan/placement.h"
+#include "swap/plan/step_traffic.h"
+#include "swap/plan/stock_deepspeed.h"
+#include "swap/plan/training_setup.h"
+
+namespace penstock {
+
+/// Everything that `penstock plan` tells, for one rank.
+struct SwapPlan {
+  TrainingSetup setup;
+  std::vector<PlanTensor> tensors;  ///< rank_tensors(setup)
+  /// Of an infeasible plan: what it would be with the budget that is too small lifted.
+  Placement placement;
+  Feasibility feasibility;
+  std::vector<MemoryRow> memory;
+  StepTraffic traffic;
+  StockDeepSpeed stock;
+  std::vector<std::string> warnings;  ///< of stock, then what does not fit on this machine
+};
+
+/// Plans from nothing but its arguments.
+SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine);
+
+}  // namespace penstock
