@@ -52,6 +52,12 @@ Result<void> BufferPool::shape(std::span<const ClassPlan> plan) {
   return state_->reshape(tidy(plan));
 }
 
+std::optional<Buffer> BufferPool::try_acquire_slot(std::uint64_t bytes) {
+  BufferSlot* slot = state_->take_free(bytes);
+  return slot == nullptr ? std::nullopt
+                         : std::optional(BufferPoolState::lease(state_, *slot, bytes));
+}
+
 std::optional<Buffer> BufferPool::try_acquire(std::uint64_t bytes) {
   BufferSlot* slot = state_->take_free(bytes);
   if (slot == nullptr) {

@@ -63,6 +63,10 @@ class BufferPool {
   /// Errors: none of `plan` could be pinned.
   Result<void> shape(std::span<const ClassPlan> plan);
 
+  /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted.
+  /// Never waits, never allocates, so that it may be called with any lock held.
+  std::optional<Buffer> try_acquire_slot(std::uint64_t bytes);
+
   /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted, else
   /// a buffer of its own where the pinned budget has room for it; never waits, never overflows.
   std::optional<Buffer> try_acquire(std::uint64_t bytes);

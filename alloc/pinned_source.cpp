@@ -25,18 +25,9 @@ std::string memlock_limit() {
 
 PinnedSource::Hooks PinnedSource::memory_lock() {
   return {
-      .pin = [](std::byte* data, std::uint64_t bytes) -> int {
-        if (::mlock(data, bytes) != 0) {
-          return errno;
-        }
-        (void)::madvise(data, bytes, MADV_DONTFORK);
-        return 0;
-      },
-      .unpin =
-          [](std::byte* data, std::uint64_t bytes) {
-            (void)::madvise(data, bytes, MADV_DOFORK);
-            (void)::munlock(data, bytes);
-          },
+      .pin = [](std::byte* data,
+                std::uint64_t bytes) { return ::mlock(data, bytes) == 0 ? 0 : errno; },
+      .unpin = [](std::byte* data, std::uint64_t bytes) { (void)::munlock(data, bytes); },
   };
 }
 
@@ -57,12 +48,14 @@ Result<Memory> PinnedSource::allocate(std::uint64_t bytes) {
     return system_error(error, fmt::format("cannot pin {} of memory (`ulimit -l` allows {})",
                                            format_bytes(memory->bytes()), memlock_limit()));
   }
+  (void)::madvise(memory->data(), memory->bytes(), MADV_DONTFORK);
   const std::span<std::byte> parts = memory->detach();
   return Memory(shared_from_this(), parts.data(), parts.size());
 }
 
 void PinnedSource::release(std::byte* data, std::uint64_t bytes) noexcept {
   hooks_.unpin(data, bytes);
+  (void)::madvise(data, bytes, MADV_DOFORK);
   const Memory back(upstream_, data, bytes);
 }
 

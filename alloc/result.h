@@ -67,9 +67,9 @@ template <>
 struct std::is_error_code_enum<penstock::Fault> : std::true_type {};
 
 /// Leaves the enclosing function with the error of `expression` (a Result) if it holds one.
-#define PENSTOCK_TRY(expression)                                            \
-  do {                                                                      \
-    if (auto penstock_result = (expression); penstock_result.has_error()) { \
-      return std::move(penstock_result).error();                            \
-    }                                                                       \
+#define PENSTOCK_TRY(expression)                                               \
+  do {                                                                         \
+    if (auto&& penstock_result = (expression); penstock_result.has_error()) {  \
+      return std::forward<decltype(penstock_result)>(penstock_result).error(); \
+    }                                                                          \
   } while (false)

@@ -225,7 +225,9 @@ std::uint32_t IoEngine::cut_piece(IoOp& op) noexcept {
   op.issued_bytes += piece.bytes;
   ++op.pieces_in_flight;
   op.state = IoOp::State::kInFlight;
-  behind_turn_ = op.place == IoOp::Place::kAhead;
+  if (op.place != IoOp::Place::kDemand) {
+    behind_turn_ = op.place == IoOp::Place::kAhead;
+  }
   if (op.issued_bytes == op.bytes) {
     unlink(op);
   }

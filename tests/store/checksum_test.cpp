@@ -1,0 +1,66 @@
+#include "swap/store/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+std::vector<std::byte> random_bytes(std::size_t count) {
+  std::mt19937 random(7);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(random());
+  }
+  return bytes;
+}
+
+TEST(Checksum, OffLooksAtNothing) {
+  EXPECT_EQ(checksum(IntegrityLevel::kOff, random_bytes(100)), 0u);
+}
+
+TEST(Checksum, FullSeesEveryByte) {
+  std::vector<std::byte> bytes = random_bytes(10000);
+  const std::uint64_t before = checksum(IntegrityLevel::kFull, bytes);
+  for (std::size_t i = 0; i < bytes.size(); i += 97) {
+    bytes[i] ^= std::byte{1};
+    EXPECT_NE(checksum(IntegrityLevel::kFull, bytes), before) << i;
+    bytes[i] ^= std::byte{1};
+  }
+  EXPECT_EQ(checksum(IntegrityLevel::kFull, bytes), before);
+}
+
+TEST(Checksum, SampledSeesEveryBlockThatIsNotTheOneWritten) {
+  std::vector<std::byte> bytes = random_bytes(64 * 4096 + 100);
+  const std::uint64_t before = checksum(IntegrityLevel::kSampled, bytes);
+  for (std::size_t page = 0; page < 64; ++page) {
+    std::vector<std::byte> damaged = bytes;
+    std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(page * 4096), 4096, std::byte{0});
+    EXPECT_NE(checksum(IntegrityLevel::kSampled, damaged), before) << page;
+  }
+  std::vector<std::byte> swapped = bytes;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 4096, swapped.begin() + 4096);
+  EXPECT_NE(checksum(IntegrityLevel::kSampled, swapped), before);
+}
+
+TEST(Checksum, SampledSeesTheTailAndTheLength) {
+  std::vector<std::byte> bytes = random_bytes(4096 + 17);
+  const std::uint64_t before = checksum(IntegrityLevel::kSampled, bytes);
+  bytes.back() ^= std::byte{1};
+  EXPECT_NE(checksum(IntegrityLevel::kSampled, bytes), before);
+  bytes.back() ^= std::byte{1};
+  bytes.pop_back();
+  EXPECT_NE(checksum(IntegrityLevel::kSampled, bytes), before);
+}
+
+TEST(Checksum, SmallAndEmpty) {
+  for (const IntegrityLevel level : {IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
+    EXPECT_EQ(checksum(level, {}), checksum(level, {}));
+    EXPECT_NE(checksum(level, random_bytes(1)), checksum(level, {}));
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,200 @@
+#include "swap/store/store_transfer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <future>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "alloc/page_source.h"
+#include "swap/store/checksum.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+/// A store of one drive, with what it takes to move tensors, on the engine asked for.
+class StoreTransferTest : public ::testing::TestWithParam<EngineKind> {
+ protected:
+  void SetUp() override {
+    IoEngineOptions options;
+    options.depth = 8;
+    auto queue = IoQueue::start(GetParam(), options);
+    if (queue.has_error()) {
+      GTEST_SKIP() << queue.error().message;
+    }
+    queue_ = std::move(queue).value();
+    BufferPoolOptions pool;
+    pool.pinned = PageSource::make();
+    pool.overflow = PageSource::make();
+    pool_ = std::make_unique<BufferPool>(std::move(pool));
+    store_ = SwapStore::open_scratch({{directory_.path(), std::nullopt, std::nullopt}}).value();
+  }
+
+  std::optional<Error> write(StoredTensor& stored, std::span<const std::byte> source,
+                             IntegrityLevel level = IntegrityLevel::kFull) {
+    stored.identity.level = static_cast<std::uint64_t>(level);
+    stored.identity.checksum = checksum(level, source);
+    return run(stored, [&](StoreTransfer& transfer, StoreTransfer::OnComplete done) {
+      transfer.start_write(source, IoPriority::kBehind, std::move(done));
+    });
+  }
+  std::optional<Error> read(const StoredTensor& stored, std::span<std::byte> target) {
+    return run(stored, [&](StoreTransfer& transfer, StoreTransfer::OnComplete done) {
+      transfer.start_read(target, IoPriority::kDemand, std::move(done));
+    });
+  }
+
+  template <class Start>
+  std::optional<Error> run(const StoredTensor& stored, Start start) {
+    StoreTransfer transfer(
+        {queue_.get(), pool_.get(), &store_->file(stored), stored, "the.tensor"});
+    std::promise<std::optional<Error>> done;
+    start(transfer, [&](std::optional<Error> error) { done.set_value(std::move(error)); });
+    return done.get_future().get();
+  }
+
+  /// Writes into the store's file behind its back.
+  void damage(const StoredTensor& stored, std::uint64_t offset_in_extent, std::byte value) {
+    std::vector<std::byte> block(kBlockBytes, value);
+    const std::uint64_t offset = align_down(stored.extent.offset + offset_in_extent, kBlockBytes);
+    const std::string name = "/proc/self/fd/" + std::to_string(store_->file(stored).fd());
+    const int fd = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::pwrite(fd, block.data(), block.size(), static_cast<off_t>(offset)),
+              static_cast<ssize_t>(block.size()));
+    ::fsync(fd);
+    ::close(fd);
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<IoQueue> queue_;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<SwapStore> store_;
+};
+
+/// Bytes at an address that is a multiple of 4 KiB plus `shift`.
+class Bytes {
+ public:
+  Bytes(std::size_t size, std::size_t shift)
+      : memory_(PageSource::make()->allocate(size + shift + 1).value()),
+        shift_(shift),
+        size_(size) {}
+  void fill(unsigned seed) {
+    std::mt19937 random(seed);
+    for (std::byte& byte : span()) {
+      byte = static_cast<std::byte>(random());
+    }
+  }
+  std::span<std::byte> span() { return {memory_.data() + shift_, size_}; }
+  bool equals(Bytes& other) {
+    return std::equal(span().begin(), span().end(), other.span().begin(), other.span().end());
+  }
+
+ private:
+  Memory memory_;
+  std::size_t shift_;
+  std::size_t size_;
+};
+
+TEST_P(StoreTransferTest, AnySizeFromAnyAddressComesBack) {
+  const std::vector<std::size_t> sizes{1,        100,          4095,     4096,
+                                       4097,     8192,         kMiB - 1, kMiB,
+                                       kMiB + 1, 3 * kMiB + 5, 5 * kMiB, 8 * kMiB + 1};
+  for (const std::size_t size : sizes) {
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{64}, std::size_t{1}}) {
+      Bytes source(size, shift);
+      Bytes target(size, 64 - shift);
+      source.fill(static_cast<unsigned>(size));
+      StoredTensor stored = store_->reserve(size, 1, size).value();
+      ASSERT_EQ(write(stored, source.span()), std::nullopt);
+      const auto error = read(stored, target.span());
+      ASSERT_FALSE(error.has_value()) << size << '+' << shift << ": " << error->message;
+      ASSERT_TRUE(source.equals(target)) << size << '+' << shift;
+    }
+  }
+}
+
+TEST_P(StoreTransferTest, StagesThroughSlotsWhereThereAreSome) {
+  ASSERT_TRUE(pool_->shape(std::vector<ClassPlan>{{StoreTransfer::kChunkBytes, 4}}).has_value());
+  Bytes source(20 * kMiB + 3, 8);
+  Bytes target(20 * kMiB + 3, 24);
+  source.fill(3);
+  StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+  ASSERT_EQ(write(stored, source.span()), std::nullopt);
+  ASSERT_EQ(read(stored, target.span()), std::nullopt);
+  EXPECT_TRUE(source.equals(target));
+  EXPECT_EQ(pool_->stats().overflows, 0u);
+  EXPECT_EQ(pool_->stats().slot_bytes_live, 0u) << "chunks must come back";
+}
+
+TEST_P(StoreTransferTest, SaysWhoseBytesCameBackInstead) {
+  Bytes source(2 * kMiB, 0);
+  Bytes target(2 * kMiB, 0);
+  source.fill(1);
+  StoredTensor stored = store_->reserve(1, 5, source.span().size()).value();
+  ASSERT_EQ(write(stored, source.span()), std::nullopt);
+  StoredTensor expected = stored;
+  expected.identity.generation = 6;
+  const auto stale = read(expected, target.span());
+  ASSERT_TRUE(stale.has_value());
+  EXPECT_EQ(stale->code, make_error_code(Fault::kCorrupt));
+  EXPECT_EQ(stale->tensor, "the.tensor");
+  EXPECT_NE(stale->message.find("generation 5 instead of 6"), std::string::npos) << stale->message;
+}
+
+TEST_P(StoreTransferTest, DamagedBytesAreAnErrorAtEachLevelThatLooks) {
+  for (const IntegrityLevel level : {IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
+    Bytes source(kMiB + 7, 0);
+    Bytes target(kMiB + 7, 0);
+    source.fill(9);
+    StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+    ASSERT_EQ(write(stored, source.span(), level), std::nullopt);
+    damage(stored, 512 * kKiB, std::byte{0x5a});
+    const auto error = read(stored, target.span());
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->code, make_error_code(Fault::kCorrupt));
+    EXPECT_EQ(error->path, directory_.path());
+  }
+}
+
+TEST_P(StoreTransferTest, DamagedIdentityIsAnErrorEvenWithoutChecksums) {
+  Bytes source(kMiB, 0);
+  Bytes target(kMiB, 0);
+  source.fill(9);
+  StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+  ASSERT_EQ(write(stored, source.span(), IntegrityLevel::kOff), std::nullopt);
+  damage(stored, kMiB, std::byte{0});
+  const auto error = read(stored, target.span());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_NE(error->message.find("no identity"), std::string::npos) << error->message;
+}
+
+TEST_P(StoreTransferTest, AFileThatEndsEarlyIsAnErrorWithPlaceAndName) {
+  Bytes source(2 * kMiB, 0);
+  Bytes target(2 * kMiB, 0);
+  source.fill(9);
+  StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+  ASSERT_EQ(write(stored, source.span()), std::nullopt);
+  ASSERT_EQ(::ftruncate(store_->file(stored).fd(), static_cast<off_t>(kMiB)), 0);
+  const auto error = read(stored, target.span());
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->system_errno(), ENODATA);
+  EXPECT_EQ(error->tensor, "the.tensor");
+  EXPECT_EQ(error->path, directory_.path());
+  EXPECT_NE(error->message.find("offset"), std::string::npos) << error->message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, StoreTransferTest,
+                         ::testing::Values(EngineKind::kUring, EngineKind::kThreads),
+                         [](const auto& engine) {
+                           return engine.param == EngineKind::kUring ? "uring" : "threads";
+                         });
+
+}  // namespace
+}  // namespace penstock

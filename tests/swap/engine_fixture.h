@@ -1,0 +1,74 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "swap/swap_engine.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+
+/// An engine over a directory of its own, with budgets that a test chooses.
+class EngineFixture : public ::testing::Test {
+ protected:
+  void open(std::uint64_t max_pinned_bytes, std::uint64_t ram_bytes, Config config = {}) {
+    SwapEngineOptions options;
+    options.config = std::move(config);
+    Budgets budgets;
+    budgets.max_pinned_bytes = max_pinned_bytes;
+    budgets.ram_bytes = ram_bytes;
+    budgets.max_pinned_given = true;
+    budgets.ram_given = true;
+    budgets.quarter_bytes = kGiB;
+    options.budgets = budgets;
+    options.io_depth = 8;
+    options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
+    engine_ = SwapEngine::open(std::move(options)).value();
+    space_ = engine_->open_namespace("test", {{directory_.path(), std::nullopt, std::nullopt}}).value();
+  }
+
+  TensorId declare(const std::string& name, std::uint64_t bytes) {
+    return engine_->declare(space_, {name, DType::kU8, {bytes}, Role::kParam}).value();
+  }
+
+  static std::vector<std::byte> content(std::uint64_t bytes, unsigned seed) {
+    std::vector<std::byte> data(bytes);
+    std::uint32_t state = seed * 2654435761u + 1;
+    for (std::byte& byte : data) {
+      state = state * 1664525u + 1013904223u;
+      byte = static_cast<std::byte>(state >> 24);
+    }
+    return data;
+  }
+
+  void put(TensorId tensor, const std::vector<std::byte>& data) {
+    const Result<void> done = engine_->put(tensor, data).wait();
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+  }
+
+  /// Through allocate and commit, as a runtime hands over what it has computed.
+  Ticket commit(TensorId tensor, const std::vector<std::byte>& data) {
+    Lease lease = engine_->allocate(tensor).value();
+    std::memcpy(lease.data(), data.data(), data.size());
+    return engine_->commit(lease);
+  }
+
+  void expect_content(TensorId tensor, const std::vector<std::byte>& data) {
+    const Result<Lease> lease = engine_->get(tensor).lease();
+    ASSERT_TRUE(lease.has_value()) << lease.error().message;
+    ASSERT_EQ(lease.value().bytes(), data.size());
+    EXPECT_EQ(std::memcmp(lease.value().data(), data.data(), data.size()), 0);
+  }
+
+  TempDirectory directory_;
+  std::vector<std::string> warnings_;
+  std::unique_ptr<SwapEngine> engine_;
+  NamespaceId space_{};
+};
+
+}  // namespace penstock

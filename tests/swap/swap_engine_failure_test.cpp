@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "tests/swap/engine_fixture.h"
+
+namespace penstock {
+namespace {
+
+/// A drive that holds so many bytes: what a full disk looks like to the engine.
+class SwapEngineFailureTest : public EngineFixture {
+ protected:
+  void open_small(std::uint64_t drive_bytes, std::uint64_t ram_bytes) {
+    open(8 * kMiB, ram_bytes);
+    PathConfig small{directory_.path(), std::nullopt, drive_bytes};
+    space_ = engine_->open_namespace("small", {small}).value();
+  }
+};
+
+TEST_F(SwapEngineFailureTest, AFullDriveIsOneErrorAndTheLastContentStands) {
+  open_small(6 * kMiB, 0);
+  const TensorId tensor = declare("t", 4 * kMiB);
+  put(tensor, content(4 * kMiB, 1));
+  const Ticket second = engine_->put(tensor, content(4 * kMiB, 2));
+  ASSERT_TRUE(second.wait().has_error());
+  const Error error = second.wait().error();
+  EXPECT_EQ(error.system_errno(), ENOSPC);
+  EXPECT_EQ(error.tensor, "t");
+  EXPECT_EQ(error.path, directory_.path());
+  EXPECT_NE(error.message.find("ram_bytes"), std::string::npos) << error.message;
+  expect_content(tensor, content(4 * kMiB, 1));
+  EXPECT_TRUE(engine_->check().has_error()) << "told at the next call";
+  EXPECT_TRUE(engine_->check().has_value()) << "told once";
+}
+
+TEST_F(SwapEngineFailureTest, ACommittedContentStaysInMemoryWhenItsWriteFails) {
+  open_small(6 * kMiB, 0);
+  const TensorId tensor = declare("t", 4 * kMiB);
+  put(tensor, content(4 * kMiB, 1));
+  EXPECT_TRUE(commit(tensor, content(4 * kMiB, 2)).wait().has_error());
+  EXPECT_TRUE(engine_->flush().has_error());
+  expect_content(tensor, content(4 * kMiB, 2));
+  expect_content(tensor, content(4 * kMiB, 2));
+}
+
+TEST_F(SwapEngineFailureTest, AFullDriveSpillsIntoRamWithinItsBudget) {
+  open_small(6 * kMiB, 5 * kMiB);
+  const TensorId resident = declare("resident", 1 * kMiB);
+  put(resident, content(kMiB, 9));
+  const TensorId a = declare("a", 5 * kMiB);
+  put(a, content(5 * kMiB, 1));  // does not fit beside the resident: goes to the drive
+  const TensorId b = declare("b", 4 * kMiB + 1);
+  const Ticket refused = engine_->put(b, content(4 * kMiB + 1, 2));
+  EXPECT_TRUE(refused.wait().has_error()) << "neither drive nor RAM has room";
+  (void)engine_->check();
+  ASSERT_TRUE(engine_->forget(resident).has_value());
+  put(b, content(4 * kMiB + 1, 3));
+  expect_content(a, content(5 * kMiB, 1));
+  expect_content(b, content(4 * kMiB + 1, 3));
+}
+
+TEST_F(SwapEngineFailureTest, RoomOnTheDriveIsUsedAgainAfterAFailure) {
+  open_small(9 * kMiB, 0);
+  const TensorId a = declare("a", 4 * kMiB);
+  const TensorId b = declare("b", 4 * kMiB);
+  put(a, content(4 * kMiB, 1));
+  put(b, content(4 * kMiB, 2));
+  EXPECT_TRUE(engine_->put(a, content(4 * kMiB, 3)).wait().has_error());
+  (void)engine_->check();
+  ASSERT_TRUE(engine_->forget(b).has_value());
+  put(a, content(4 * kMiB, 4));
+  expect_content(a, content(4 * kMiB, 4));
+}
+
+TEST_F(SwapEngineFailureTest, PathsThatCannotBeNameThemselves) {
+  open(8 * kMiB, 0);
+  std::ofstream(directory_ / "file") << "in the way";
+  const auto refused =
+      engine_->open_namespace("bad", {{directory_ / "file", std::nullopt, std::nullopt}});
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().path, directory_ / "file");
+}
+
+TEST_F(SwapEngineFailureTest, DurableModeIsRefusedForTraining) {
+  SwapEngineOptions options;
+  options.config.penstock.mode = "durable";
+  const auto refused = SwapEngine::open(options);
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_NE(refused.error().message.find("scratch"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

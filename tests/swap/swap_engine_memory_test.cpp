@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include "tests/swap/engine_fixture.h"
+
+namespace penstock {
+namespace {
+
+class SwapEngineMemoryTest : public EngineFixture {};
+
+TEST_F(SwapEngineMemoryTest, ResidentsNeverTouchTheDrive) {
+  open(8 * kMiB, 64 * kMiB);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 8; ++i) {
+    tensors.push_back(declare("t" + std::to_string(i), 4 * kMiB));
+    commit(tensors.back(), content(4 * kMiB, i));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i < 8; ++i) {
+      expect_content(tensors[i], content(4 * kMiB, i));
+      commit(tensors[i], content(4 * kMiB, i));
+    }
+  }
+  const SwapStats stats = engine_->stats();
+  EXPECT_EQ(stats.io.read_bytes, 0u);
+  EXPECT_EQ(stats.io.write_bytes, 0u);
+  EXPECT_EQ(stats.resident_bytes, 32 * kMiB);
+  EXPECT_EQ(stats.pool.overflow_bytes_max, 0u);
+}
+
+TEST_F(SwapEngineMemoryTest, ResidentsStayWithinTheirBudget) {
+  open(8 * kMiB, 10 * kMiB);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 8; ++i) {
+    tensors.push_back(declare("t" + std::to_string(i), 4 * kMiB));
+    put(tensors.back(), content(4 * kMiB, i));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i < 8; ++i) {
+      expect_content(tensors[i], content(4 * kMiB, i));
+    }
+  }
+  EXPECT_EQ(engine_->stats().resident_bytes_max, 8 * kMiB);
+  EXPECT_GT(engine_->stats().io.read_bytes, 0u);
+}
+
+TEST_F(SwapEngineMemoryTest, ARuleTakesTheRoomOfWhatCameEarlier) {
+  Config config;
+  TensorRule rule;
+  rule.match = "*embed*";
+  rule.place = Place::kRam;
+  rule.text = "*embed*";
+  config.penstock.tensors = {rule};
+  open(16 * kMiB, 8 * kMiB, config);
+  const TensorId a = declare("a", 4 * kMiB);
+  const TensorId b = declare("b", 4 * kMiB);
+  put(a, content(4 * kMiB, 1));
+  put(b, content(4 * kMiB, 2));
+  EXPECT_EQ(engine_->stats().resident_bytes, 8 * kMiB);
+  const TensorId embedding = declare("model.embed_tokens.weight", 6 * kMiB);
+  put(embedding, content(6 * kMiB, 3));
+  EXPECT_TRUE(engine_->state(embedding).value().resident);
+  EXPECT_LE(engine_->stats().resident_bytes, 8 * kMiB);
+  expect_content(a, content(4 * kMiB, 1));
+  expect_content(b, content(4 * kMiB, 2));
+  expect_content(embedding, content(6 * kMiB, 3));
+  ASSERT_TRUE(engine_->plan().has_value());
+  EXPECT_TRUE(engine_->state(embedding).value().resident);
+}
+
+TEST_F(SwapEngineMemoryTest, ARuleByNameHoldsOnceTheNameIsKnown) {
+  Config config;
+  TensorRule rule;
+  rule.match = "model.embed";
+  rule.place = Place::kRam;
+  config.penstock.tensors = {rule};
+  open(16 * kMiB, 6 * kMiB, config);
+  const TensorId first = declare("parameter 0", 4 * kMiB);
+  const TensorId second = declare("parameter 1", 6 * kMiB);
+  put(first, content(4 * kMiB, 1));
+  put(second, content(6 * kMiB, 2));
+  EXPECT_TRUE(engine_->state(first).value().resident);
+  ASSERT_TRUE(engine_->rename(second, "model.embed").has_value());
+  ASSERT_TRUE(engine_->plan().has_value());
+  expect_content(second, content(6 * kMiB, 2));
+  EXPECT_TRUE(engine_->state(second).value().resident);
+  expect_content(first, content(4 * kMiB, 1));
+  EXPECT_FALSE(engine_->state(first).value().resident);
+}
+
+TEST_F(SwapEngineMemoryTest, ARuleThatDoesNotFitIsAnErrorThatNamesIt) {
+  Config config;
+  TensorRule rule;
+  rule.match = "big";
+  rule.place = Place::kRam;
+  rule.text = "{\"match\": \"big\", \"place\": \"ram\"}";
+  config.penstock.tensors = {rule};
+  open(16 * kMiB, 4 * kMiB, config);
+  put(declare("big", 6 * kMiB), content(6 * kMiB, 1));
+  const Result<void> planned = engine_->plan();
+  ASSERT_TRUE(planned.has_error());
+  EXPECT_NE(planned.error().message.find("big"), std::string::npos) << planned.error().message;
+  EXPECT_NE(planned.error().message.find("ram_bytes"), std::string::npos) << planned.error().message;
+}
+
+TEST_F(SwapEngineMemoryTest, MoreLeasesThanThePoolHasOverflowAndComeBack) {
+  open(8 * kMiB, 0);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 24; ++i) {
+    tensors.push_back(declare("t" + std::to_string(i), kMiB));
+    put(tensors.back(), content(kMiB, i));
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Ticket> tickets;
+    for (const TensorId tensor : tensors) {
+      tickets.push_back(engine_->get(tensor));
+    }
+    std::vector<Lease> leases;
+    for (unsigned i = 0; i < 24; ++i) {
+      leases.push_back(tickets[i].lease().value());
+      EXPECT_EQ(std::memcmp(leases.back().data(), content(kMiB, i).data(), kMiB), 0);
+    }
+  }
+  const SwapStats stats = engine_->stats();
+  EXPECT_LE(stats.pool.pinned_bytes, 8 * kMiB);
+  EXPECT_LE(stats.pool.overflow_bytes_max, 24 * kMiB);
+  EXPECT_LE(warnings_.size(), 1u) << "said once";
+}
+
+TEST_F(SwapEngineMemoryTest, ReadingAheadNeverRaisesThePeakOfWhatCallersHold) {
+  open(4 * kMiB, 0);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 16; ++i) {
+    tensors.push_back(declare("t" + std::to_string(i), 8 * kMiB));  // none fits the pool
+    put(tensors.back(), content(8 * kMiB, i));
+  }
+  for (int step = 0; step < 4; ++step) {
+    for (unsigned i = 0; i + 1 < 16; i += 2) {
+      const Ticket a = engine_->get(tensors[i]);
+      const Ticket b = engine_->get(tensors[i + 1]);
+      EXPECT_TRUE(a.lease().has_value() && b.lease().has_value());
+    }
+  }
+  // Two leases of 8 MiB at once are the callers' need; a third may be on its way while they change hands.
+  EXPECT_LE(engine_->stats().pool.overflow_bytes_max, 24 * kMiB);
+}
+
+TEST_F(SwapEngineMemoryTest, ViewsKeepWhatTheySawThoughTheTensorMovesOn) {
+  open(4 * kMiB, 0);
+  const TensorId tensor = declare("t", kMiB);
+  put(tensor, content(kMiB, 1));
+  const Lease old = engine_->get(tensor).lease().value();
+  for (unsigned i = 2; i < 10; ++i) {
+    commit(tensor, content(kMiB, i));
+    expect_content(tensor, content(kMiB, i));
+  }
+  EXPECT_EQ(std::memcmp(old.data(), content(kMiB, 1).data(), kMiB), 0);
+}
+
+TEST_F(SwapEngineMemoryTest, PinnedMemoryIsWhatTheKernelCounts) {
+  open(8 * kMiB, 0);
+  for (unsigned i = 0; i < 16; ++i) {
+    put(declare("t" + std::to_string(i), kMiB), content(kMiB, i));
+  }
+  ASSERT_TRUE(engine_->plan().has_value());
+  EXPECT_LE(engine_->stats().pool.pinned_bytes, 8 * kMiB);
+  EXPECT_LE(engine_->placement().pinned_bytes, 8 * kMiB);
+  EXPECT_GT(engine_->stats().pool.pinned_bytes, 4 * kMiB);
+}
+
+}  // namespace
+}  // namespace penstock
