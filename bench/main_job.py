@@ -1,0 +1,177 @@
+"""The main job: GRPO with LoRA on a Qwen3-0.6B-shaped model under a user's own configuration, three times.
+
+    .venv/bin/python bench/main_job.py [--steps N]
+
+Run by ./bench/quickstart after the set-up. Exit status 0 only if every leg trained and all agree to the last digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from leg import Leg, Result, Sample, Step  # noqa: E402
+from picture import draw  # noqa: E402
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+OUT = HERE / "out"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=3, help="optimizer steps a leg (default 3)")
+    steps = parser.parse_args().steps
+    begin = time.monotonic()
+    OUT.mkdir(exist_ok=True)
+    swap = Path(os.environ.get("PENSTOCK_SWAP", OUT / "swap"))
+    model = make_model()
+    legs = make_legs(model, swap, steps)
+    show_plan(model, legs[0])
+    results = []
+    for number, leg in enumerate(legs, 1):
+        say(f"leg {number} of {len(legs)}: {leg.name}, {steps} steps")
+        results.append(leg.run(OUT, Progress(steps)))
+        if results[-1].returncode != 0 or len(results[-1].steps) != steps:
+            return failed(results[-1])
+    picture = OUT / "quickstart.svg"
+    draw(results, picture, "GRPO with LoRA, Qwen3-0.6B shape, under the user's own DeepSpeed configuration")
+    agree = report(results)
+    say(f"picture: {picture}   logs and figures: {OUT}   took {time.monotonic() - begin:.0f} s")
+    return 0 if agree else 1
+
+
+def say(text: str) -> None:
+    print(f"\n== {text}", flush=True)
+
+
+def make_model() -> Path:
+    model = OUT / "qwen3-0.6b"
+    if not (model / "model.safetensors").exists():
+        say("making the checkpoint: Qwen3-0.6B's shape, seeded random weights, 1.19 GB")
+        partial = OUT / "qwen3-0.6b.partial"
+        subprocess.run([sys.executable, DATA / "make_model.py", partial], check=True, stderr=subprocess.DEVNULL)
+        partial.rename(model)
+    return model
+
+
+def make_legs(model: Path, swap: Path, steps: int) -> list[Leg]:
+    seed: dict[str, Any] = json.loads((DATA / "seed-003.json").read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        seed["zero_optimization"][section]["nvme_path"] = str(swap)
+    from_drive = copy.deepcopy(seed)
+    from_drive["penstock"] = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
+    on_cpu = copy.deepcopy(seed)
+    on_cpu["zero_optimization"]["offload_param"]["device"] = "cpu"
+    script, arguments = DATA / "grpo_lora.py", [str(model), "CONFIG", str(steps)]
+    return [
+        Leg("as the file is", script, arguments, seed),
+        Leg("all from the drive", script, arguments, from_drive),
+        Leg("device cpu", script, arguments, on_cpu, penstock=False),
+    ]
+
+
+def show_plan(model: Path, leg: Leg) -> None:
+    say("the plan for this model under this file (penstock plan)")
+    config = OUT / "seed-003.json"
+    config.write_text(json.dumps(leg.config))
+    command = [str(Path(sys.executable).parent / "penstock"), "plan", str(model), "--config", str(config)]
+    subprocess.run(command, check=False)
+
+
+class Progress:
+    """A line a step; on a terminal a line a second between them, written over."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._done = 0
+        self._terminal = sys.stdout.isatty()
+        self._begin = time.monotonic()
+        self._said = 0.0
+
+    def __call__(self, name: str, step: Step | None, sample: Sample) -> None:
+        elapsed = time.monotonic() - self._begin
+        state = f"{elapsed:5.0f} s   memory {sample.rss / 1e9:5.2f} GB   read {sample.read / 1e9:6.2f} GB"
+        if step:
+            self._done += 1
+            loss, norm, reward = step.values
+            line = f"  {state}   step {self._done}/{self._steps}: {step.seconds:.1f} s, reward {reward}, gradient norm {norm}"
+            print(("\r\033[K" if self._terminal else "") + line, flush=True)
+        elif self._terminal:
+            what = "loading" if self._done == 0 else "training"
+            print(f"\r\033[K  {state}   {what}", end="", flush=True)
+        elif elapsed - self._said > 15:
+            self._said = elapsed
+            print(f"  {state}", flush=True)
+
+
+def failed(result: Result) -> int:
+    print(f"\nleg '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr)
+    if result.log:
+        print("".join(result.log.read_text().splitlines(keepends=True)[-25:]), file=sys.stderr)
+        print(f"its whole output: {result.log}", file=sys.stderr)
+    return 1
+
+
+def report(results: list[Result]) -> bool:
+    reference = results[-1].values
+    say("what was planned, what moved, what was verified")
+    rows = [
+        ("", *[result.name for result in results]),
+        ("planned: in RAM, GB", *[_plan(result, "ram_bytes") for result in results]),
+        ("planned: on the drive, GB", *[_plan(result, "nvme_bytes") for result in results]),
+        ("planned: pinned, GB", *[_plan(result, "pinned_bytes") for result in results]),
+        ("pinned as the kernel counts, GB", *[f"{result.pinned_max / 1e9:.3f}" for result in results]),
+        ("read a step, GB (kernel's count)", *[_each(result, "read_gb") for result in results]),
+        ("written a step, GB", *[_each(result, "written_gb") for result in results]),
+        ("read ahead of use, % of fetches", *[_ahead(result) for result in results]),
+        ("waited for reads, s in all", *[_stall(result) for result in results]),
+        ("seconds a step", *[_each(result, "seconds", 1) for result in results]),
+        ("CPU seconds a step", *[_each(result, "cpu_seconds", 1) for result in results]),
+        ("peak memory, GB", *[f"{result.peak_gb:.2f}" for result in results]),
+        ("equal to device: cpu, all digits", *["yes" if result.values == reference else "NO" for result in results]),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  " + "   ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))))
+    for number, values in enumerate(reference, 1):
+        print(f"  step {number}: loss {values[0]}, gradient norm {values[1]}, reward {values[2]}")
+    (OUT / "quickstart.json").write_text(json.dumps({row[0] or "leg": row[1:] for row in rows}, indent=1))
+    agree = all(result.values == reference for result in results)
+    print("  all legs agree to the last digit" if agree else "  THE LEGS DIFFER", flush=True)
+    return agree
+
+
+def _plan(result: Result, key: str) -> str:
+    plan = result.stats.get("plan")
+    return f"{plan[key] / 1e9:.3f}" if plan else "-"
+
+
+def _each(result: Result, attribute: str, digits: int = 2) -> str:
+    return " ".join(f"{getattr(step, attribute):.{digits}f}" for step in result.steps)
+
+
+def _ahead(result: Result) -> str:
+    stats = result.stats.get("stats")
+    if not stats:
+        return "-"
+    fetched = stats["hits"] + stats["late"] + stats["misses"]
+    return f"{100 * stats['hits'] / fetched:.0f}" if fetched else "nothing fetched"
+
+
+def _stall(result: Result) -> str:
+    stats = result.stats.get("stats")
+    return f"{stats['stall_ns'] / 1e9:.1f}" if stats else "-"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+# Sourced by bench/quickstart and tests/run: brings a bare Debian or Ubuntu to where penstock builds and runs.
+# Touches the checkout, the system's package manager and PENSTOCK_TMP; nothing in anybody's home.
+#
+# Leaves .venv with penstock (library, module, command), torch, DeepSpeed, transformers, PEFT and TRL.
+
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache="$checkout/.cache"
+export PENSTOCK_TMP="${PENSTOCK_TMP:-${TMPDIR:-/tmp}}"
+# Everything that would otherwise go to a home directory.
+export PIP_CACHE_DIR="$cache/pip" CCACHE_DIR="$cache/ccache" TORCH_EXTENSIONS_DIR="$cache/torch_extensions"
+export HF_HOME="$cache/huggingface" TRITON_CACHE_DIR="$cache/triton" MPLCONFIGDIR="$cache/matplotlib"
+export XDG_CACHE_HOME="$cache/xdg" HF_HUB_OFFLINE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PENSTOCK_CCACHE="" # set below where ccache is there
+
+say() { printf '\n== %s\n' "$*"; }
+
+# What the compiler, the libraries and stock DeepSpeed (libaio, ninja) need; boost where 1.81 is not packaged.
+system_packages() {
+  echo g++ cmake ninja-build pkg-config git ccache python3 python3-venv python3-dev \
+    liburing-dev libaio-dev libhwloc-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev \
+    libxxhash-dev libgtest-dev libgmock-dev e2fsprogs
+  if apt-cache show libboost1.81-dev > /dev/null 2>&1; then echo libboost1.81-dev; else echo libboost-dev; fi
+}
+
+missing_packages() {
+  local name
+  for name in $(system_packages); do
+    dpkg-query -W -f '${Status}' "$name" 2> /dev/null | grep -q "ok installed" || echo "$name"
+  done
+}
+
+install_system_packages() {
+  command -v apt-get > /dev/null || {
+    echo "penstock: this set-up knows Debian and Ubuntu (apt-get); install the packages by hand: docs/HACKING.md" >&2
+    return 1
+  }
+  # A bare image has no package lists, and then knows no boost at all.
+  if [ "$(id -u)" = 0 ] && ! apt-cache show liburing-dev > /dev/null 2>&1; then
+    apt-get update -qq
+  fi
+  local missing
+  missing=$(missing_packages | tr '\n' ' ')
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    echo "penstock: these packages are missing: $missing" >&2
+    echo "penstock: install them (sudo apt-get install $missing) and run this again" >&2
+    return 1
+  fi
+  say "installing packages: $missing"
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing > "$cache/apt.log" 2>&1 ||
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
+      > "$cache/apt.log" 2>&1; } || { tail -n 20 "$cache/apt.log" >&2; return 1; }
+}
+
+# The first interpreter of 3.10 to 3.13 that can make virtual environments and has its headers.
+find_python() {
+  local candidate
+  for candidate in python3 python3.11 python3.12 python3.13 python3.10 /usr/bin/python3; do
+    command -v "$candidate" > /dev/null || continue
+    "$candidate" - << 'PY' 2> /dev/null && { command -v "$candidate"; return 0; }
+import os, sys, sysconfig, venv, ensurepip
+sys.exit(not ((3, 10) <= sys.version_info[:2] <= (3, 13)
+              and os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))))
+PY
+  done
+  echo "penstock: no Python 3.10 to 3.13 with venv and headers found" >&2
+  return 1
+}
+
+install_python_packages() {
+  local python stamp
+  stamp="$cache/requirements.done"
+  if [ ! -x "$checkout/.venv/bin/python" ]; then
+    python=$(find_python) || return 1
+    say "making .venv with $python"
+    "$python" -m venv "$checkout/.venv" || return 1
+    rm -f "$stamp"
+  fi
+  cmp -s "$checkout/bench/requirements.txt" "$stamp" && return 0
+  say "installing torch, DeepSpeed, transformers, PEFT and TRL into .venv (some minutes)"
+  # torch alone first: with it installed no other package asks for a different build.
+  "$checkout/.venv/bin/python" -m pip install -q "$(grep '^torch==' "$checkout/bench/requirements.txt")" &&
+    "$checkout/.venv/bin/python" -m pip install -q -r "$checkout/bench/requirements.txt" || return 1
+  cp "$checkout/bench/requirements.txt" "$stamp"
+}
+
+# Incremental: seconds when nothing has changed.
+install_penstock() {
+  say "building penstock into .venv"
+  if command -v ccache > /dev/null; then
+    export PENSTOCK_CCACHE=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  fi
+  PATH="$checkout/.venv/bin:$PATH" "$checkout/.venv/bin/python" -m pip install -q --no-build-isolation \
+    --no-deps --force-reinstall "$checkout" > "$cache/build.log" 2>&1 || { tail -n 40 "$cache/build.log" >&2; return 1; }
+}
+
+setup() {
+  mkdir -p "$cache" || return 1
+  install_system_packages && install_python_packages && install_penstock || return 1
+  "$checkout/.venv/bin/penstock" version
+}
