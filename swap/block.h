@@ -16,7 +16,8 @@ enum class OverflowUse : std::uint8_t { kHeld, kAhead, kBehind };
 /// The memory of one content of one tensor: a buffer of the pool, or memory of its own for a resident.
 /// Shared by the engine, by leases and by transfers in flight; freed with the last of them.
 struct Block {
-  explicit Block(Buffer from_pool) : buffer(std::move(from_pool)), bytes(buffer.bytes()) {}
+  Block(Buffer from_pool, std::uint64_t tensor_bytes)
+      : buffer(std::move(from_pool)), bytes(tensor_bytes) {}
   Block(Memory own, std::uint64_t tensor_bytes)
       : resident_memory(std::move(own)), bytes(tensor_bytes) {}
   Block(const Block&) = delete;

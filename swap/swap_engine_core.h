@@ -132,7 +132,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes);
   bool claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox);
   void demote(TensorId tensor, Lock& lock, Outbox& outbox);
-  bool give_up_ahead(std::uint64_t bytes, Outbox& outbox);
+  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Outbox& outbox);
   std::uint64_t ahead_room_bytes() const;
   void wait_for_write_back(std::uint64_t bytes, Lock& lock);
   Result<void> plan_locked(Lock& lock, Outbox& outbox);

@@ -33,8 +33,8 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     return block;
   }
   std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
-  while (!slot && give_up_ahead(bytes, outbox)) {
-    slot = pool_->try_acquire_slot(bytes);
+  if (!slot) {
+    slot = take_over_ahead(bytes, outbox);
   }
   if (!slot) {
     const bool may_wait = !queue_->on_loop_thread();
@@ -51,7 +51,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     }
     slot = std::move(buffer).value();
   }
-  auto block = std::make_shared<Block>(std::move(*slot));
+  auto block = std::make_shared<Block>(std::move(*slot), bytes);
   note_memory_peak();
   return block;
 }
@@ -114,8 +114,9 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
   }
 }
 
-/// Frees the slot of what was read ahead for the farthest use, if one fits `bytes`.
-bool SwapEngineCore::give_up_ahead(std::uint64_t bytes, Outbox& outbox) {
+/// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands without going
+/// back to the pool, which might unmap and wait for the I/O thread while the lock is held.
+std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbox& outbox) {
   TensorRecord* farthest = nullptr;
   std::size_t farthest_distance = 0;
   std::erase_if(ahead_, [this](TensorId tensor) {
@@ -125,7 +126,7 @@ bool SwapEngineCore::give_up_ahead(std::uint64_t bytes, Outbox& outbox) {
   for (const TensorId tensor : ahead_) {
     TensorRecord* record = record_of(tensor);
     const bool fits = record->presence == TensorRecord::Presence::kCurrent && record->block->buffer &&
-                      record->block->buffer.kind() != BufferKind::kOverflow &&
+                      !record->block->overflows() &&
                       record->block->buffer.capacity() >= bytes &&
                       record->block->buffer.capacity() - bytes <= record->block->buffer.capacity() / 8;
     if (!fits) {
@@ -138,13 +139,12 @@ bool SwapEngineCore::give_up_ahead(std::uint64_t bytes, Outbox& outbox) {
     }
   }
   if (farthest == nullptr) {
-    return false;
+    return std::nullopt;
   }
   ++stats_.ahead_dropped;
-  const std::shared_ptr<Block> freed = farthest->block;
+  const std::shared_ptr<Block> given_up = farthest->block;
   drop_memory(*farthest, outbox);
-  freed->buffer = Buffer();  // at once: the outbox would give it back only after the lock
-  return true;
+  return std::move(given_up->buffer);
 }
 
 /// Pageable bytes that reading ahead may take now: what callers held at their peak, minus what is in use.

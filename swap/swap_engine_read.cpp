@@ -253,13 +253,14 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
       return block.has_value() ? std::move(block).value() : nullptr;
     }
     if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
-      return std::make_shared<Block>(std::move(*slot));
+      return std::make_shared<Block>(std::move(*slot), record.bytes);
     }
     if (large_waits || core_.ahead_room_bytes() < record.bytes) {
       return nullptr;
     }
     Result<Buffer> pageable = core_.pool_->acquire_overflow(record.bytes);
-    return pageable.has_value() ? std::make_shared<Block>(std::move(pageable).value()) : nullptr;
+    return pageable.has_value() ? std::make_shared<Block>(std::move(pageable).value(), record.bytes)
+                                : nullptr;
   }
 
   SwapEngineCore& core_;

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 #include <vector>
 
 namespace penstock {
@@ -14,39 +13,65 @@ using nlohmann::json;
 
 constexpr int kDepthMax = 64;
 
-struct BadDocument : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Called by the parser for every event; throws where the text is JSON but not what we take.
-class StrictnessCheck {
- public:
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    if (depth > kDepthMax) {
-      throw BadDocument(fmt::format("is nested more than {} levels deep", kDepthMax));
-    }
-    if (event == json::parse_event_t::object_start) {
-      keys_.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == json::parse_event_t::key) {
-      const std::string& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        throw BadDocument(fmt::format("has the key \"{}\" twice in one object", excerpt(key)));
-      }
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open, outermost first
-};
-
 // nlohmann's `[json.exception.parse_error.101] parse error at line 1, column 5: …` without its tag.
 std::string without_tag(std::string_view message) {
   const std::size_t end = message.find("] ");
   return excerpt(end == std::string_view::npos ? message : message.substr(end + 2));
 }
+
+// Reads a whole document without keeping it, and stops where it is JSON but not what we take. A
+// pass of its own: nlohmann's parser callbacks look at all elements of a list after each of them.
+class StrictnessCheck final : public json::json_sax_t {
+ public:
+  const std::string& problem() const noexcept { return problem_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return deepen();
+  }
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) {
+      return true;
+    }
+    problem_ = fmt::format("has the key \"{}\" twice in one object", excerpt(key));
+    return false;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return deepen(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    problem_ = "is not valid JSON: " + without_tag(error.what());
+    return false;
+  }
+
+ private:
+  bool deepen() {
+    if (++depth_ <= kDepthMax) {
+      return true;
+    }
+    problem_ = fmt::format("is nested more than {} levels deep", kDepthMax);
+    return false;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open, outermost first
+  int depth_ = 0;
+  std::string problem_;
+};
 
 }  // namespace
 
@@ -66,16 +91,10 @@ std::string excerpt(std::string_view text) {
 
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
   StrictnessCheck check;
-  const auto callback = [&check](int depth, json::parse_event_t event, json& parsed) {
-    return check(depth, event, parsed);
-  };
-  try {
-    return json::parse(text.begin(), text.end(), callback);
-  } catch (const json::exception& error) {
-    return fault(code, fmt::format("{} is not valid JSON: {}", origin, without_tag(error.what())));
-  } catch (const BadDocument& error) {
-    return fault(code, fmt::format("{} {}", origin, error.what()));
+  if (!json::sax_parse(text.begin(), text.end(), &check)) {
+    return fault(code, fmt::format("{} {}", origin, check.problem()));
   }
+  return json::parse(text.begin(), text.end());
 }
 
 std::string describe_json(const json& value) {

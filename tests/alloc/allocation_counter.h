@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace penstock {
+
+/// How often this thread has called operator new, for what must not allocate. Counts in every
+/// program that links allocation_counter.cpp.
+std::uint64_t allocations_of_this_thread();
+
+}  // namespace penstock
