@@ -79,12 +79,12 @@ std::uint64_t pool_for_all(const TrainingSetup& setup, const std::vector<Swapped
 void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offload,
                            const std::vector<Swapped>& swapped, StockDeepSpeed& stock) {
   if (offload.nvme_paths.empty()) {
-    stock.warnings.push_back(
+    stock.warnings.emplace_back(
         "offload_param.nvme_path is missing; stock DeepSpeed raises 'AssertionError: \"nvme_path\" "
         "in "
         "DeepSpeed Config cannot be None if remote device is OffloadDeviceEnum.nvme'");
   } else if (offload.nvme_paths.size() > 1) {
-    stock.warnings.push_back(
+    stock.warnings.emplace_back(
         "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
         "there "
         "and all of them in penstock.paths");
@@ -161,7 +161,7 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
       padded_elements(setup, largest, kMasterElementBytes) * kMasterElementBytes,
       offload.buffer_count);
   if (offload.nvme_paths.empty()) {
-    stock.warnings.push_back("offload_optimizer.nvme_path is missing");
+    stock.warnings.emplace_back("offload_optimizer.nvme_path is missing");
   }
   if (offload.buffer_count < optimizer_buffers_min(offload)) {
     stock.warnings.push_back(

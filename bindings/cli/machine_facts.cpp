@@ -1,0 +1,84 @@
+#include "bindings/cli/machine_facts.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "swap/plan/budgets.h"
+
+namespace penstock::cli {
+namespace {
+
+// The capability that lifts RLIMIT_MEMLOCK, among the effective ones of /proc/self/status.
+bool may_lock_without_limit() {
+  std::ifstream status("/proc/self/status");
+  for (std::string key; status >> key;) {
+    if (std::uint64_t set = 0; key == "CapEff:" && status >> std::hex >> set) {
+      return (set >> CAP_IPC_LOCK & 1) != 0;
+    }
+  }
+  return false;
+}
+
+// A missing directory is made when training starts: then its nearest parent decides.
+std::string nearest_existing(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path at = std::filesystem::absolute(path, error);
+  while (at.has_relative_path() && !std::filesystem::exists(at, error)) {
+    at = at.parent_path();
+  }
+  return at.string();
+}
+
+PathFacts look_at(const std::string& path) {
+  PathFacts facts;
+  facts.path = path;
+  struct stat entry{};
+  facts.exists = ::stat(path.c_str(), &entry) == 0;
+  if (!facts.exists && errno != ENOENT) {
+    facts.problem = std::strerror(errno);
+    return facts;
+  }
+  const std::string there = facts.exists ? path : nearest_existing(path);
+  if (::stat(there.c_str(), &entry) == 0 && !S_ISDIR(entry.st_mode)) {
+    facts.problem = fmt::format("{} is not a directory", there);
+  } else if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    facts.problem = fmt::format("{}: {}", there, std::strerror(errno));
+  }
+  if (struct statvfs space{}; ::statvfs(there.c_str(), &space) == 0) {
+    facts.free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> memlock_limit_bytes() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      may_lock_without_limit()) {
+    return std::nullopt;
+  }
+  return limit.rlim_cur;
+}
+
+MachineFacts read_machine_facts(const std::vector<PathConfig>& paths) {
+  MachineFacts facts;
+  facts.mem_available_bytes = read_mem_available_bytes();
+  facts.memlock_bytes = memlock_limit_bytes();
+  for (const PathConfig& path : paths) {
+    facts.paths.push_back(look_at(path.path));
+  }
+  return facts;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "bindings/cli/printable.h"
+#include "bindings/cli/verb.h"
+#include "swap/plan/nearest_name.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Swap engine for training models that do not fit: looks at a machine and plans the memory of a "
+    "training run.";
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  penstock doctor --path /nvme0\n"
+    "  penstock plan model.safetensors --config ds_config.json\n"
+    "  penstock plan --help";
+
+// The first argument that is no option, if it is none of our verbs: CLI11 only says that it was not
+// expected.
+std::string unknown_verb(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    verbs.push_back(verb->get_name());
+  }
+  const std::vector<std::string_view> names(verbs.begin(), verbs.end());
+  if (argc < 2 || argv[1][0] == '-') {
+    return {};
+  }
+  const std::string text = argv[1];
+  for (const std::string_view name : names) {
+    if (text == name) {
+      return {};
+    }
+  }
+  return fmt::format("\"{}\" is no verb of penstock{}; there are {}", text,
+                     did_you_mean(text, names), fmt::join(names, ", "));
+}
+
+// CLI11 ends some of its messages with a line end or a full stop.
+std::string one_sentence(const std::string& message) {
+  std::string sentence = printable(message);
+  while (!sentence.empty() && (sentence.back() == ' ' || sentence.back() == '.')) {
+    sentence.pop_back();
+  }
+  return sentence;
+}
+
+int run(int argc, const char* const* argv) {
+  int exit_code = kDone;
+  CLI::App app(kDescription, "penstock");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  add_doctor(app, exit_code);
+  add_plan(app, exit_code);
+  add_version(app, exit_code);
+  if (const std::string problem = unknown_verb(app, argc, argv); !problem.empty()) {
+    report_error(problem);
+    return kWrongUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string verb = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    report_error(fmt::format("{}; `penstock{} --help` shows what is allowed",
+                             one_sentence(error.what()), verb));
+    return kWrongUsage;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void report_error(const std::string& sentence) {
+  fmt::print(stderr, "penstock: {}\n", one_sentence(sentence));
+}
+
+}  // namespace penstock::cli
+
+int main(int argc, char** argv) {
+  namespace cli = penstock::cli;
+  int exit_code = cli::kFailed;
+  try {
+    exit_code = cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    cli::report_error(error.what());
+  }
+  // Output that did not arrive (a full disk, a closed pipe) is no success.
+  if (std::fflush(stdout) != 0 && exit_code == cli::kDone) {
+    cli::report_error(fmt::format("cannot write the output: {}", std::strerror(errno)));
+    exit_code = cli::kFailed;
+  }
+  return exit_code;
+}

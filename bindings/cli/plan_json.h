@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "swap/plan/swap_plan.h"
+
+namespace penstock::cli {
+
+/// The plan as one JSON document, schema penstock.plan/1 (docs/PLAN_JSON.md), with a line end.
+std::string plan_json(const SwapPlan& plan);
+
+}  // namespace penstock::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace penstock::cli {
+
+/// What a program of ours returns: 0, 1 (not possible, or a check failed), 2 (wrong usage).
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kWrongUsage = 2;
+
+/// Each verb declares its options and, when it is the one on the command line, runs from within
+/// CLI::App::parse() and leaves what the program is to return in `exit_code`, which must outlive
+/// it.
+void add_doctor(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
+void add_version(CLI::App& app, int& exit_code);
+
+/// One sentence to stderr, with the program's name in front.
+void report_error(const std::string& sentence);
+
+}  // namespace penstock::cli

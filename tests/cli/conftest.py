@@ -1,0 +1,51 @@
+"""The command under test: $PENSTOCK_BINARY, else build/release/penstock of this checkout."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_support import ROOT
+
+
+class Command:
+    """Runs the command without the caller's PENSTOCK_* settings."""
+
+    def __init__(self, binary):
+        self.binary = binary
+
+    def __call__(self, *arguments, env=None, cwd=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
+        environment.update(env or {})
+        return subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                              env=environment, cwd=cwd, check=False)
+
+    def json(self, *arguments, code=0, **options):
+        """The one JSON document that `--json` prints."""
+        done = self(*arguments, "--json", **options)
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def penstock():
+    binary = os.environ.get("PENSTOCK_BINARY", str(ROOT / "build" / "release" / "penstock"))
+    if not Path(binary).is_file():
+        pytest.fail(f"{binary} is not there: build it (cmake --build --preset release) or set PENSTOCK_BINARY")
+    return Command(binary)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file below tmp_path: text, bytes, or what json.dumps makes of anything else."""
+
+    def write_file(name, content):
+        path = tmp_path / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    return write_file

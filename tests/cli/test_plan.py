@@ -1,0 +1,308 @@
+"""`penstock plan` on the project's own inputs, through the command."""
+
+import json
+
+import pytest
+from cli_support import DATA, assert_one_sentence, safetensors_bytes
+
+INVENTORIES = DATA / "inventories"
+QWEN = INVENTORIES / "qwen3-0.6b.json"
+SEED = DATA / "seed-003.json"
+FULL = DATA / "full-finetune.json"
+EMBEDDING = "model.embed_tokens.weight"
+KEYS = [
+    "schema", "feasible", "reason", "classes", "tensors", "pinned_bytes", "ram_bytes", "nvme_bytes", "peak_live_bytes",
+    "memory", "deepspeed_bytes", "deepspeed_error", "per_step", "warnings",
+]
+# Whatever machine runs the tests, the plans are those of one with 24 GiB.
+MEMORY = ("--memory", "24GiB")
+
+
+def placed(plan, name):
+    return next(tensor for tensor in plan["tensors"] if tensor["name"] == name)
+
+
+def component(plan, name, place=None):
+    return sum(row["bytes_per_rank"] for row in plan["memory"]
+               if row["component"] == name and place in (None, row["place"]))
+
+
+def with_penstock(write, config, **block):
+    return write("ds.json", {**json.loads(config.read_text()), "penstock": block})
+
+
+def check_sound(plan):
+    assert list(plan) == KEYS
+    assert plan["schema"] == "penstock.plan/1"
+    assert plan["pinned_bytes"] <= 1.02 * plan["peak_live_bytes"]
+    for group in plan["classes"]:
+        assert set(group) == {"slot_bytes", "slots", "tensors", "waste_bytes"}
+        assert 1 <= group["slots"] <= group["tensors"]
+    for tensor in plan["tensors"]:
+        assert set(tensor) == {"name", "bytes", "place", "class", "why"}
+        assert tensor["place"] in {"dedicated", "class", "ram", "stream", "device"}
+        assert (tensor["class"] is not None) == (tensor["place"] == "class")
+        assert tensor["why"]
+        if tensor["class"] is not None:
+            assert plan["classes"][tensor["class"]]["slot_bytes"] >= tensor["bytes"]
+    assert {row["component"] for row in plan["memory"]} == {
+        "parameters", "gradients", "master", "moments", "activations", "buffers"}
+    assert plan["per_step"]["lower_bound_seconds"] is None
+
+
+def test_the_users_file(penstock):
+    plan = penstock.json("plan", QWEN, "--config", SEED, *MEMORY)
+    check_sound(plan)
+    assert plan["feasible"] is True and plan["reason"] is None
+    assert plan["deepspeed_error"] == "More elements 155582464 than buffer size 4194304"
+    assert plan["deepspeed_bytes"] == 3355443200
+    assert placed(plan, EMBEDDING)["place"] == "ram"
+    assert placed(plan, EMBEDDING)["bytes"] == 622329856
+    assert len(plan["tensors"]) == 310
+    assert any("/home/local/mem" in warning for warning in plan["warnings"])
+
+
+def test_the_users_file_with_nothing_to_keep(penstock):
+    plan = penstock.json("plan", QWEN, "--config", SEED, "--ram", "0", "--max-pinned", "64MiB", *MEMORY)
+    check_sound(plan)
+    assert placed(plan, EMBEDDING)["place"] == "stream"
+    assert plan["pinned_bytes"] <= 64 << 20
+    assert plan["ram_bytes"] == 0
+    assert plan["nvme_bytes"] == 2383937536
+    assert plan["per_step"]["read_bytes"] == 2 * 2383937536
+
+
+def test_the_block_of_the_file_does_the_same(penstock, write):
+    config = with_penstock(write, SEED, ram_bytes=0, max_pinned_bytes="64MiB")
+    from_file = penstock.json("plan", QWEN, "--config", config, *MEMORY)
+    from_options = penstock.json("plan", QWEN, "--config", SEED, "--ram", "0", "--max-pinned", "64MiB", *MEMORY)
+    assert from_file["classes"] == from_options["classes"]
+    assert from_file["tensors"] == from_options["tensors"]
+
+
+def test_the_text_for_a_person(penstock):
+    done = penstock("plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY)
+    assert done.returncode == 0 and done.stderr == ""
+    for part in ("AssertionError: More elements 155582464 than buffer size 4194304", "3355443200 bytes",
+                 "larger than buffer_size (16777216 bytes)", EMBEDDING, "Size classes", "12582912", "Memory of a rank",
+                 "Each step of a rank", "ZeRO divides them at stage 3 only", "Feasible\n  yes"):
+        assert part in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_the_text_says_how_the_ssd_wears(penstock):
+    done = penstock("plan", QWEN, "--config", FULL, "--ram", "0", *MEMORY)
+    assert "wear of the SSD" in done.stdout
+    assert "sub-group" in done.stdout
+
+
+def test_full_fine_tuning(penstock):
+    plan = penstock.json("plan", QWEN, "--config", FULL, "--ram", "0", *MEMORY)
+    check_sound(plan)
+    parameters = 596049920
+    assert plan["deepspeed_error"] is None
+    assert plan["deepspeed_bytes"] == 8 * 160000000 * 2
+    assert plan["per_step"]["read_bytes"] / parameters == pytest.approx(16, abs=0.01)
+    assert plan["per_step"]["write_bytes"] / parameters == pytest.approx(14, abs=0.01)
+    assert component(plan, "moments") == parameters * 8
+    assert any("Not enough buffers 8 for swapping 197" in warning for warning in plan["warnings"])
+
+
+@pytest.mark.parametrize("name", ["qwen3-0.6b", "llama-3.1-8b", "qwen2.5-7b", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("world_size", [1, 8])
+def test_every_model(penstock, name, stage, world_size):
+    for optimizer, bytes_each in (("adamw", 8), ("adamw8bit", 2), ("adamw4bit", 1), ("none", 0)):
+        plan = penstock.json("plan", INVENTORIES / f"{name}.json", "--stage", stage, "--world-size", world_size,
+                             "--optimizer", optimizer, "--activations", "18GB", *MEMORY)
+        check_sound(plan)
+        inventory = json.loads((INVENTORIES / f"{name}.json").read_text())
+        counts = []
+        for tensor in inventory["tensors"]:
+            count = 1
+            for side in tensor["shape"]:
+                count *= side
+            counts.append(count)
+        shares = sum(-(-count // world_size) for count in counts)
+        assert component(plan, "parameters") == 2 * (shares if stage == 3 else sum(counts))
+        assert component(plan, "moments") == pytest.approx(bytes_each * shares, rel=1e-6)
+        assert component(plan, "gradients") == (2 * shares if optimizer != "none" else 0)
+        assert component(plan, "master") == (4 * shares if optimizer != "none" else 0)
+        assert component(plan, "activations", "device") == 18 * 10**9
+        if stage == 2:
+            assert {tensor["place"] for tensor in plan["tensors"]} == {"device"}
+
+
+def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
+    arguments = ["plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY]
+    plan = penstock.json(*arguments, "--max-pinned", "1MiB", code=1)
+    assert plan["feasible"] is False
+    assert list(plan) == KEYS
+    assert EMBEDDING in plan["reason"] and "max_pinned_bytes of 1048576" in plan["reason"]
+    smallest = int(plan["reason"].rsplit(" ", 1)[1])
+    assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
+    assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
+    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "not feasible", EMBEDDING, str(smallest))
+
+
+def test_a_rule_that_does_not_fit_says_so(penstock, write):
+    rule = {"match": "*.embed_tokens.weight", "place": "ram"}
+    config = with_penstock(write, SEED, ram_bytes="500MiB", tensors=[rule])
+    plan = penstock.json("plan", QWEN, "--config", config, *MEMORY, code=1)
+    for part in ('{"match":"*.embed_tokens.weight","place":"ram"}', EMBEDDING, "ram_bytes of 524288000", "622329856"):
+        assert part in plan["reason"]
+    config = with_penstock(write, SEED, ram_bytes="600MiB", max_pinned_bytes="64MiB", tensors=[rule])
+    plan = penstock.json("plan", QWEN, "--config", config, *MEMORY)
+    assert placed(plan, EMBEDDING)["place"] == "ram"
+    config = with_penstock(write, SEED, tensors=[rule])
+    assert penstock.json("plan", QWEN, "--config", config, *MEMORY)["feasible"] is True
+
+
+def test_a_stated_limit_of_the_disk_counts(penstock, write, tmp_path):
+    def plan(limit, code):
+        config = with_penstock(write, SEED, ram_bytes=0, paths=[{"path": str(tmp_path), "max_bytes": limit}])
+        return penstock.json("plan", QWEN, "--config", config, *MEMORY, code=code)
+
+    refused = plan("1GiB", 1)
+    assert "max_bytes of 1073741824" in refused["reason"]
+    smallest = int(refused["reason"].rsplit(" ", 1)[1])
+    assert plan(smallest, 0)["feasible"] is True
+    assert plan(smallest - 4096, 1)["feasible"] is False
+
+
+def test_what_does_not_fit_here_is_a_warning(penstock):
+    plan = penstock.json("plan", QWEN, "--config", SEED, "--memory", "8GiB")
+    assert plan["feasible"] is True
+    assert any("RAM and pinned memory" in warning for warning in plan["warnings"])
+
+
+@pytest.mark.parametrize(
+    "block, parts",
+    [
+        ({"max_pined_bytes": 1}, ["penstock.max_pined_bytes", 'did you mean "max_pinned_bytes"?']),
+        ({"tensors": [{"mach": "*", "place": "ram"}]}, ["penstock.tensors[0].mach", 'did you mean "match"?']),
+        ({"paths": [{"path": "/n", "wieght": 2}]}, ["penstock.paths[0].wieght", 'did you mean "weight"?']),
+        ({"ram_bytes": "much"}, ["penstock.ram_bytes", '"much"']),
+    ],
+)
+def test_a_misspelt_block_is_refused(penstock, write, block, parts):
+    done = penstock("plan", QWEN, "--config", with_penstock(write, SEED, **block))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert_one_sentence(done, *parts)
+
+
+def test_show_config_tells_values_and_origins(penstock, write):
+    listed = penstock.json("plan", "--show-config", "--config", FULL, "--ram", "1GiB",
+                           env={"PENSTOCK_ENGINE": "threads"})
+    assert listed["schema"] == "penstock.config/1"
+    values = {entry["key"]: (entry["value"], entry["origin"]) for entry in listed["values"]}
+    assert values["zero_optimization.offload_param.buffer_size"] == (160000000, str(FULL))
+    assert values["aio.intra_op_parallelism"] == (1, str(FULL))
+    assert values["aio.use_gds"] == (False, "default")
+    assert values["penstock.ram_bytes"] == (1 << 30, "--ram")
+    assert values["penstock.engine"] == ("threads", "PENSTOCK_ENGINE")
+    assert values["penstock.max_pinned_bytes"] == ("auto", "default")
+    text = penstock("plan", "--show-config", "--config", FULL).stdout
+    assert "stage3_prefetch_bucket_size" in text and "default" in text
+
+
+def test_the_environment_names_a_configuration(penstock):
+    plan = penstock.json("plan", QWEN, *MEMORY, env={"PENSTOCK_CONFIG": str(SEED)})
+    assert plan["deepspeed_bytes"] == 3355443200
+
+
+@pytest.mark.parametrize("config", [SEED, FULL, None])
+def test_an_emitted_configuration_is_complete_and_better(penstock, write, config):
+    options = [] if config is None else ["--config", config]
+    done = penstock("plan", QWEN, *options, "--emit-config", *MEMORY)
+    assert done.returncode == 0 and done.stderr == ""
+    emitted = json.loads(done.stdout)
+    if config is not None:
+        original = json.loads(config.read_text())
+        for key in set(original) - {"zero_optimization"}:
+            assert emitted[key] == original[key]
+        assert emitted["zero_optimization"]["offload_param"]["nvme_path"] == \
+            original["zero_optimization"]["offload_param"]["nvme_path"]
+    assert emitted["zero_optimization"]["offload_param"]["buffer_size"] == 155582464
+    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] >= 5
+    assert isinstance(emitted["penstock"]["ram_bytes"], int)
+    again = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
+    check_sound(again)
+    assert again["feasible"] is True
+    assert again["deepspeed_error"] is None
+
+
+def test_emitting_what_is_not_feasible_fails(penstock):
+    done = penstock("plan", QWEN, "--config", SEED, "--ram", "0", "--max-pinned", "1MiB", "--emit-config")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert_one_sentence(done, "not feasible")
+
+
+def test_both_shapes_of_a_mixture_of_experts(penstock, write):
+    fused = json.loads((INVENTORIES / "qwen3-30b-a3b.json").read_text())
+    split = []
+    for tensor in fused["tensors"]:
+        stem, _, last = tensor["name"].rpartition(".")
+        if last in ("gate_up_proj", "down_proj") and stem.endswith("experts"):
+            for expert in range(128):
+                for projection in (["gate_proj", "up_proj"] if last == "gate_up_proj" else ["down_proj"]):
+                    split.append({**tensor, "name": f"{stem}.{expert}.{projection}.weight", "shape": [768, 2048]})
+        else:
+            split.append(tensor)
+    assert len(split) == 18867
+    plan = penstock.json("plan", write("split.json", {"tensors": split}), "--config", FULL, *MEMORY)
+    check_sound(plan)
+    assert plan["feasible"] is True
+    assert plan["deepspeed_error"] == "More elements 311164928 than buffer size 160000000"
+    whole = penstock.json("plan", INVENTORIES / "qwen3-30b-a3b.json", "--config", FULL, *MEMORY)
+    assert component(plan, "parameters") == component(whole, "parameters")
+
+
+def test_a_checkpoint_and_its_shards(penstock, write, tmp_path):
+    write("model-1.safetensors", safetensors_bytes({"a": ("BF16", [1024, 1024], 2 << 20)}))
+    write("model-2.safetensors", safetensors_bytes({"b": ("BF16", [1024, 1024], 2 << 20)}))
+    write("model.safetensors.index.json",
+          {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})
+    by_directory = penstock.json("plan", tmp_path, *MEMORY)
+    by_files = penstock.json("plan", tmp_path / "model-1.safetensors", tmp_path / "model-2.safetensors", *MEMORY)
+    assert [tensor["name"] for tensor in by_directory["tensors"]] == ["a", "b"]
+    assert by_directory["tensors"] == by_files["tensors"]
+    done = penstock("plan", tmp_path / "model-1.safetensors", tmp_path / "model-1.safetensors")
+    assert done.returncode == 1
+    assert_one_sentence(done, "the tensor a is in")
+
+
+def test_bad_inventories_are_one_sentence_each(penstock, write, tmp_path):
+    good = safetensors_bytes({"a": ("U8", [4], 4), "b": ("U8", [4], 4)})
+    overlapping = good.replace(b"[4, 8]", b"[3, 7]")
+    cases = {
+        "cut.safetensors": (good[:-1], "cut short"),
+        "short.safetensors": (b"123", "has 3 bytes"),
+        "huge.safetensors": (b"\xff" * 8 + good, "it is no safetensors file"),
+        "overlap.safetensors": (overlapping, "overlap"),
+        "dtype.safetensors": (good.replace(b'"U8"', b'"U7"', 1), '"U7"'),
+        "twice.safetensors": (good.replace(b'"b"', b'"a"'), "twice"),
+        "empty.safetensors": (safetensors_bytes({}), "has no tensors"),
+        "garbage.json": ("not json", "is not valid JSON"),
+        "empty.json": ({"tensors": []}, "has no tensors"),
+        "other.json": ({"layers": []}, "is not an inventory"),
+        "lost.safetensors.index.json": ({"weight_map": {"a": "gone.safetensors"}}, "gone.safetensors"),
+    }
+    for name, (content, part) in cases.items():
+        path = write(name, content)
+        done = penstock("plan", path)
+        assert done.returncode == 1, name
+        assert done.stdout == ""
+        assert_one_sentence(done, name, part)
+    done = penstock("plan", tmp_path / "nowhere")
+    assert done.returncode == 1
+    assert_one_sentence(done, "nowhere", "No such file or directory")
+
+
+def test_names_that_are_no_text_do_no_harm(penstock, write):
+    path = write("names.json", {"tensors": [{"name": "\u001b[31mred\n", "dtype": "bf16", "shape": [1024, 1024]}]})
+    done = penstock("plan", path, *MEMORY)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "swap/plan/name_pattern.h"
+#include "swap/plan/natural_order.h"
+#include "swap/plan/nearest_name.h"
+
+namespace penstock {
+namespace {
+
+TEST(EditDistanceTest, CountsSingleLetterChanges) {
+  EXPECT_EQ(edit_distance("", ""), 0U);
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+  EXPECT_EQ(edit_distance("ram", "ram"), 0U);
+  EXPECT_EQ(edit_distance("ram", "rum"), 1U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(edit_distance("ab", "ba"), 1U) << "neighbours that changed places are one slip";
+  EXPECT_EQ(edit_distance("abc", "cba"), edit_distance("cba", "abc"));
+}
+
+TEST(NearestNameTest, FindsTheLikelyOneAndNothingFarFetched) {
+  constexpr std::array<std::string_view, 3> kNames{"max_pinned_bytes", "ram_bytes", "engine"};
+  EXPECT_EQ(nearest_name("max_pined_bytes", kNames), "max_pinned_bytes");
+  EXPECT_EQ(nearest_name("ram_byte", kNames), "ram_bytes");
+  EXPECT_EQ(nearest_name("engnie", kNames), "engine");
+  EXPECT_EQ(nearest_name("colour", kNames), "");
+  EXPECT_EQ(nearest_name("", kNames), "");
+  EXPECT_EQ(nearest_name(std::string(100'000, 'x'), kNames), "");
+}
+
+TEST(NamePatternTest, MatchesTheWholeName) {
+  EXPECT_TRUE(matches_pattern("*.embed_tokens.weight", "model.embed_tokens.weight"));
+  EXPECT_FALSE(matches_pattern("*.embed_tokens.weight", "model.embed_tokens.weight.1"));
+  EXPECT_TRUE(matches_pattern("model.layers.?.*", "model.layers.7.mlp.up_proj.weight"));
+  EXPECT_FALSE(matches_pattern("model.layers.?.*", "model.layers.17.mlp.up_proj.weight"));
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("", ""));
+  EXPECT_FALSE(matches_pattern("", "a"));
+  EXPECT_FALSE(matches_pattern("?", ""));
+  EXPECT_TRUE(matches_pattern("a*b*c", "a-b-b-c"));
+  EXPECT_FALSE(matches_pattern("a*b*c", "a-b-b-c-"));
+}
+
+TEST(NamePatternTest, ManyStarsDoNotTakeForEver) {
+  std::string pattern;
+  for (int i = 0; i < 1000; ++i) {
+    pattern += "*a";
+  }
+  EXPECT_FALSE(matches_pattern(pattern + "b", std::string(20'000, 'a')));
+}
+
+TEST(NaturalOrderTest, CountsAsPeopleDo) {
+  EXPECT_TRUE(natural_less("layers.2.a", "layers.10.a"));
+  EXPECT_FALSE(natural_less("layers.10.a", "layers.2.a"));
+  EXPECT_TRUE(natural_less("a", "b"));
+  EXPECT_TRUE(natural_less("a", "a.b"));
+  EXPECT_FALSE(natural_less("a", "a"));
+  EXPECT_TRUE(natural_less("layers.9.z", "layers.10.a"));
+  EXPECT_TRUE(natural_less("x99999999999999999999998", "x99999999999999999999999"))
+      << "numbers beyond 64 bits";
+}
+
+TEST(NaturalOrderTest, IsStrictForNamesThatDifferInZerosOnly) {
+  EXPECT_NE(natural_less("a01", "a1"), natural_less("a1", "a01"));
+  EXPECT_NE(natural_less("a0.b1", "a.b1"), natural_less("a.b1", "a0.b1"));
+  EXPECT_FALSE(natural_less("a01", "a01"));
+}
+
+}  // namespace
+}  // namespace penstock
