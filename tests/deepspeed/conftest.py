@@ -1,0 +1,169 @@
+"""A small model with the proportions of the real one, and a way to train it in a process of its own."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "bench" / "data"
+sys.path.insert(0, str(ROOT / "bench"))
+
+# What the small model has instead of Qwen3-0.6B's shape.
+SMALLER = {
+    "vocab_size=151936": "vocab_size=16384",
+    "hidden_size=1024": "hidden_size=512",
+    "intermediate_size=3072": "intermediate_size=2048",
+    "num_attention_heads=16": "num_attention_heads=8",
+    "num_key_value_heads=8": "num_key_value_heads=4",
+    "head_dim=128": "head_dim=64",
+}
+
+
+@dataclass
+class Run:
+    returncode: int
+    output: str
+
+    @property
+    def values(self) -> list[tuple[str, ...]]:
+        """What must be equal to the last digit, a tuple a step."""
+        from leg import parse
+
+        steps: list[Any] = []
+        for line in self.output.split("\n"):
+            parse(line, steps)
+        return [step.values for step in steps]
+
+    @property
+    def last_line(self) -> str:
+        lines = [line for line in self.output.strip().split("\n") if line.strip()]
+        return lines[-1] if lines else ""
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers; bf16; an embedding of 16 MiB beside matrices of 0.25 to 2 MiB."""
+    directory = tmp_path_factory.mktemp("model")
+    script = (DATA / "make_model.py").read_text()
+    for real, small in SMALLER.items():
+        assert real in script
+        script = script.replace(real, small)
+    (directory / "make.py").write_text(script)
+    made = subprocess.run(
+        [sys.executable, directory / "make.py", directory / "small", "2"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "DS_ACCELERATOR": "cpu"},
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    return directory / "small"
+
+
+@pytest.fixture
+def swap(tmp_path: Path) -> Path:
+    return tmp_path / "swap"
+
+
+def full_finetune_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
+    """bench/data/full-finetune.json on `swap`, or with device cpu where that is None; dotted keys are changed."""
+    config = json.loads((DATA / "full-finetune.json").read_text())
+    config["zero_optimization"]["sub_group_size"] = 2000000
+    return _adapt(config, swap, changes)
+
+
+def grpo_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
+    """bench/data/seed-003.json on `swap`, or with device cpu where that is None."""
+    return _adapt(json.loads((DATA / "seed-003.json").read_text()), swap, changes)
+
+
+def _adapt(config: dict[str, Any], swap: Path | None, changes: dict[str, Any]) -> dict[str, Any]:
+    config = copy.deepcopy(config)
+    for section in ("offload_param", "offload_optimizer"):
+        if swap is None:
+            config["zero_optimization"][section]["device"] = "cpu"
+        config["zero_optimization"][section]["nvme_path"] = str(swap)
+    for key, value in changes.items():
+        target = config
+        *parents, last = key.split("__")
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[last] = value
+    return config
+
+
+class Runner:
+    """Runs training scripts with a port of their own; `penstock` through the module, else under stock DeepSpeed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {
+            **os.environ,
+            "DS_ACCELERATOR": "cpu",
+            "OMP_NUM_THREADS": "2",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PENSTOCK_STATS": str(directory / "stats-%r.json"),
+        }
+
+    def full_finetune(self, model: Path, config: dict[str, Any], steps: int = 3, penstock: bool = True, *extra: str) -> Run:
+        return self.script(DATA / "full_finetune.py", [str(model), self.config(config), str(steps), *extra], penstock)
+
+    def grpo(self, model: Path, config: dict[str, Any], steps: int = 2, penstock: bool = True) -> Run:
+        return self.script(DATA / "grpo_lora.py", [str(model), self.config(config), str(steps)], penstock)
+
+    def script(self, script: Path, arguments: list[str], penstock: bool = True, **environment: str) -> Run:
+        one_rank = {"LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        module = ["-m", "penstock.deepspeed"] if penstock else []
+        return self.command(
+            [sys.executable, *module, str(script), *arguments], **one_rank, MASTER_PORT=free_port(), **environment
+        )
+
+    def command(self, command: list[str], timeout: float = 400, **environment: str) -> Run:
+        ended = subprocess.run(
+            command,
+            env={**self.environment, **environment},
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+        return Run(ended.returncode, ended.stdout)
+
+    def config(self, config: dict[str, Any]) -> str:
+        file = self.directory / "ds_config.json"
+        file.write_text(json.dumps(config))
+        return str(file)
+
+    def stats(self, rank: int = 0) -> dict[str, Any]:
+        return json.loads((self.directory / f"stats-{rank}.json").read_text())
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+def free_port() -> str:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def moved_from_drive(output: str) -> float:
+    """GB that full_finetune.py saw itself read, over all its steps."""
+    return sum(float(value) for value in re.findall(r" read (\S+) write", output))

@@ -1,0 +1,174 @@
+"""The tree tests itself: arrows between rooms, names, lengths, what must not be in a commit."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Rooms, lowest first: a file may include its own room and those with a smaller rank. Equal ranks do not see each other.
+RANKS = {
+    "alloc": 0,
+    "io": 1,
+    "swap/plan": 2,
+    "swap/schedule": 2,
+    "swap/device": 2,
+    "swap/store": 3,
+    "swap/update": 3,
+    "swap": 4,
+    "bench": 5,
+    "bindings": 6,
+    "tests": 7,
+}
+# The pure rooms: no clock, no I/O. Of io/ they may name the engines' kinds.
+PURE = {"swap/plan": {"io/engine_probe.h"}, "swap/schedule": set()}
+
+SOURCE = re.compile(r"\.(h|hpp|cpp|py|sh)$")
+LINES_MAX = 600
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [name for name in listed.stdout.split("\n") if name and (ROOT / name).exists()]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8", errors="replace")
+
+
+def room_of(path: str) -> str | None:
+    return max((room for room in RANKS if path.startswith(room + "/")), key=len, default=None)
+
+
+def upward_arrows(files: dict[str, str]) -> list[str]:
+    """Includes that point up or sideways; `files` maps names to texts."""
+    found = []
+    for name, text in files.items():
+        room = room_of(name)
+        if room is None or not re.search(r"\.(h|cpp)$", name):
+            continue
+        for include in re.findall(r'#include\s+[<"]([^">]+)[">]', text):
+            target = room_of(include)
+            if target is None or target == room:
+                continue
+            sideways = RANKS[target] == RANKS[room]
+            impure = room in PURE and target == "io" and include not in PURE[room]
+            if RANKS[target] > RANKS[room] or sideways or impure:
+                found.append(f"{name} includes {include}")
+    return found
+
+
+def test_dependencies_only_point_down() -> None:
+    assert upward_arrows({name: text_of(name) for name in tracked()}) == []
+
+
+def test_an_upward_arrow_would_be_seen() -> None:
+    bad = {
+        "alloc/a.h": '#include "io/file.h"',
+        "swap/plan/b.cpp": '#include "swap/swap_engine.h"',
+        "swap/schedule/c.cpp": '#include "swap/plan/config.h"',
+        "swap/plan/d.h": '#include "io/file.h"',
+        "io/good.h": '#include "alloc/bytes.h"',
+    }
+    assert len(upward_arrows(bad)) == 4
+
+
+def test_build_targets_link_only_downwards() -> None:
+    for name in tracked():
+        if not name.endswith("CMakeLists.txt") or name.startswith("tests/"):
+            continue
+        room = name.rpartition("/")[0]
+        if room not in RANKS:
+            continue
+        for linked in re.findall(r"penstock::(\w+)", text_of(name)):
+            target = linked if linked in RANKS else f"swap/{linked}"
+            assert RANKS[target] < RANKS[room], f"{name} links penstock::{linked}"
+
+
+def test_one_noun_a_file() -> None:
+    for name in tracked():
+        stem = Path(name).stem
+        assert not re.fullmatch(r"(.*_)?(utils?|helpers?|common|misc)(_.*)?", stem), name
+
+
+def test_files_fit_in_a_head() -> None:
+    long = [f"{name}: {text_of(name).count(chr(10))} lines" for name in tracked() if SOURCE.search(name) and text_of(name).count("\n") > LINES_MAX]
+    assert long == []
+
+
+def test_headers_are_guarded() -> None:
+    for name in tracked():
+        if name.endswith(".h"):
+            assert text_of(name).startswith("#pragma once"), name
+
+
+def test_nothing_says_that_it_is_not_done() -> None:
+    for name in tracked():
+        if SOURCE.search(name) and not name.startswith("tests/"):
+            assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text_of(name)), name
+
+
+def test_banned_calls() -> None:
+    """Each with what to use instead."""
+    banned = {
+        r"\bassert\s*\(": "PENSTOCK_CHECK, which release builds keep",
+        r"using namespace std": "the names themselves",
+        r"\bprintf\s*\(": "fmt, or the log",
+    }
+    for name in tracked():
+        if not re.search(r"\.(h|cpp)$", name) or name.startswith("tests/"):
+            continue
+        code = re.sub(r"//.*", "", text_of(name))
+        for pattern, instead in banned.items():
+            assert not re.search(rf"(?<!static_)(?<!\w){pattern}", code) or "static_assert" in code and not re.search(
+                rf"(?<!static_){pattern}", code
+            ), f"{name}: {pattern}; use {instead}"
+
+
+def test_lines_are_readable() -> None:
+    for name in tracked():
+        if re.search(r"\.(h|cpp)$", name):
+            for number, line in enumerate(text_of(name).split("\n"), 1):
+                # Widths are counted in characters; a URL or a message may stand over by a word.
+                assert len(line) <= 120, f"{name}:{number} has {len(line)} columns"
+
+
+def test_documents_have_one_title() -> None:
+    for name in tracked():
+        if name.endswith(".md"):
+            outside_code = re.sub(r"```.*?```", "", text_of(name), flags=re.S)
+            titles = re.findall(r"^# ", outside_code, flags=re.M)
+            assert len(titles) == 1, f"{name} has {len(titles)} titles"
+
+
+def test_links_lead_somewhere() -> None:
+    for name in tracked():
+        if not name.endswith(".md"):
+            continue
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(name)):
+            if "://" not in target:
+                assert (ROOT / name).parent.joinpath(target).exists(), f"{name} links to {target}"
+
+
+def test_no_large_files() -> None:
+    for name in tracked():
+        assert (ROOT / name).stat().st_size <= 2_000_000, name
+
+
+def test_functions_fit_a_screen() -> None:
+    """Python's by the syntax tree; those of C++ are clang-tidy's (readability-function-size)."""
+    import ast
+
+    for name in tracked():
+        if not name.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(text_of(name))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert length <= 70, f"{name}:{node.lineno} {node.name} has {length} lines"
