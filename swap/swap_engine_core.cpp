@@ -253,6 +253,9 @@ Lease SwapEngineCore::lend(TensorRecord& record, Access access) {
 
 Lease SwapEngineCore::lend(std::shared_ptr<Block> block, TensorRecord& record, Access access) {
   ++block->leases;
+  if (block->overflows()) {
+    held_content_max_ = std::max(held_content_max_, record.bytes);
+  }
   update_use(record);
   return Lease(std::make_shared<LeaseToken>(std::move(block), record.id, access, record.generation,
                                             weak_from_this()));

@@ -187,6 +187,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::uint64_t ahead_overflow_bytes_ = 0;    // pageable bytes read ahead and not used yet
   std::uint64_t behind_overflow_bytes_ = 0;   // pageable bytes that only a write in flight holds
   std::uint64_t held_overflow_max_ = 0;       // most pageable bytes that callers ever held at once
+  std::uint64_t held_content_max_ = 0;        // the largest content among them
   SwapStats stats_;
   std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
 };

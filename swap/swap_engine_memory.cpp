@@ -67,6 +67,9 @@ Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t byte
 /// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.
 bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox) {
   using Claim = Residency::Claim;
+  if (record.info.role == Role::kGradient) {
+    return false;
+  }
   const bool by_rule = record.ruled == Place::kRam;
   const bool by_plan = planned_ ? record.place == Place::kRam : !record.ruled.has_value();
   if (!by_rule && !by_plan) {
@@ -133,7 +136,7 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
       continue;
     }
     const std::size_t distance = scheduler_.distance(to_number(tensor));
-    if (farthest == nullptr || distance > farthest_distance) {
+    if (farthest == nullptr || distance >= farthest_distance) {  // not in sight: the latest read
       farthest = record;
       farthest_distance = distance;
     }
@@ -147,9 +150,13 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
   return std::move(given_up->buffer);
 }
 
-/// Pageable bytes that reading ahead may take now: what callers held at their peak, minus what is in use.
+/// Pageable bytes that reading ahead may take now. The most that callers ever held is memory the process
+/// has had at once; half of it is left to the runtime, whose own peak (the end of backward) comes when
+/// nothing is held here and reading ahead would fill all of it. One content may always be read ahead.
 std::uint64_t SwapEngineCore::ahead_room_bytes() const {
-  const std::uint64_t limit = std::min(held_overflow_max_, budgets_.quarter_bytes);
+  const std::uint64_t limit =
+      std::min({std::max(held_overflow_max_ / 2, held_content_max_), held_overflow_max_,
+                budgets_.quarter_bytes});
   const std::uint64_t used = pool_->stats().overflow_bytes;
   return limit > used ? limit - used : 0;
 }
@@ -180,6 +187,9 @@ Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
   tensors.reserve(records_.size());
   ids.reserve(records_.size());
   for (const auto& [id, record] : records_) {
+    if (record->info.role == Role::kGradient) {  // scratch: never stored, so it has no place
+      continue;
+    }
     const bool parameter = record->info.role == Role::kParam;
     PlanTensor tensor;
     tensor.name = record->info.name;

@@ -235,6 +235,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     ++record->fill;
     record->block = std::move(block);
     record->ahead = true;
+    std::erase(core_.ahead_, record->id);
     core_.ahead_.push_back(record->id);
     core_.update_use(*record);
     core_.operation_begun();
