@@ -20,6 +20,7 @@ class LimitingSource final : public MemorySource {
   /// do.
   Result<Memory> allocate(std::uint64_t bytes) override;
   std::string_view name() const noexcept override { return "limited"; }
+  bool divisible() const noexcept override { return upstream_->divisible(); }
 
   std::uint64_t held_bytes() const noexcept { return held_bytes_.load(); }
   std::uint64_t limit_bytes() const noexcept { return limit_bytes_.load(); }

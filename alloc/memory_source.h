@@ -70,10 +70,13 @@ class MemorySource : public std::enable_shared_from_this<MemorySource> {
 
   virtual Result<Memory> allocate(std::uint64_t bytes) = 0;
   virtual std::string_view name() const noexcept = 0;
+  /// Whether what allocate() gave may be given back in parts of whole pages, and parts that lie side by
+  /// side as one.
+  virtual bool divisible() const noexcept { return false; }
 
  protected:
   friend class Memory;
-  /// Takes back exactly what allocate() gave.
+  /// Takes back what allocate() gave: exactly that, unless the source is divisible.
   virtual void release(std::byte* data, std::uint64_t bytes) noexcept = 0;
 
   /// `bytes` rounded up to 4 KiB. Errors: 0, and more than any address space holds.

@@ -6,12 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
 
 namespace penstock {
 namespace {
+
+// Less than this is not worth a thread.
+constexpr std::uint64_t kPopulateShareBytes = 32 * kMiB;
 
 // A machine whose pages are larger than 4 KiB maps and unmaps only whole ones of its own.
 std::uint64_t page_bytes() {
@@ -42,6 +47,31 @@ void advise_huge_pages(std::byte* data, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+void populate_pages(std::span<std::byte> memory) {
+  if (memory.empty()) {
+    return;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uint64_t begin = align_down(address, page_bytes());
+  const std::uint64_t end = align_up(address + memory.size(), page_bytes());
+  std::byte* const first = memory.data() - (address - begin);
+  // Huge pages must not be divided between threads, or both would wait for the same one.
+  const std::uint64_t threads =
+      std::clamp<std::uint64_t>((end - begin) / kPopulateShareBytes, 1,
+                                std::max(1U, std::thread::hardware_concurrency()));
+  const std::uint64_t share = align_up((end - begin) / threads, kHugePageBytes);
+  const auto populate = [first, bytes = end - begin, share](std::uint64_t i) {
+    if (i * share < bytes) {
+      (void)::madvise(first + i * share, std::min(share, bytes - i * share), MADV_POPULATE_WRITE);
+    }
+  };
+  std::vector<std::jthread> others;
+  for (std::uint64_t i = 1; i < threads; ++i) {
+    others.emplace_back(populate, i);
+  }
+  populate(0);
+}
 
 Result<Memory> PageSource::allocate(std::uint64_t bytes) {
   const Result<std::uint64_t> blocks = whole_blocks(bytes);

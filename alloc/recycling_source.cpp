@@ -1,16 +1,27 @@
 #include "alloc/recycling_source.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
+#include "alloc/bytes.h"
+
 namespace penstock {
+namespace {
+
+// Parts begin where a huge page begins: the promised alignment, and no huge page is torn.
+bool begins_huge_page(const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % kHugePageBytes == 0;
+}
+
+}  // namespace
 
 std::shared_ptr<RecyclingSource> RecyclingSource::make(std::shared_ptr<MemorySource> upstream) {
   return std::make_shared<RecyclingSource>(std::move(upstream));
 }
 
 RecyclingSource::RecyclingSource(std::shared_ptr<MemorySource> upstream)
-    : upstream_(std::move(upstream)) {}
+    : upstream_(std::move(upstream)), divisible_(upstream_->divisible()) {}
 
 Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
   const Result<std::uint64_t> blocks = whole_blocks(bytes);
@@ -23,7 +34,7 @@ Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
     if (!fresh && retained_bytes() != 0) {
       {
         std::unique_lock lock(mutex_);
-        const Pieces dropped = trim_locked(0);
+        const std::vector<Memory> dropped = trim(0);
         lock.unlock();
       }
       fresh = upstream_->allocate(bytes);
@@ -37,30 +48,61 @@ Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
   return Memory(shared_from_this(), parts.data(), parts.size());
 }
 
-Memory RecyclingSource::take_retained(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const auto best = by_bytes_.lower_bound(bytes);
-  if (best == by_bytes_.end() || best->first - bytes > bytes / 8) {
-    return {};
+RecyclingSource::Pieces::const_iterator RecyclingSource::best_for(std::uint64_t bytes) const {
+  const bool may_divide = divisible_ && bytes >= kHugePageBytes;
+  auto best = retained_.end();
+  for (auto at = retained_.begin(); at != retained_.end(); ++at) {
+    const std::uint64_t has = at->second.memory.bytes();
+    const bool suits = has >= bytes && (may_divide || has - bytes <= bytes / 8);
+    if (suits && (best == retained_.end() || has < best->second.memory.bytes())) {
+      best = at;
+    }
   }
-  Memory memory = std::move(*best->second);
-  retained_bytes_ -= best->first;
-  retained_.erase(best->second);
-  by_bytes_.erase(best);
-  return memory;
+  return best;
 }
 
-RecyclingSource::Pieces RecyclingSource::trim_locked(std::uint64_t limit_bytes) {
-  Pieces dropped;
+bool RecyclingSource::retains(std::uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return best_for(bytes) != retained_.end();
+}
+
+Memory RecyclingSource::take_retained(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto best = best_for(bytes);
+  if (best == retained_.end()) {
+    return {};
+  }
+  const bool may_divide = divisible_ && bytes >= kHugePageBytes;
+  const std::uint64_t part = align_up(bytes, kHugePageBytes);
+  const std::uint64_t has = best->second.memory.bytes();
+  return take_front(best, may_divide && has > part ? part : has);
+}
+
+Memory RecyclingSource::take_front(Pieces::const_iterator piece, std::uint64_t bytes) {
+  // The node is given its new address; nothing is allocated, so nothing can fail.
+  auto node = retained_.extract(piece);
+  const std::uint64_t freed_at = node.mapped().freed_at;
+  const std::span<std::byte> parts = node.mapped().memory.detach();
+  retained_bytes_ -= bytes;
+  if (bytes < parts.size()) {
+    node.key() = parts.data() + bytes;
+    node.mapped() = {Memory(upstream_, parts.data() + bytes, parts.size() - bytes), freed_at};
+    retained_.insert(std::move(node));
+  }
+  return Memory(upstream_, parts.data(), bytes);
+}
+
+std::vector<Memory> RecyclingSource::trim(std::uint64_t limit_bytes) {
+  std::vector<Memory> dropped;
   while (retained_bytes_ > limit_bytes) {
-    const auto oldest = retained_.begin();
-    auto index = by_bytes_.lower_bound(oldest->bytes());
-    while (index->second != oldest) {
-      ++index;
-    }
-    by_bytes_.erase(index);
-    retained_bytes_ -= oldest->bytes();
-    dropped.splice(dropped.end(), retained_, oldest);
+    const auto oldest = std::min_element(
+        retained_.begin(), retained_.end(), [](const auto& a, const auto& b) {
+          return a.second.freed_at < b.second.freed_at;
+        });
+    const std::uint64_t has = oldest->second.memory.bytes();
+    const std::uint64_t excess = align_up(retained_bytes_ - limit_bytes, kHugePageBytes);
+    const bool divide = divisible_ && begins_huge_page(oldest->first) && excess < has;
+    dropped.push_back(take_front(oldest, divide ? excess : has));
   }
   return dropped;
 }
@@ -68,7 +110,7 @@ RecyclingSource::Pieces RecyclingSource::trim_locked(std::uint64_t limit_bytes) 
 void RecyclingSource::set_retained_limit_bytes(std::uint64_t bytes) {
   std::unique_lock lock(mutex_);
   retained_limit_bytes_ = bytes;
-  const Pieces dropped = trim_locked(bytes);
+  const std::vector<Memory> dropped = trim(bytes);
   lock.unlock();
 }
 
@@ -79,21 +121,46 @@ std::uint64_t RecyclingSource::retained_bytes() const {
 
 void RecyclingSource::release(std::byte* data, std::uint64_t bytes) noexcept {
   Memory memory(upstream_, data, bytes);
-  Pieces dropped;
+  std::vector<Memory> dropped;
   try {
     const std::lock_guard lock(mutex_);
-    if (bytes <= retained_limit_bytes_) {
-      dropped = trim_locked(retained_limit_bytes_ - bytes);
-      Pieces piece;
-      piece.emplace_back();
-      by_bytes_.emplace(bytes, piece.begin());
-      piece.front() = std::move(memory);
-      retained_.splice(retained_.end(), piece);
-      retained_bytes_ += bytes;
+    const bool may_divide = divisible_ && begins_huge_page(data);
+    if (bytes <= retained_limit_bytes_ || may_divide) {
+      retain(std::move(memory));
+      dropped = trim(retained_limit_bytes_);
     }
   } catch (const std::bad_alloc&) {
     // No memory for the bookkeeping: the piece goes back upstream, which is what is needed now.
   }
+}
+
+void RecyclingSource::retain(Memory memory) {
+  std::byte* const data = memory.data();
+  const std::uint64_t bytes = memory.bytes();
+  const auto [piece, added] = retained_.try_emplace(data);
+  piece->second = {std::move(memory), ++clock_};
+  retained_bytes_ += bytes;
+  if (divisible_) {
+    merge_with_next(piece);
+    if (piece != retained_.begin()) {
+      merge_with_next(std::prev(piece));
+    }
+  }
+}
+
+/// The younger time counts: what has just been freed is wanted again soon.
+void RecyclingSource::merge_with_next(Pieces::iterator piece) {
+  const auto next = std::next(piece);
+  const std::uint64_t bytes = piece->second.memory.bytes();
+  if (next == retained_.end() || piece->first + bytes != next->first || !begins_huge_page(piece->first)) {
+    return;
+  }
+  const std::uint64_t more = next->second.memory.bytes();
+  piece->second.freed_at = std::max(piece->second.freed_at, next->second.freed_at);
+  (void)next->second.memory.detach();
+  (void)piece->second.memory.detach();
+  piece->second.memory = Memory(upstream_, piece->first, bytes + more);
+  retained_.erase(next);
 }
 
 }  // namespace penstock

@@ -1,17 +1,21 @@
 #pragma once
 
-#include <list>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "alloc/memory_source.h"
 
 namespace penstock {
 
-/// Keeps freed pieces for the next request of nearly their size, up to a byte limit. Fresh pages
-/// cost a page fault and a memset by the kernel (about 0.1 s per GB here), recycled ones nothing.
-/// A piece is reused only when it is at most 1/8 larger than what is asked for. Where a freed piece
-/// does not fit under the limit, those that have been idle longest go first.
+/// Keeps freed pieces for later requests, up to a byte limit. Fresh pages cost a page fault and a memset by
+/// the kernel (0.1 s per GB on a quiet machine, 2 s per GB on a virtual one whose host takes free pages back),
+/// recycled ones nothing.
+///
+/// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a part of a
+/// larger piece, and parts that lie side by side become one again; else a piece is reused when it is at most
+/// 1/8 larger than what is asked for. What does not fit under the limit goes back, longest idle first.
 class RecyclingSource final : public MemorySource {
  public:
   static std::shared_ptr<RecyclingSource> make(std::shared_ptr<MemorySource> upstream);
@@ -25,24 +29,35 @@ class RecyclingSource final : public MemorySource {
   /// nothing.
   void set_retained_limit_bytes(std::uint64_t bytes);
   std::uint64_t retained_bytes() const;
+  /// Whether allocate(bytes) would need no fresh pages now.
+  bool retains(std::uint64_t bytes) const;
 
  protected:
   void release(std::byte* data, std::uint64_t bytes) noexcept override;
 
  private:
-  using Pieces = std::list<Memory>;  // the upstream's handles
+  struct Piece {
+    Memory memory;  // the upstream's handle
+    std::uint64_t freed_at = 0;
+  };
+  using Pieces = std::map<std::byte*, Piece>;
 
-  // The retained piece that suits best, or an empty handle.
+  // The retained piece that suits best, in whole or in part; the end where none does.
+  Pieces::const_iterator best_for(std::uint64_t bytes) const;
   Memory take_retained(std::uint64_t bytes);
-  // Moves the longest idle pieces to the result until at most `limit_bytes` are retained. The
-  // caller drops them after unlocking: giving gigabytes back to the kernel takes long.
-  Pieces trim_locked(std::uint64_t limit_bytes);
+  void retain(Memory memory);
+  void merge_with_next(Pieces::iterator piece);
+  Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes);
+  // Takes out what has been idle longest until at most `limit_bytes` are retained. The caller drops it
+  // after unlocking: giving gigabytes back to the kernel takes long.
+  std::vector<Memory> trim(std::uint64_t limit_bytes);
 
   std::shared_ptr<MemorySource> upstream_;
+  const bool divisible_;
   mutable std::mutex mutex_;
-  Pieces retained_;                                          // longest idle first
-  std::multimap<std::uint64_t, Pieces::iterator> by_bytes_;  // index of retained_
-  std::uint64_t retained_bytes_ = 0;                         // sum over retained_
+  Pieces retained_;  // by address
+  std::uint64_t clock_ = 0;
+  std::uint64_t retained_bytes_ = 0;  // sum over retained_
   std::uint64_t retained_limit_bytes_ = 0;
 };
 

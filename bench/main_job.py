@@ -33,7 +33,7 @@ def main() -> int:
     steps = parser.parse_args().steps
     begin = time.monotonic()
     OUT.mkdir(exist_ok=True)
-    swap = Path(os.environ.get("PENSTOCK_SWAP", OUT / "swap"))
+    swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
     model = make_model()
     legs = make_legs(model, swap, steps)
     show_plan(model, legs[0])
@@ -54,12 +54,13 @@ def say(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def make_model() -> Path:
-    model = OUT / "qwen3-0.6b"
+def make_model(layers: int = 28) -> Path:
+    """The checkpoint of so many layers, made where it is not there yet."""
+    model = OUT / f"qwen3-{layers}-layers"
     if not (model / "model.safetensors").exists():
-        say("making the checkpoint: Qwen3-0.6B's shape, seeded random weights, 1.19 GB")
-        partial = OUT / "qwen3-0.6b.partial"
-        subprocess.run([sys.executable, DATA / "make_model.py", partial], check=True, stderr=subprocess.DEVNULL)
+        say(f"making the checkpoint: Qwen3-0.6B's shape, {layers} layers, seeded random weights")
+        partial = OUT / f"{model.name}.partial"
+        subprocess.run([sys.executable, DATA / "make_model.py", partial, str(layers)], check=True, stderr=subprocess.DEVNULL)
         partial.rename(model)
     return model
 

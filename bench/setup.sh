@@ -1,11 +1,10 @@
 # Sourced by bench/quickstart and tests/run: brings a bare Debian or Ubuntu to where penstock builds and runs.
-# Touches the checkout, the system's package manager and PENSTOCK_TMP; nothing in anybody's home.
+# Touches the checkout and the system's package manager; nothing in anybody's home.
 #
 # Leaves .venv with penstock (library, module, command), torch, DeepSpeed, transformers, PEFT and TRL.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache="$checkout/.cache"
-export PENSTOCK_TMP="${PENSTOCK_TMP:-${TMPDIR:-/tmp}}"
 # Everything that would otherwise go to a home directory.
 export PIP_CACHE_DIR="$cache/pip" CCACHE_DIR="$cache/ccache" TORCH_EXTENSIONS_DIR="$cache/torch_extensions"
 export HF_HOME="$cache/huggingface" TRITON_CACHE_DIR="$cache/triton" MPLCONFIGDIR="$cache/matplotlib"

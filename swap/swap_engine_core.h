@@ -129,11 +129,12 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Memory (swap_engine_memory.cpp).
   Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
+  void provide_pages(const Block& block, Lock& lock);
   Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes);
   bool claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox);
   void demote(TensorId tensor, Lock& lock, Outbox& outbox);
   std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Outbox& outbox);
-  std::uint64_t ahead_room_bytes() const;
+  std::uint64_t kept_room_bytes() const;
   void wait_for_write_back(std::uint64_t bytes, Lock& lock);
   Result<void> plan_locked(Lock& lock, Outbox& outbox);
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/page_source.h"
 #include "swap/swap_engine_core.h"
 
 namespace penstock {
@@ -54,6 +55,18 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   auto block = std::make_shared<Block>(std::move(*slot), bytes);
   note_memory_peak();
   return block;
+}
+
+/// Fresh pages can cost more than reading into them. Provided by the thread that wants the content, they
+/// cost it no more than it waits anyway, and the drive works meanwhile; left to direct I/O, they would hold
+/// up the one thread that serves all of it. Lets go of the lock.
+void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
+  if (!block.overflows() || queue_->on_loop_thread()) {
+    return;
+  }
+  lock.unlock();
+  populate_pages(block.span());
+  lock.lock();
 }
 
 Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes) {
@@ -150,15 +163,16 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
   return std::move(given_up->buffer);
 }
 
-/// Pageable bytes that reading ahead may take now. The most that callers ever held is memory the process
-/// has had at once; half of it is left to the runtime, whose own peak (the end of backward) comes when
-/// nothing is held here and reading ahead would fill all of it. One content may always be read ahead.
-std::uint64_t SwapEngineCore::ahead_room_bytes() const {
-  const std::uint64_t limit =
-      std::min({std::max(held_overflow_max_ / 2, held_content_max_), held_overflow_max_,
-                budgets_.quarter_bytes});
+/// Pageable bytes that may be kept by choice now: read ahead, or freed and waiting for the next request.
+/// The most that callers ever held at once (an optimizer's step) is memory that the process has had. All of
+/// it is never exceeded, and half of it is left to the runtime, whose own peak (the end of backward) comes
+/// when callers hold next to nothing here. One content may always be kept.
+std::uint64_t SwapEngineCore::kept_room_bytes() const {
+  const std::uint64_t limit = std::min({std::max(held_overflow_max_ / 2, held_content_max_),
+                                        held_overflow_max_, budgets_.quarter_bytes});
   const std::uint64_t used = pool_->stats().overflow_bytes;
-  return limit > used ? limit - used : 0;
+  return std::min(limit - std::min(limit, ahead_overflow_bytes_),
+                  held_overflow_max_ - std::min(held_overflow_max_, used));
 }
 
 /// Lets contents reach their drives before more pageable memory is taken than callers' own peak asks for.

@@ -87,6 +87,9 @@ void SwapEngineCore::fill(TensorId tensor, Lock& lock, Outbox& outbox) {
   const std::uint64_t fill = ++record->fill;
   operation_begun();
   Result<std::shared_ptr<Block>> block = obtain_block(tensor, lock, outbox);
+  if (block.has_value()) {
+    provide_pages(*block.value(), lock);
+  }
   record = record_of(tensor);
   const bool wanted =
       record != nullptr && record->presence == Presence::kFilling && record->fill == fill;
@@ -256,7 +259,9 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
       return std::make_shared<Block>(std::move(*slot), record.bytes);
     }
-    if (large_waits || core_.ahead_room_bytes() < record.bytes) {
+    // Only pages that are there already: this may be the I/O thread, which fresh ones would hold up.
+    if (large_waits || core_.kept_room_bytes() < record.bytes ||
+        !core_.overflow_source_->retains(record.bytes)) {
       return nullptr;
     }
     Result<Buffer> pageable = core_.pool_->acquire_overflow(record.bytes);
@@ -276,7 +281,7 @@ void SwapEngineCore::run_ahead() {
   }
   Surroundings surroundings(*this);
   scheduler_.run(surroundings);
-  overflow_source_->set_retained_limit_bytes(ahead_room_bytes());
+  overflow_source_->set_retained_limit_bytes(kept_room_bytes());
 }
 
 }  // namespace penstock

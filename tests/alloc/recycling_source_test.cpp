@@ -5,13 +5,24 @@
 #include "alloc/bytes.h"
 #include "alloc/limiting_source.h"
 #include "alloc/page_source.h"
+#include "alloc/pinned_source.h"
 
 namespace penstock {
 namespace {
 
+// Pages that may be divided, as overflow memory is.
 struct Stack {
   std::shared_ptr<LimitingSource> upstream =
       LimitingSource::make(PageSource::make(), 64 * kMiB, "b");
+  std::shared_ptr<RecyclingSource> source = RecyclingSource::make(upstream);
+};
+
+// Pages that may not: a pinned piece is unpinned whole.
+struct WholeStack {
+  std::shared_ptr<LimitingSource> upstream = LimitingSource::make(
+      PinnedSource::make(PageSource::make(), {[](std::byte*, std::uint64_t) { return 0; },
+                                              [](std::byte*, std::uint64_t) {}}),
+      64 * kMiB, "b");
   std::shared_ptr<RecyclingSource> source = RecyclingSource::make(upstream);
 };
 
@@ -43,7 +54,7 @@ TEST(RecyclingSource, GivesTheSamePieceAgain) {
 }
 
 TEST(RecyclingSource, AnEighthMoreIsNearEnoughAndNoMore) {
-  const Stack stack;
+  const WholeStack stack;
   stack.source->set_retained_limit_bytes(64 * kMiB);
   {
     const Result<Memory> memory = stack.source->allocate(9 * kMiB);
@@ -53,7 +64,7 @@ TEST(RecyclingSource, AnEighthMoreIsNearEnoughAndNoMore) {
 }
 
 TEST(RecyclingSource, KeepsWithinItsLimitAndDropsTheLongestIdleFirst) {
-  const Stack stack;
+  const WholeStack stack;
   stack.source->set_retained_limit_bytes(6 * kMiB);
   for (const std::uint64_t mebibytes : {1U, 2U, 3U, 4U, 20U}) {
     const Result<Memory> memory = stack.source->allocate(mebibytes * kMiB);
@@ -78,6 +89,53 @@ TEST(RecyclingSource, GivesEverythingBackWhenTheUpstreamIsShort) {
   ASSERT_TRUE(large) << large.error().message;
   EXPECT_EQ(stack.source->retained_bytes(), 0U);
   EXPECT_FALSE(stack.source->allocate(10 * kMiB));
+}
+
+TEST(RecyclingSource, GivesPartsOfALargerPieceAndJoinsThemAgain) {
+  const Stack stack;
+  stack.source->set_retained_limit_bytes(64 * kMiB);
+  std::byte* data = stack.source->allocate(20 * kMiB)->data();
+  {
+    const Result<Memory> first = stack.source->allocate(6 * kMiB);
+    const Result<Memory> second = stack.source->allocate(3 * kMiB);
+    EXPECT_EQ(first->data(), data);
+    EXPECT_EQ(second->data(), data + 6 * kMiB);
+    EXPECT_EQ(second->bytes(), 4 * kMiB) << "whole huge pages";
+    EXPECT_EQ(stack.source->retained_bytes(), 10 * kMiB);
+    EXPECT_TRUE(stack.source->retains(10 * kMiB));
+    EXPECT_FALSE(stack.source->retains(10 * kMiB + 1));
+    EXPECT_EQ(stack.upstream->held_bytes(), 20 * kMiB);
+    second->data()[4 * kMiB - 1] = std::byte{1};
+  }
+  EXPECT_EQ(stack.source->retained_bytes(), 20 * kMiB);
+  EXPECT_EQ(stack.source->allocate(20 * kMiB)->data(), data) << "one piece again";
+}
+
+TEST(RecyclingSource, GivesBackNoMoreOfAPieceThanTheLimitAsks) {
+  const Stack stack;
+  stack.source->set_retained_limit_bytes(64 * kMiB);
+  {
+    const Result<Memory> memory = stack.source->allocate(20 * kMiB);
+  }
+  stack.source->set_retained_limit_bytes(9 * kMiB);
+  EXPECT_EQ(stack.source->retained_bytes(), 8 * kMiB);
+  EXPECT_EQ(stack.upstream->held_bytes(), 8 * kMiB);
+  {
+    const Result<Memory> memory = stack.source->allocate(30 * kMiB);
+  }
+  EXPECT_LE(stack.source->retained_bytes(), 9 * kMiB);
+  EXPECT_GT(stack.source->retained_bytes(), 6 * kMiB);
+  EXPECT_EQ(stack.upstream->held_bytes(), stack.source->retained_bytes());
+}
+
+TEST(RecyclingSource, SmallRequestsDoNotBreakALargePiece) {
+  const Stack stack;
+  stack.source->set_retained_limit_bytes(64 * kMiB);
+  {
+    const Result<Memory> memory = stack.source->allocate(20 * kMiB);
+  }
+  const Result<Memory> small = stack.source->allocate(kMiB);
+  EXPECT_EQ(stack.source->retained_bytes(), 20 * kMiB);
 }
 
 TEST(RecyclingSource, ReturnsWhatItRetainsAtItsEnd) {

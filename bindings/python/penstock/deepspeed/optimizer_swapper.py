@@ -122,10 +122,12 @@ class OptimizerSwapper:
         if entry is None:
             return
         self._session.plan_if_stale()
+        futures = {}
         if not entry.leases:
             futures = {name: self._engine.get(tensor, True) for name, tensor in entry.tensors.items()}
+        gradient = self._gradient(parameter, entry)  # while the states are being read
+        if futures:
             self._install(parameter, entry, futures)
-        gradient = self._gradient(parameter, entry)
         if gradient is not None:
             parameter.grad = gradient
 

@@ -1,0 +1,173 @@
+"""Compares training legs in one run: interleaved there and back (ABBA), medians of steps, ratios.
+
+    .venv/bin/python bench/compare.py finetune|grpo-default|grpo-resident [--rounds N] [--steps N]
+
+The drive and the machine drift; legs of one comparison take turns, so that drift falls on all of them. Of each
+leg the first two steps (the order of use is being learnt) are left out. Writes bench/out/compare-NAME.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from leg import Leg, Result, Sample, Step  # noqa: E402
+from main_job import DATA, OUT, make_model  # noqa: E402
+
+WARM_UP_STEPS = 2
+FINETUNE_PARAMETERS = 218_507_264  # of the 4-layer model
+
+
+def finetune(swap: Path, steps: int) -> list[Leg]:
+    """Full fine-tuning of 4 layers, all of it on the drive, against stock DeepSpeed and no offload."""
+    stock = json.loads((DATA / "full-finetune.json").read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        stock["zero_optimization"][section]["nvme_path"] = str(swap)
+    ours = {**stock, "penstock": {"ram_bytes": 0}}
+    on_cpu = _on_cpu(stock, "offload_param", "offload_optimizer")
+    script, arguments = DATA / "full_finetune.py", [str(make_model(4)), "CONFIG", str(steps)]
+    return [
+        Leg("penstock, nothing in RAM", script, arguments, ours),
+        Leg("stock DeepSpeed", script, arguments, stock, penstock=False),
+        Leg("device cpu", script, arguments, on_cpu, penstock=False),
+    ]
+
+
+def grpo_default(swap: Path, steps: int) -> list[Leg]:
+    """GRPO with LoRA on 28 layers under the user's file as it is, against no offload."""
+    seed = _seed(swap)
+    return [
+        Leg("penstock as the file is", *_grpo(steps), seed),
+        Leg("device cpu", *_grpo(steps), _on_cpu(seed, "offload_param"), penstock=False),
+    ]
+
+
+def grpo_resident(swap: Path, steps: int) -> list[Leg]:
+    """The same with the embedding in RAM and 64 MiB pinned, against stock with its user's own patch."""
+    seed = _seed(swap)
+    rule = {"match": "*embed_tokens*", "place": "ram"}
+    block = {"ram_bytes": "600MiB", "max_pinned_bytes": "64MiB", "tensors": [rule]}
+    patch = DATA / "user_patch.py"
+    return [
+        Leg("penstock, embedding in RAM", *_grpo(steps), {**seed, "penstock": block}),
+        Leg("stock DeepSpeed, patched", *_grpo(steps), seed, penstock=False, prelude=patch),
+    ]
+
+
+COMPARISONS = {"finetune": finetune, "grpo-default": grpo_default, "grpo-resident": grpo_resident}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="Example: compare.py finetune --rounds 3")
+    parser.add_argument("comparison", choices=COMPARISONS)
+    parser.add_argument("--rounds", type=int, default=1, help="times there and back (default 1: each leg twice)")
+    parser.add_argument("--steps", type=int, default=WARM_UP_STEPS + 5, help="steps a leg (default 7)")
+    arguments = parser.parse_args()
+    if arguments.steps <= WARM_UP_STEPS or arguments.rounds < 1:
+        parser.error(f"at least one round and {WARM_UP_STEPS + 1} steps are needed")
+    OUT.mkdir(exist_ok=True)
+    swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
+    legs = COMPARISONS[arguments.comparison](swap, arguments.steps)
+    runs = _take_turns(legs, arguments.rounds)
+    if runs is None:
+        return 1
+    rows = {leg.name: _figures(runs[number]) for number, leg in enumerate(legs)}
+    _add_ratios(rows, runs, legs)
+    print(_table(rows, arguments.comparison))
+    (OUT / f"compare-{arguments.comparison}.json").write_text(json.dumps(rows, indent=1))
+    return 0 if len({tuple(run.values) for results in runs for run in results}) == 1 else 1
+
+
+def _take_turns(legs: list[Leg], rounds: int) -> list[list[Result]] | None:
+    runs: list[list[Result]] = [[] for _ in legs]
+    order = list(range(len(legs)))
+    for turn in range(2 * rounds):
+        for number in order if turn % 2 == 0 else reversed(order):
+            print(f"== {turn + 1}/{2 * rounds}: {legs[number].name}", flush=True)
+            result = legs[number].run(OUT / "compare", _say)
+            if result.returncode != 0:
+                print(f"ended with status {result.returncode}: {result.log}", file=sys.stderr)
+                return None
+            runs[number].append(result)
+    return runs
+
+
+def _say(name: str, step: Step | None, sample: Sample) -> None:
+    if step:
+        print(f"   {step.seconds:6.2f} s   CPU {step.cpu_seconds:6.2f} s   read {step.read_gb:.2f} GB   "
+              f"written {step.written_gb:.2f} GB   {' '.join(step.values)}", flush=True)
+
+
+def _figures(results: list[Result]) -> dict[str, Any]:
+    steps = [step for result in results for step in result.steps[WARM_UP_STEPS:]]
+    return {
+        "steps": len(steps),
+        "seconds": statistics.median(step.seconds for step in steps),
+        "seconds_min": min(step.seconds for step in steps),
+        "seconds_max": max(step.seconds for step in steps),
+        "cpu_seconds": statistics.median(step.cpu_seconds for step in steps),
+        # A mean, since what one step reads ahead or leaves to be written is the next step's in the kernel's count.
+        "read_gb": statistics.mean(step.read_gb for step in steps),
+        "written_gb": statistics.mean(step.written_gb for step in steps),
+        "peak_gb": max(result.peak_gb for result in results),
+        "pinned_gb": max(result.pinned_max for result in results) / 1e9,
+        "values": results[0].values,
+    }
+
+
+def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], legs: list[Leg]) -> None:
+    """Of the first leg to each other, turn by turn: the median of the turns' ratios of medians."""
+    def middle(result: Result) -> float:
+        return statistics.median(step.seconds for step in result.steps[WARM_UP_STEPS:])
+
+    for number, leg in enumerate(legs[1:], 1):
+        ratios = [middle(ours) / middle(theirs) for ours, theirs in zip(runs[0], runs[number], strict=True)]
+        rows[leg.name]["first_leg_takes"] = statistics.median(ratios)
+
+
+def _table(rows: dict[str, dict[str, Any]], comparison: str) -> str:
+    lines = [
+        "| leg | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB | first leg's step, of this |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, row in rows.items():
+        ratio = f"{row['first_leg_takes']:.2f}" if "first_leg_takes" in row else ""
+        lines.append(
+            f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) | {row['cpu_seconds']:.2f} | "
+            f"{row['read_gb']:.2f} | {row['written_gb']:.2f} | {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} | {ratio} |"
+        )
+    if comparison == "finetune":
+        first = next(iter(rows.values()))
+        read, written = (first[key] * 1e9 / FINETUNE_PARAMETERS for key in ("read_gb", "written_gb"))
+        lines.append(f"\nfirst leg: {read:.1f} bytes read and {written:.1f} written a parameter and step")
+    return "\n".join(lines)
+
+
+def _seed(swap: Path) -> dict[str, Any]:
+    seed: dict[str, Any] = json.loads((DATA / "seed-003.json").read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        seed["zero_optimization"][section]["nvme_path"] = str(swap)
+    return seed
+
+
+def _on_cpu(config: dict[str, Any], *sections: str) -> dict[str, Any]:
+    config = copy.deepcopy(config)
+    for section in sections:
+        config["zero_optimization"][section]["device"] = "cpu"
+    return config
+
+
+def _grpo(steps: int) -> tuple[Path, list[str]]:
+    return DATA / "grpo_lora.py", [str(make_model()), "CONFIG", str(steps)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
