@@ -16,7 +16,7 @@ namespace penstock {
 namespace {
 
 // Less than this is not worth a thread.
-constexpr std::uint64_t kPopulateShareBytes = 32 * kMiB;
+constexpr std::uint64_t kPopulateShareBytes = 4 * kMiB;
 
 // A machine whose pages are larger than 4 KiB maps and unmaps only whole ones of its own.
 std::uint64_t page_bytes() {

@@ -410,21 +410,18 @@ Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
 }
 
 Result<void> SwapEngineCore::close() {
-  {
-    Lock lock(mutex_);
-    if (closed_) {
-      return {};
-    }
-    closed_ = true;
-    if (pool_) {
-      pool_->stop_waiting();
-    }
-    changed_.wait(lock, [this] { return operations_ == 0; });
-  }
   Result<void> written;
   {
     Outbox outbox;
     Lock lock(mutex_);
+    if (closed_) {
+      return {};
+    }
+    closed_ = true;  // nothing new begins
+    if (pool_) {
+      pool_->stop_waiting();
+    }
+    changed_.wait(lock, [this] { return operations_ == 0; });
     if (first_failure_) {
       written = *std::exchange(first_failure_, std::nullopt);
     }

@@ -25,7 +25,7 @@ Ticket SwapEngineCore::get(TensorId tensor, Access access) {
       }
     }
     TensorRecord* record = record_of(tensor);
-    if (record == nullptr) {
+    if (record == nullptr || closed_) {
       return Ticket::failed(unknown(tensor));
     }
     ++stats_.gets;
@@ -164,7 +164,7 @@ void SwapEngineCore::fail_reads(TensorRecord& record, const Error& error, Outbox
 Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
   Lock lock(mutex_);
   TensorRecord* record = record_of(tensor);
-  if (record == nullptr) {
+  if (record == nullptr || closed_) {
     return Ticket::failed(unknown(tensor));
   }
   if (target.size() != record->bytes) {

@@ -126,7 +126,7 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
     return commit(lease.value());
   }
   record = record_of(tensor);
-  if (record == nullptr) {
+  if (record == nullptr || closed_) {
     return Ticket::failed(unknown(tensor));
   }
   ++record->generation;

@@ -110,7 +110,7 @@ class Runner:
         self.environment = {
             **os.environ,
             "DS_ACCELERATOR": "cpu",
-            "OMP_NUM_THREADS": "2",
+            "OMP_NUM_THREADS": "1",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PENSTOCK_STATS": str(directory / "stats-%r.json"),
         }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -35,6 +36,8 @@ class EngineFixture : public ::testing::Test {
   TensorId declare(const std::string& name, std::uint64_t bytes) {
     return engine_->declare(space_, {name, DType::kU8, {bytes}, Role::kParam}).value();
   }
+
+  static std::string numbered(std::size_t i) { return fmt::format("t{}", i); }
 
   static std::vector<std::byte> content(std::uint64_t bytes, unsigned seed) {
     std::vector<std::byte> data(bytes);

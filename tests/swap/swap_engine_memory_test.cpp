@@ -11,7 +11,7 @@ TEST_F(SwapEngineMemoryTest, ResidentsNeverTouchTheDrive) {
   open(8 * kMiB, 64 * kMiB);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 8; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), 4 * kMiB));
+    tensors.push_back(declare(numbered(i), 4 * kMiB));
     commit(tensors.back(), content(4 * kMiB, i));
   }
   for (int round = 0; round < 3; ++round) {
@@ -31,7 +31,7 @@ TEST_F(SwapEngineMemoryTest, ResidentsStayWithinTheirBudget) {
   open(8 * kMiB, 10 * kMiB);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 8; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), 4 * kMiB));
+    tensors.push_back(declare(numbered(i), 4 * kMiB));
     put(tensors.back(), content(4 * kMiB, i));
   }
   for (int round = 0; round < 3; ++round) {
@@ -106,7 +106,7 @@ TEST_F(SwapEngineMemoryTest, MoreLeasesThanThePoolHasOverflowAndComeBack) {
   open(8 * kMiB, 0);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 24; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), kMiB));
+    tensors.push_back(declare(numbered(i), kMiB));
     put(tensors.back(), content(kMiB, i));
   }
   for (int round = 0; round < 3; ++round) {
@@ -130,7 +130,7 @@ TEST_F(SwapEngineMemoryTest, ReadingAheadNeverRaisesThePeakOfWhatCallersHold) {
   open(4 * kMiB, 0);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 16; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), 8 * kMiB));  // none fits the pool
+    tensors.push_back(declare(numbered(i), 8 * kMiB));  // none fits the pool
     put(tensors.back(), content(8 * kMiB, i));
   }
   for (int step = 0; step < 4; ++step) {
@@ -159,7 +159,7 @@ TEST_F(SwapEngineMemoryTest, ViewsKeepWhatTheySawThoughTheTensorMovesOn) {
 TEST_F(SwapEngineMemoryTest, PinnedMemoryIsWhatTheKernelCounts) {
   open(8 * kMiB, 0);
   for (unsigned i = 0; i < 16; ++i) {
-    put(declare("t" + std::to_string(i), kMiB), content(kMiB, i));
+    put(declare(numbered(i), kMiB), content(kMiB, i));
   }
   ASSERT_TRUE(engine_->plan().has_value());
   EXPECT_LE(engine_->stats().pool.pinned_bytes, 8 * kMiB);

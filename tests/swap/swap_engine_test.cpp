@@ -17,7 +17,7 @@ TEST_F(SwapEngineTest, WhatWasPutComesBack) {
   std::vector<TensorId> tensors;
   const std::vector<std::uint64_t> sizes{1, 4096, kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB + 1, 40 * kMiB};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), sizes[i]));
+    tensors.push_back(declare(numbered(i), sizes[i]));
     put(tensors.back(), content(sizes[i], static_cast<unsigned>(i)));
   }
   for (int round = 0; round < 3; ++round) {
@@ -171,7 +171,7 @@ TEST_F(SwapEngineTest, PrefetchedTensorsAreThereWhenAskedFor) {
   open(16 * kMiB, 0);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 4; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), kMiB));
+    tensors.push_back(declare(numbered(i), kMiB));
     put(tensors.back(), content(kMiB, i));
   }
   ASSERT_TRUE(engine_->plan().has_value());
@@ -187,7 +187,7 @@ TEST_F(SwapEngineTest, LearnsTheOrderAndReadsAhead) {
   open(8 * kMiB, 0);
   std::vector<TensorId> tensors;
   for (unsigned i = 0; i < 32; ++i) {
-    tensors.push_back(declare("t" + std::to_string(i), kMiB));
+    tensors.push_back(declare(numbered(i), kMiB));
     put(tensors.back(), content(kMiB, i));
   }
   for (int step = 0; step < 5; ++step) {

@@ -89,7 +89,7 @@ TEST_F(SwapEngineThreadsTest, ClosingUnderLoadEndsEveryWait) {
     open(6 * kMiB, 0);
     std::vector<TensorId> tensors;
     for (unsigned i = 0; i < 8; ++i) {
-      tensors.push_back(declare("t" + std::to_string(round) + std::to_string(i), kMiB));
+      tensors.push_back(declare(numbered(10 * static_cast<unsigned>(round) + i), kMiB));
       put(tensors.back(), content(kMiB, i));
     }
     std::atomic<bool> stop{false};

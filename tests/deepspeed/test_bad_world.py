@@ -1,0 +1,157 @@
+"""A mistake in the file or a fault of the world is one clear error, exit status 1, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import DATA, ROOT, Run, Runner, full_finetune_config
+
+FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+def refused(run: Run, *parts: str) -> None:
+    """Exit status 1 and a last line that says all of this."""
+    assert run.returncode == 1, run.output
+    assert run.last_line.startswith("penstock: "), run.output
+    for part in parts:
+        assert part in run.last_line, run.last_line
+
+
+def test_a_misspelt_key(runner: Runner, small_model: Path, swap: Path) -> None:
+    config = full_finetune_config(swap, penstock__ram_byte=0)
+    refused(runner.full_finetune(small_model, config), "ram_byte", "ram_bytes")
+
+
+def test_a_file_in_the_way(runner: Runner, small_model: Path, swap: Path) -> None:
+    swap.write_text("mine")
+    refused(runner.full_finetune(small_model, full_finetune_config(swap)), str(swap))
+    assert swap.read_text() == "mine"
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Path]:
+    """Where a test mounts something; unmounted behind it."""
+    where = tmp_path / "mount"
+    where.mkdir()
+    yield where
+    subprocess.run(["umount", "--lazy", where], capture_output=True, check=False)
+
+
+def mount_or_skip(*arguments: str | Path) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+
+
+def file_system(mount: Path, mebibytes: int) -> Path:
+    """An ext4 of so many MiB at `mount`; returns the file that backs it."""
+    backing = mount.parent / "backing"
+    with backing.open("wb") as file:
+        file.truncate(mebibytes << 20)
+    mkfs = shutil.which("mkfs.ext4") or "/usr/sbin/mkfs.ext4"
+    if not os.path.exists(mkfs):
+        pytest.skip("no mkfs.ext4")
+    subprocess.run([mkfs, "-q", "-m", "0", backing], check=True, capture_output=True)
+    mount_or_skip("-o", "loop", backing, mount)
+    return backing
+
+
+def is_empty(mount: Path) -> bool:
+    return set(os.listdir(mount)) <= {"lost+found", "swap"} and not any((mount / "swap").glob("**/*"))
+
+
+@as_root
+def test_a_read_only_mount(runner: Runner, small_model: Path, mount: Path) -> None:
+    mount_or_skip("-t", "tmpfs", "-o", "ro", "none", mount)
+    config = full_finetune_config(mount / "swap")
+    refused(runner.full_finetune(small_model, config), str(mount / "swap"), "Read-only file system")
+
+
+@as_root
+def test_another_users_directory(runner: Runner, small_model: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    refused_to_nobody = runner.config(full_finetune_config(mine / "swap"))
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    for directory in (*tmp_path.parents, *small_model.parents):
+        if not directory.stat().st_mode & stat.S_IXOTH:
+            if ROOT not in directory.parents and directory != Path("/root"):
+                directory.chmod(directory.stat().st_mode | stat.S_IXOTH)
+    command = [sys.executable, "-m", "penstock.deepspeed", DATA / "full_finetune.py", small_model, refused_to_nobody, "1"]
+    probe = subprocess.run([sys.executable, "-c", "import torch"], user=NOBODY, group=NOBODY, extra_groups=[],
+                           env={**runner.environment, "HOME": str(home)}, capture_output=True, cwd=home, check=False)
+    if probe.returncode != 0:
+        pytest.skip("an ordinary user cannot reach this checkout's packages")
+    environment = {**runner.environment, "HOME": str(home), "HF_HOME": str(home), "TRITON_CACHE_DIR": str(home),
+                   "XDG_CACHE_HOME": str(home), "LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1",
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    ended = subprocess.run(command, user=NOBODY, group=NOBODY, extra_groups=[], env=environment, cwd=home, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    refused(Run(ended.returncode, ended.stdout), str(mine), "Permission denied")
+
+
+@as_root
+def test_a_full_disk(runner: Runner, small_model: Path, mount: Path) -> None:
+    file_system(mount, 120)
+    run = runner.full_finetune(small_model, full_finetune_config(mount / "swap", **FROM_DRIVE), 4)
+    refused(run, "No space left on device", "tensor", str(mount / "swap"))
+    assert is_empty(mount)
+
+
+@as_root
+def test_a_drive_that_cannot_be_read(runner: Runner, small_model: Path, mount: Path, tmp_path: Path) -> None:
+    """Blocks beyond the end of a loop device's backing file fail with EIO."""
+    backing = file_system(mount, 700)
+    script = tmp_path / "train.py"
+    text = (DATA / "full_finetune.py").read_text()
+    marker = "    tokens = torch.randint"
+    assert marker in text
+    script.write_text(text.replace(marker, f"    if step == 1:\n        open({str(backing)!r}, 'r+').truncate(40 << 20)\n{marker}"))
+    config = full_finetune_config(mount / "swap", **FROM_DRIVE)
+    run = runner.script(script, [str(small_model), runner.config(config), "4"])
+    refused(run, "Input/output error", "tensor", str(mount / "swap"))
+    assert "STEP 0" in run.output and "STEP 3" not in run.output
+    assert is_empty(mount)
+
+
+def test_a_deepspeed_that_has_moved(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
+    import importlib.metadata
+    import importlib.util
+
+    origin = importlib.util.find_spec("deepspeed").origin  # type: ignore[union-attr]
+    copy = tmp_path / "moved" / "deepspeed"
+    shutil.copytree(Path(str(origin)).parent, copy)
+    stage3 = copy / "runtime/zero/stage3.py"
+    text = stage3.read_text()
+    assert "self.optimizer_swapper.init_timers()" in text
+    stage3.write_text(text.replace("self.optimizer_swapper.init_timers()", "self.optimizer_swapper.begin(epoch=1)"))
+    arguments = [str(small_model), runner.config(full_finetune_config(swap)), "1"]
+    path = f"{copy.parent}:{os.environ.get('PYTHONPATH', '')}"
+    run = runner.script(DATA / "full_finetune.py", arguments, PYTHONPATH=path)
+    refused(run, importlib.metadata.version("deepspeed"), "0.19.8", "optimizer_swapper.begin(epoch)")
+
+
+def test_install_too_late(runner: Runner, tmp_path: Path) -> None:
+    script = tmp_path / "late.py"
+    script.write_text(
+        "from deepspeed.runtime.swap_tensor.partitioned_param_swapper import AsyncPartitionedParameterSwapper as Stock\n"
+        "swapper = object.__new__(Stock)\n"
+        "import penstock.deepspeed\n"
+        "penstock.deepspeed.install()\n"
+    )
+    run = runner.script(script, [], penstock=False)
+    assert run.returncode == 1
+    assert "CompatibilityError" in run.last_line and "too late" in run.last_line and "before the model" in run.last_line
