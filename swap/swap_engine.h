@@ -66,7 +66,7 @@ class SwapEngine {
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or written
   /// back behind reads; readable at once. The ticket is done when it is safe where it belongs; an
-  /// error of the write also surfaces at the next call of check(), flush() or commit().
+  /// error of the write that nobody has waited for surfaces at the next check() or flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…
@@ -79,10 +79,9 @@ class SwapEngine {
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 
-  /// Blocks until everything committed or put so far is where it belongs. Errors: the first failure
-  /// since the last report.
+  /// Blocks until everything committed or put so far is where it belongs. Errors: as check().
   Result<void> flush();
-  /// Errors: the first write failure since the last report. Never blocks.
+  /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never blocks.
   Result<void> check();
   /// Plans again from the tensors that are known now. Implied by the first get().
   Result<void> plan();

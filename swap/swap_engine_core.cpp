@@ -352,18 +352,29 @@ void SwapEngineCore::operation_ended() {
 Result<void> SwapEngineCore::flush() {
   Lock lock(mutex_);
   changed_.wait(lock, [this] { return writing_bytes_ == 0; });
-  if (first_failure_) {
-    return *std::exchange(first_failure_, std::nullopt);
-  }
-  return {};
+  return tell_failure();
 }
 
 Result<void> SwapEngineCore::check() {
   Lock lock(mutex_);
-  if (first_failure_) {
-    return *std::exchange(first_failure_, std::nullopt);
+  return tell_failure();
+}
+
+/// A failed write that nobody knows of.
+bool SwapEngineCore::untold_failure() {
+  if (first_failure_ && first_failure_->ticket && first_failure_->ticket->error_told()) {
+    first_failure_.reset();
+    failure_told_ = true;
   }
-  return {};
+  return first_failure_.has_value();
+}
+
+Result<void> SwapEngineCore::tell_failure() {
+  if (!untold_failure()) {
+    return {};
+  }
+  failure_told_ = true;
+  return std::exchange(first_failure_, std::nullopt)->error;
 }
 
 Placement SwapEngineCore::placement() const {
@@ -422,9 +433,7 @@ Result<void> SwapEngineCore::close() {
       pool_->stop_waiting();
     }
     changed_.wait(lock, [this] { return operations_ == 0; });
-    if (first_failure_) {
-      written = *std::exchange(first_failure_, std::nullopt);
-    }
+    written = tell_failure();
     while (!records_.empty()) {
       erase_record(*records_.begin()->second, outbox);
     }

@@ -109,8 +109,15 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::shared_ptr<TicketState> ticket;
   };
 
+  struct Failure {
+    Error error;
+    std::shared_ptr<TicketState> ticket;  // whoever waits for it knows; may be null
+  };
+
   explicit SwapEngineCore(SwapEngineOptions options);
   Result<void> start();
+  bool untold_failure();
+  Result<void> tell_failure();
 
   // Records (swap_engine_core.cpp).
   TensorRecord* record_of(TensorId tensor) const;
@@ -182,7 +189,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Residency residency_{0};
   Placement placement_;
   std::vector<TensorId> ahead_;               // records with `ahead` set, and some that had it
-  std::optional<Error> first_failure_;        // of a write, until reported
+  std::optional<Failure> first_failure_;      // of a write, until told
+  bool failure_told_ = false;                 // and no write has succeeded since
   std::uint64_t operations_ = 0;              // transfers in flight
   std::uint64_t writing_bytes_ = 0;           // contents of ours on their way to drives
   std::uint64_t ahead_overflow_bytes_ = 0;    // pageable bytes read ahead and not used yet

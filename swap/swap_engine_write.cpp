@@ -227,6 +227,7 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
 
 /// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
 void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& outbox) {
+  failure_told_ = false;
   if (writing.generation <= record.stored_generation) {
     return;
   }
@@ -261,7 +262,8 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
 }
 
 /// A drive refused. The newest content stays in memory where it is in ours, and the last one on a drive
-/// stays readable otherwise; the error is told once, at the next call.
+/// stays readable otherwise. The error goes to whoever waits for the write, else it is told at the next call;
+/// of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
                                   Outbox& outbox) {
   if (record != nullptr && is_disk_full(error) && keep_in_ram(*record, writing, error, outbox)) {
@@ -277,8 +279,8 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
                                  format_bytes(residency_.limit_bytes()),
                                  format_bytes(writing.source.size()));
   }
-  if (!first_failure_) {
-    first_failure_ = error;
+  if (!untold_failure() && !failure_told_) {
+    first_failure_ = {error, writing.ticket};
   }
   outbox.fulfil(std::move(writing.ticket), std::move(error));
 }

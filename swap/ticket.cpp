@@ -80,6 +80,7 @@ bool Ticket::done() const { return state_->done(); }
 Result<void> Ticket::wait() const {
   state_->wait(std::nullopt);
   if (state_->error()) {
+    state_->note_error_told();
     return *state_->error();
   }
   return {};

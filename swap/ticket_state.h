@@ -31,6 +31,10 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   Lease lease() const;
   void then(std::function<void(const Ticket&)> callback);
 
+  /// Whether somebody has been given the error.
+  bool error_told() const noexcept { return error_told_.load(); }
+  void note_error_told() const noexcept { error_told_.store(true); }
+
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable done_changed_;
@@ -39,6 +43,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   Lease lease_;                                                 // written before done_
   std::vector<std::function<void(const Ticket&)>> callbacks_;   // guarded by mutex_
   std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
+  mutable std::atomic<bool> error_told_{false};
 };
 
 }  // namespace penstock

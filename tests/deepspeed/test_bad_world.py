@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import DATA, ROOT, Run, Runner, full_finetune_config
+from conftest import DATA, Run, Runner, free_port, full_finetune_config
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 NOBODY = 65534
@@ -24,6 +26,8 @@ def refused(run: Run, *parts: str) -> None:
     """Exit status 1 and a last line that says all of this."""
     assert run.returncode == 1, run.output
     assert run.last_line.startswith("penstock: "), run.output
+    assert run.output.count("\npenstock: ") - run.output.count("\npenstock: warning: ") == 1, run.output
+    assert "Exception ignored" not in run.output
     for part in parts:
         assert part in run.last_line, run.last_line
 
@@ -78,29 +82,45 @@ def test_a_read_only_mount(runner: Runner, small_model: Path, mount: Path) -> No
     refused(runner.full_finetune(small_model, config), str(mount / "swap"), "Read-only file system")
 
 
-@as_root
-def test_another_users_directory(runner: Runner, small_model: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir(mode=0o700)
-    refused_to_nobody = runner.config(full_finetune_config(mine / "swap"))
-    home = tmp_path / "home"
-    home.mkdir()
+@pytest.fixture
+def nobodys_home() -> Iterator[Path]:
+    """A directory that an ordinary user owns and can reach; pytest's own are closed to others."""
+    home = Path(tempfile.mkdtemp(dir=os.environ.get("PENSTOCK_TMP")))
+    home.chmod(0o755)
     os.chown(home, NOBODY, NOBODY)
-    for directory in (*tmp_path.parents, *small_model.parents):
-        if not directory.stat().st_mode & stat.S_IXOTH:
-            if ROOT not in directory.parents and directory != Path("/root"):
-                directory.chmod(directory.stat().st_mode | stat.S_IXOTH)
-    command = [sys.executable, "-m", "penstock.deepspeed", DATA / "full_finetune.py", small_model, refused_to_nobody, "1"]
-    probe = subprocess.run([sys.executable, "-c", "import torch"], user=NOBODY, group=NOBODY, extra_groups=[],
-                           env={**runner.environment, "HOME": str(home)}, capture_output=True, cwd=home, check=False)
-    if probe.returncode != 0:
+    yield home
+    shutil.rmtree(home)
+
+
+@as_root
+def test_another_users_directory(runner: Runner, small_model: Path, nobodys_home: Path) -> None:
+    mine = nobodys_home / "mine"
+    mine.mkdir(mode=0o700)  # root's
+    shutil.copytree(small_model, nobodys_home / "model")
+    config = nobodys_home / "ds_config.json"
+    config.write_text(json.dumps(full_finetune_config(mine / "swap")))
+    home = str(nobodys_home)
+    caches = dict.fromkeys(("HOME", "HF_HOME", "TRITON_CACHE_DIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), home)
+    rank = {"LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    as_nobody: dict[str, Any] = {
+        "user": NOBODY,
+        "group": NOBODY,
+        "extra_groups": [],
+        "cwd": nobodys_home,
+        "env": {**runner.environment, **caches, **rank, "MASTER_PORT": free_port(),
+                "PENSTOCK_STATS": f"{home}/stats.json"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+    }
+    try:
+        subprocess.run([sys.executable, "-c", "import torch, penstock"], check=True, **as_nobody)
+    except (OSError, subprocess.CalledProcessError):
         pytest.skip("an ordinary user cannot reach this checkout's packages")
-    environment = {**runner.environment, "HOME": str(home), "HF_HOME": str(home), "TRITON_CACHE_DIR": str(home),
-                   "XDG_CACHE_HOME": str(home), "LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1",
-                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    ended = subprocess.run(command, user=NOBODY, group=NOBODY, extra_groups=[], env=environment, cwd=home, text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    script = [DATA / "full_finetune.py", nobodys_home / "model", config, "1"]
+    ended = subprocess.run([sys.executable, "-m", "penstock.deepspeed", *script], check=False, **as_nobody)
     refused(Run(ended.returncode, ended.stdout), str(mine), "Permission denied")
+    assert list(mine.iterdir()) == []
 
 
 @as_root

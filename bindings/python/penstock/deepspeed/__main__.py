@@ -42,10 +42,19 @@ def main(arguments: list[str]) -> int:
             _run_module(arguments[1], passed_on + arguments[2:])
         else:
             _run_script(arguments[0], passed_on + arguments[1:])
+        _close_session()
     except Error as error:
         _report(error)
+        _close_session(after_failure=True)
         return 1
     return 0
+
+
+def _close_session(after_failure: bool = False) -> None:
+    """Here and not at exit, where nobody asks for the status any more."""
+    session = sys.modules.get("penstock.deepspeed.session")
+    if session is not None:
+        (session.close_session_after_failure if after_failure else session.close_session)()
 
 
 def _run_module(name: str, arguments: list[str]) -> None:

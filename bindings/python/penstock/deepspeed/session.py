@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock._core import SwapEngine
 from penstock.deepspeed.heap import return_free_heap
+from penstock.errors import Error
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
 _SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
@@ -76,7 +77,10 @@ def current_session() -> Session | None:
 
 
 def close_session() -> None:
-    """Waits for I/O in flight and gives up drives and memory. Leases that are out stay readable."""
+    """Waits for I/O in flight and gives up drives and memory. Leases that are out stay readable.
+
+    Raises what no call has raised yet: a write behind the last step that failed.
+    """
     global _current
     with _lock:
         session, _current = _current, None
@@ -84,7 +88,25 @@ def close_session() -> None:
         session.close()
 
 
-atexit.register(close_session)
+def close_session_after_failure() -> None:
+    """The same when an error of ours ends the process: what fails on the way out is its consequence."""
+    try:
+        close_session()
+    except Error:
+        pass
+
+
+def _close_at_exit() -> None:
+    if isinstance(getattr(sys, "last_value", None), Error):  # a traceback has told it
+        close_session_after_failure()
+        return
+    try:
+        close_session()
+    except Error as error:
+        print(f"penstock: {error}", file=sys.stderr, flush=True)
+
+
+atexit.register(_close_at_exit)
 
 
 def _ranks_on_node() -> int:
