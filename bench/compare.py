@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from leg import Leg, Result, Sample, Step  # noqa: E402
-from main_job import DATA, OUT, make_model  # noqa: E402
+from leg import Leg, Result, Sample, Step
+from main_job import DATA, OUT, make_model
 
 WARM_UP_STEPS = 2
 FINETUNE_PARAMETERS = 218_507_264  # of the 4-layer model
@@ -66,7 +66,9 @@ COMPARISONS = {"finetune": finetune, "grpo-default": grpo_default, "grpo-residen
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="Example: compare.py finetune --rounds 3")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog="Example: compare.py finetune --rounds 3"
+    )
     parser.add_argument("comparison", choices=COMPARISONS)
     parser.add_argument("--rounds", type=int, default=1, help="times there and back (default 1: each leg twice)")
     parser.add_argument("--steps", type=int, default=WARM_UP_STEPS + 5, help="steps a leg (default 7)")
@@ -102,8 +104,11 @@ def _take_turns(legs: list[Leg], rounds: int) -> list[list[Result]] | None:
 
 def _say(name: str, step: Step | None, sample: Sample) -> None:
     if step:
-        print(f"   {step.seconds:6.2f} s   CPU {step.cpu_seconds:6.2f} s   read {step.read_gb:.2f} GB   "
-              f"written {step.written_gb:.2f} GB   {' '.join(step.values)}", flush=True)
+        print(
+            f"   {step.seconds:6.2f} s   CPU {step.cpu_seconds:6.2f} s   read {step.read_gb:.2f} GB   "
+            f"written {step.written_gb:.2f} GB   {' '.join(step.values)}",
+            flush=True,
+        )
 
 
 def _figures(results: list[Result]) -> dict[str, Any]:
@@ -125,6 +130,7 @@ def _figures(results: list[Result]) -> dict[str, Any]:
 
 def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], legs: list[Leg]) -> None:
     """Of the first leg to each other, turn by turn: the median of the turns' ratios of medians."""
+
     def middle(result: Result) -> float:
         return statistics.median(step.seconds for step in result.steps[WARM_UP_STEPS:])
 
@@ -135,14 +141,15 @@ def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], legs:
 
 def _table(rows: dict[str, dict[str, Any]], comparison: str) -> str:
     lines = [
-        "| leg | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB | first leg's step, of this |",
+        "| leg | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB | first leg takes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, row in rows.items():
         ratio = f"{row['first_leg_takes']:.2f}" if "first_leg_takes" in row else ""
         lines.append(
-            f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) | {row['cpu_seconds']:.2f} | "
-            f"{row['read_gb']:.2f} | {row['written_gb']:.2f} | {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} | {ratio} |"
+            f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) "
+            f"| {row['cpu_seconds']:.2f} | {row['read_gb']:.2f} | {row['written_gb']:.2f} "
+            f"| {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} | {ratio} |"
         )
     if comparison == "finetune":
         first = next(iter(rows.values()))

@@ -116,7 +116,10 @@ class Leg:
     def _command(self, config_file: Path) -> list[str]:
         script = [str(self.script), *[str(config_file) if a == "CONFIG" else a for a in self.arguments]]
         if self.prelude:
-            run = "import sys,runpy;exec(open(sys.argv[1]).read());sys.argv=sys.argv[2:];runpy.run_path(sys.argv[0],run_name='__main__')"
+            run = (
+                "import sys, runpy; exec(open(sys.argv[1]).read()); sys.argv = sys.argv[2:]; "
+                "runpy.run_path(sys.argv[0], run_name='__main__')"
+            )
             return [sys.executable, "-c", run, str(self.prelude), *script]
         if self.penstock:
             return [sys.executable, "-m", "penstock.deepspeed", *script]

@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from leg import Leg, Result, Sample, Step  # noqa: E402
-from picture import draw  # noqa: E402
+from leg import Leg, Result, Sample, Step
+from picture import draw
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -60,7 +60,9 @@ def make_model(layers: int = 28) -> Path:
     if not (model / "model.safetensors").exists():
         say(f"making the checkpoint: Qwen3-0.6B's shape, {layers} layers, seeded random weights")
         partial = OUT / f"{model.name}.partial"
-        subprocess.run([sys.executable, DATA / "make_model.py", partial, str(layers)], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, DATA / "make_model.py", partial, str(layers)], check=True, stderr=subprocess.DEVNULL
+        )
         partial.rename(model)
     return model
 
@@ -104,8 +106,9 @@ class Progress:
         state = f"{elapsed:5.0f} s   memory {sample.rss / 1e9:5.2f} GB   read {sample.read / 1e9:6.2f} GB"
         if step:
             self._done += 1
-            loss, norm, reward = step.values
-            line = f"  {state}   step {self._done}/{self._steps}: {step.seconds:.1f} s, reward {reward}, gradient norm {norm}"
+            _, norm, reward = step.values
+            done = f"step {self._done}/{self._steps}: {step.seconds:.1f} s"
+            line = f"  {state}   {done}, reward {reward}, gradient norm {norm}"
             print(("\r\033[K" if self._terminal else "") + line, flush=True)
         elif self._terminal:
             what = "loading" if self._done == 0 else "training"
@@ -116,7 +119,9 @@ class Progress:
 
 
 def failed(result: Result) -> int:
-    print(f"\nleg '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr)
+    print(
+        f"\nleg '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr
+    )
     if result.log:
         print("".join(result.log.read_text().splitlines(keepends=True)[-25:]), file=sys.stderr)
         print(f"its whole output: {result.log}", file=sys.stderr)
@@ -143,7 +148,13 @@ def report(results: list[Result]) -> bool:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        print("  " + "   ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))))
+        print(
+            "  "
+            + "   ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+        )
     for number, values in enumerate(reference, 1):
         print(f"  step {number}: loss {values[0]}, gradient norm {values[1]}, reward {values[2]}")
     (OUT / "quickstart.json").write_text(json.dumps({row[0] or "leg": row[1:] for row in rows}, indent=1))

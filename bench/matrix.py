@@ -2,9 +2,9 @@
 
     .venv/bin/python bench/matrix.py [finetune|grpo] [--steps N]
 
-Full fine-tuning of the 4-layer model with all 18 combinations, GRPO of the 28-layer one with four corners; nothing kept in
-RAM, 64 MiB pinned. Each must equal `device: cpu` to the last digit. Writes bench/out/matrix-NAME.json; exit status 1 if any
-does not train or differs.
+Full fine-tuning of the 4-layer model with all 18 combinations, GRPO of the 28-layer one with four corners; nothing
+kept in RAM, 64 MiB pinned. Each must equal `device: cpu` to the last digit. Writes bench/out/matrix-NAME.json; exit
+status 1 if any does not train or differs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from compare import FINETUNE_PARAMETERS  # noqa: E402
-from leg import Leg, Result  # noqa: E402
-from main_job import DATA, OUT, make_model  # noqa: E402
+from compare import FINETUNE_PARAMETERS
+from leg import Leg, Result
+from main_job import DATA, OUT, make_model
 
 COUNTS, SIZES, BUCKETS = (1, 5, 200), (100_000, 4_194_304, 200_000_000), (0, 50_000_000)
 PINNED_MAX = 64 << 20
@@ -31,7 +31,9 @@ BLOCK = {"ram_bytes": 0, "max_pinned_bytes": PINNED_MAX}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="Example: matrix.py finetune --steps 3")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog="Example: matrix.py finetune --steps 3"
+    )
     parser.add_argument("job", nargs="?", choices=("finetune", "grpo"), default="finetune")
     parser.add_argument("--steps", type=int, default=3, help="steps a combination (default 3)")
     arguments = parser.parse_args()
@@ -45,15 +47,21 @@ def main() -> int:
     if reference.returncode != 0:
         print(f"device cpu ended with status {reference.returncode}: {reference.log}", file=sys.stderr)
         return 1
-    combinations = list(itertools.product(COUNTS, SIZES, BUCKETS)) if finetuning else [
-        (COUNTS[0], SIZES[0], BUCKETS[0]), (COUNTS[0], SIZES[-1], BUCKETS[-1]),
-        (COUNTS[-1], SIZES[0], BUCKETS[-1]), (COUNTS[-1], SIZES[-1], BUCKETS[0]),
-    ]
+    combinations = (
+        list(itertools.product(COUNTS, SIZES, BUCKETS))
+        if finetuning
+        else [
+            (COUNTS[0], SIZES[0], BUCKETS[0]),
+            (COUNTS[0], SIZES[-1], BUCKETS[-1]),
+            (COUNTS[-1], SIZES[0], BUCKETS[-1]),
+            (COUNTS[-1], SIZES[-1], BUCKETS[0]),
+        ]
+    )
     rows = []
     for number, (count, size, bucket) in enumerate(combinations, 1):
         numbered = _with_numbers(config, count, size, bucket)
         result = Leg(f"{count} x {size} bucket {bucket}", script, called, numbered).run(OUT / "matrix")
-        rows.append(_row(result, reference, count, size, bucket, finetuning))
+        rows.append(_row(result, reference, (count, size, bucket), finetuning))
         print(f"{number}/{len(combinations)}  {rows[-1]}", flush=True)
     (OUT / f"matrix-{arguments.job}.json").write_text(json.dumps(rows, indent=1))
     print(_table(rows))
@@ -82,12 +90,10 @@ def _with_numbers(config: dict[str, Any], count: int, size: int, bucket: int) ->
     return config
 
 
-def _row(result: Result, reference: Result, count: int, size: int, bucket: int, finetuning: bool) -> dict[str, Any]:
+def _row(result: Result, reference: Result, numbers: tuple[int, int, int], finetuning: bool) -> dict[str, Any]:
     steps = result.steps[1:] or result.steps
     row: dict[str, Any] = {
-        "buffer_count": count,
-        "buffer_size": size,
-        "bucket": bucket,
+        **dict(zip(("buffer_count", "buffer_size", "bucket"), numbers, strict=True)),
         "equal": result.returncode == 0 and result.values == reference.values,
         "read_gb": statistics.mean(step.read_gb for step in steps) if steps else None,
         "written_gb": statistics.mean(step.written_gb for step in steps) if steps else None,

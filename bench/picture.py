@@ -17,7 +17,7 @@ def draw(results: Sequence[Result], path: Path, title: str) -> None:
     colours = ["#1b6ca8", "#d1495b", "#7a7a7a", "#2e933c", "#8a5cb8"]
     figure, (memory, reads) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, constrained_layout=True)
     figure.suptitle(title)
-    for result, colour in zip(results, colours):
+    for result, colour in zip(results, colours, strict=False):
         seconds = [sample.seconds for sample in result.samples]
         memory.plot(seconds, [sample.rss / 1e9 for sample in result.samples], color=colour, label=result.name)
         memory.plot(seconds, [sample.pinned / 1e9 for sample in result.samples], color=colour, linestyle=":")

@@ -18,8 +18,15 @@ class Command:
     def __call__(self, *arguments, env=None, cwd=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
         environment.update(env or {})
-        return subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                              env=environment, cwd=cwd, check=False)
+        return subprocess.run(
+            [self.binary, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+            cwd=cwd,
+            check=False,
+        )
 
     def json(self, *arguments, code=0, **options):
         """The one JSON document that `--json` prints."""

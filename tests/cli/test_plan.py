@@ -11,8 +11,20 @@ SEED = DATA / "seed-003.json"
 FULL = DATA / "full-finetune.json"
 EMBEDDING = "model.embed_tokens.weight"
 KEYS = [
-    "schema", "feasible", "reason", "classes", "tensors", "pinned_bytes", "ram_bytes", "nvme_bytes", "peak_live_bytes",
-    "memory", "deepspeed_bytes", "deepspeed_error", "per_step", "warnings",
+    "schema",
+    "feasible",
+    "reason",
+    "classes",
+    "tensors",
+    "pinned_bytes",
+    "ram_bytes",
+    "nvme_bytes",
+    "peak_live_bytes",
+    "memory",
+    "deepspeed_bytes",
+    "deepspeed_error",
+    "per_step",
+    "warnings",
 ]
 # Whatever machine runs the tests, the plans are those of one with 24 GiB.
 MEMORY = ("--memory", "24GiB")
@@ -23,8 +35,9 @@ def placed(plan, name):
 
 
 def component(plan, name, place=None):
-    return sum(row["bytes_per_rank"] for row in plan["memory"]
-               if row["component"] == name and place in (None, row["place"]))
+    return sum(
+        row["bytes_per_rank"] for row in plan["memory"] if row["component"] == name and place in (None, row["place"])
+    )
 
 
 def with_penstock(write, config, **block):
@@ -46,7 +59,13 @@ def check_sound(plan):
         if tensor["class"] is not None:
             assert plan["classes"][tensor["class"]]["slot_bytes"] >= tensor["bytes"]
     assert {row["component"] for row in plan["memory"]} == {
-        "parameters", "gradients", "master", "moments", "activations", "buffers"}
+        "parameters",
+        "gradients",
+        "master",
+        "moments",
+        "activations",
+        "buffers",
+    }
     assert plan["per_step"]["lower_bound_seconds"] is None
 
 
@@ -83,9 +102,18 @@ def test_the_block_of_the_file_does_the_same(penstock, write):
 def test_the_text_for_a_person(penstock):
     done = penstock("plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY)
     assert done.returncode == 0 and done.stderr == ""
-    for part in ("AssertionError: More elements 155582464 than buffer size 4194304", "3355443200 bytes",
-                 "larger than buffer_size (16777216 bytes)", EMBEDDING, "Size classes", "12582912", "Memory of a rank",
-                 "Each step of a rank", "ZeRO divides them at stage 3 only", "Feasible\n  yes"):
+    for part in (
+        "AssertionError: More elements 155582464 than buffer size 4194304",
+        "3355443200 bytes",
+        "larger than buffer_size (16777216 bytes)",
+        EMBEDDING,
+        "Size classes",
+        "12582912",
+        "Memory of a rank",
+        "Each step of a rank",
+        "ZeRO divides them at stage 3 only",
+        "Feasible\n  yes",
+    ):
         assert part in done.stdout
     assert "\x1b" not in done.stdout
 
@@ -113,8 +141,19 @@ def test_full_fine_tuning(penstock):
 @pytest.mark.parametrize("world_size", [1, 8])
 def test_every_model(penstock, name, stage, world_size):
     for optimizer, bytes_each in (("adamw", 8), ("adamw8bit", 2), ("adamw4bit", 1), ("none", 0)):
-        plan = penstock.json("plan", INVENTORIES / f"{name}.json", "--stage", stage, "--world-size", world_size,
-                             "--optimizer", optimizer, "--activations", "18GB", *MEMORY)
+        plan = penstock.json(
+            "plan",
+            INVENTORIES / f"{name}.json",
+            "--stage",
+            stage,
+            "--world-size",
+            world_size,
+            "--optimizer",
+            optimizer,
+            "--activations",
+            "18GB",
+            *MEMORY,
+        )
         check_sound(plan)
         inventory = json.loads((INVENTORIES / f"{name}.json").read_text())
         counts = []
@@ -193,8 +232,9 @@ def test_a_misspelt_block_is_refused(penstock, write, block, parts):
 
 
 def test_show_config_tells_values_and_origins(penstock, write):
-    listed = penstock.json("plan", "--show-config", "--config", FULL, "--ram", "1GiB",
-                           env={"PENSTOCK_ENGINE": "threads"})
+    listed = penstock.json(
+        "plan", "--show-config", "--config", FULL, "--ram", "1GiB", env={"PENSTOCK_ENGINE": "threads"}
+    )
     assert listed["schema"] == "penstock.config/1"
     values = {entry["key"]: (entry["value"], entry["origin"]) for entry in listed["values"]}
     assert values["zero_optimization.offload_param.buffer_size"] == (160000000, str(FULL))
@@ -222,8 +262,10 @@ def test_an_emitted_configuration_is_complete_and_better(penstock, write, config
         original = json.loads(config.read_text())
         for key in set(original) - {"zero_optimization"}:
             assert emitted[key] == original[key]
-        assert emitted["zero_optimization"]["offload_param"]["nvme_path"] == \
-            original["zero_optimization"]["offload_param"]["nvme_path"]
+        assert (
+            emitted["zero_optimization"]["offload_param"]["nvme_path"]
+            == original["zero_optimization"]["offload_param"]["nvme_path"]
+        )
     assert emitted["zero_optimization"]["offload_param"]["buffer_size"] == 155582464
     assert emitted["zero_optimization"]["offload_param"]["buffer_count"] >= 5
     assert isinstance(emitted["penstock"]["ram_bytes"], int)
@@ -247,7 +289,7 @@ def test_both_shapes_of_a_mixture_of_experts(penstock, write):
         stem, _, last = tensor["name"].rpartition(".")
         if last in ("gate_up_proj", "down_proj") and stem.endswith("experts"):
             for expert in range(128):
-                for projection in (["gate_proj", "up_proj"] if last == "gate_up_proj" else ["down_proj"]):
+                for projection in ["gate_proj", "up_proj"] if last == "gate_up_proj" else ["down_proj"]:
                     split.append({**tensor, "name": f"{stem}.{expert}.{projection}.weight", "shape": [768, 2048]})
         else:
             split.append(tensor)
@@ -263,8 +305,10 @@ def test_both_shapes_of_a_mixture_of_experts(penstock, write):
 def test_a_checkpoint_and_its_shards(penstock, write, tmp_path):
     write("model-1.safetensors", safetensors_bytes({"a": ("BF16", [1024, 1024], 2 << 20)}))
     write("model-2.safetensors", safetensors_bytes({"b": ("BF16", [1024, 1024], 2 << 20)}))
-    write("model.safetensors.index.json",
-          {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})
+    write(
+        "model.safetensors.index.json",
+        {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}},
+    )
     by_directory = penstock.json("plan", tmp_path, *MEMORY)
     by_files = penstock.json("plan", tmp_path / "model-1.safetensors", tmp_path / "model-2.safetensors", *MEMORY)
     assert [tensor["name"] for tensor in by_directory["tensors"]] == ["a", "b"]

@@ -66,8 +66,9 @@ def test_version(penstock):
 
 def test_output_that_does_not_arrive_is_no_success(penstock):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([penstock.binary, "version"], stdout=full, stderr=subprocess.PIPE, text=True,
-                              timeout=60, check=False)
+        done = subprocess.run(
+            [penstock.binary, "version"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
     assert done.returncode == 1
     assert "cannot write the output" in done.stderr
 

@@ -115,7 +115,9 @@ class Runner:
             "PENSTOCK_STATS": str(directory / "stats-%r.json"),
         }
 
-    def full_finetune(self, model: Path, config: dict[str, Any], steps: int = 3, penstock: bool = True, *extra: str) -> Run:
+    def full_finetune(
+        self, model: Path, config: dict[str, Any], steps: int = 3, penstock: bool = True, *extra: str
+    ) -> Run:
         return self.script(DATA / "full_finetune.py", [str(model), self.config(config), str(steps), *extra], penstock)
 
     def grpo(self, model: Path, config: dict[str, Any], steps: int = 2, penstock: bool = True) -> Run:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from conftest import Runner, full_finetune_config, grpo_config
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "64MiB"}
-CORNERS = [
-    (count, size, bucket) for count in (1, 200) for size in (1e5, 2e8) for bucket in (0, 5e7)
-]
+CORNERS = [(count, size, bucket) for count in (1, 200) for size in (1e5, 2e8) for bucket in (0, 5e7)]
 
 
 def numbers(count: int, size: float, bucket: float) -> dict[str, float]:
@@ -31,7 +28,13 @@ def finetuned_on_cpu(small_model: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize(("count", "size", "bucket"), CORNERS)
 def test_full_finetuning(
-    runner: Runner, small_model: Path, swap: Path, finetuned_on_cpu: list[tuple[str, ...]], count: int, size: float, bucket: float
+    runner: Runner,
+    small_model: Path,
+    swap: Path,
+    finetuned_on_cpu: list[tuple[str, ...]],
+    count: int,
+    size: float,
+    bucket: float,
 ) -> None:
     config = full_finetune_config(swap, **FROM_DRIVE, **numbers(count, size, bucket))
     run = runner.full_finetune(small_model, config, 2)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from conftest import DATA, Run, Runner, free_port, full_finetune_config
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
@@ -107,8 +106,13 @@ def test_another_users_directory(runner: Runner, small_model: Path, nobodys_home
         "group": NOBODY,
         "extra_groups": [],
         "cwd": nobodys_home,
-        "env": {**runner.environment, **caches, **rank, "MASTER_PORT": free_port(),
-                "PENSTOCK_STATS": f"{home}/stats.json"},
+        "env": {
+            **runner.environment,
+            **caches,
+            **rank,
+            "MASTER_PORT": free_port(),
+            "PENSTOCK_STATS": f"{home}/stats.json",
+        },
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
         "text": True,
@@ -139,7 +143,9 @@ def test_a_drive_that_cannot_be_read(runner: Runner, small_model: Path, mount: P
     text = (DATA / "full_finetune.py").read_text()
     marker = "    tokens = torch.randint"
     assert marker in text
-    script.write_text(text.replace(marker, f"    if step == 1:\n        open({str(backing)!r}, 'r+').truncate(40 << 20)\n{marker}"))
+    script.write_text(
+        text.replace(marker, f"    if step == 1:\n        open({str(backing)!r}, 'r+').truncate(40 << 20)\n{marker}")
+    )
     config = full_finetune_config(mount / "swap", **FROM_DRIVE)
     run = runner.script(script, [str(small_model), runner.config(config), "4"])
     refused(run, "Input/output error", "tensor", str(mount / "swap"))
@@ -167,8 +173,8 @@ def test_a_deepspeed_that_has_moved(runner: Runner, small_model: Path, swap: Pat
 def test_install_too_late(runner: Runner, tmp_path: Path) -> None:
     script = tmp_path / "late.py"
     script.write_text(
-        "from deepspeed.runtime.swap_tensor.partitioned_param_swapper import AsyncPartitionedParameterSwapper as Stock\n"
-        "swapper = object.__new__(Stock)\n"
+        "from deepspeed.runtime.swap_tensor import partitioned_param_swapper as stock\n"
+        "swapper = object.__new__(stock.AsyncPartitionedParameterSwapper)\n"
         "import penstock.deepspeed\n"
         "penstock.deepspeed.install()\n"
     )

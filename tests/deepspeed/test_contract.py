@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from penstock.deepspeed import contract
 
 
@@ -67,7 +66,11 @@ def test_new_arguments_are_a_difference(moved: Path) -> None:
 
 
 def test_places_that_are_patched_must_be_there(moved: Path) -> None:
-    change(moved / "zero/stage3.py", "def _configure_tensor_swapping(self, offload_optimizer_config, aio_config)", "def _configure_swapping(self)")
+    change(
+        moved / "zero/stage3.py",
+        "def _configure_tensor_swapping(self, offload_optimizer_config, aio_config)",
+        "def _configure_swapping(self)",
+    )
     change(moved / "zero/stage3.py", "grad_partitions_flat_buffer", "flat_gradients")
     (moved / "zero/parameter_offload.py").unlink()
     differences = " | ".join(contract.compare(moved).differences)
@@ -77,7 +80,11 @@ def test_places_that_are_patched_must_be_there(moved: Path) -> None:
 
 
 def test_a_changed_body_is_a_remark_only(moved: Path) -> None:
-    change(moved / "zero/stage3.py", "def _swap_in_sub_group_to_flat_buffer(self, flat_buffer, sub_group_id):\n", "def _swap_in_sub_group_to_flat_buffer(self, flat_buffer, sub_group_id):\n        pass\n")
+    change(
+        moved / "zero/stage3.py",
+        "def _swap_in_sub_group_to_flat_buffer(self, flat_buffer, sub_group_id):\n",
+        "def _swap_in_sub_group_to_flat_buffer(self, flat_buffer, sub_group_id):\n        pass\n",
+    )
     report = contract.compare(moved)
     assert report.differences == []
     assert any("_swap_in_sub_group_to_flat_buffer" in line for line in report.changed_bodies)

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from conftest import DATA, Runner, free_port, full_finetune_config, grpo_config, moved_from_drive
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
@@ -38,7 +37,10 @@ def test_clipping_and_accumulation(runner: Runner, small_model: Path, swap: Path
 @pytest.mark.parametrize(
     "changes",
     [
-        {"zero_optimization__offload_optimizer__pipeline_read": True, "zero_optimization__offload_optimizer__pipeline_write": True},
+        {
+            "zero_optimization__offload_optimizer__pipeline_read": True,
+            "zero_optimization__offload_optimizer__pipeline_write": True,
+        },
         {"zero_optimization__offload_optimizer__fast_init": True},
         {"penstock__engine": "threads", "penstock__integrity": "full"},
     ],
@@ -80,9 +82,9 @@ def test_two_ranks(runner: Runner, small_model: Path, swap: Path) -> None:
     for config, through in ((full_finetune_config(None), False), (full_finetune_config(swap, **FROM_DRIVE), True)):
         config["train_batch_size"] = 2
         module = ["-m", "penstock.deepspeed"] if through else []
+        script = [str(DATA / "full_finetune.py"), str(small_model), runner.config(config), "3"]
         run = runner.command(
-            ["torchrun", "--nproc_per_node", "2", "--master_port", free_port(), *module]
-            + [str(DATA / "full_finetune.py"), str(small_model), runner.config(config), "3"],
+            ["torchrun", "--nproc_per_node", "2", "--master_port", free_port(), *module, *script],
             LOCAL_SIZE="2",
             OMP_NUM_THREADS="1",
         )

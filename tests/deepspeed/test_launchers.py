@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from conftest import DATA, Runner, free_port, full_finetune_config, grpo_config
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
@@ -29,9 +28,20 @@ def test_recipes_with_nothing_on_a_drive(runner: Runner, small_model: Path, tmp_
     script = tmp_path / "train.py"
     text = (DATA / "grpo_lora.py").read_text()
     assert "deepspeed=ds_json, " in text
-    accumulation = "gradient_accumulation_steps=4, max_grad_norm=1.0, " if "zero2" in recipe else ""  # as the recipe says
+    accumulation = (
+        "gradient_accumulation_steps=4, max_grad_norm=1.0, " if "zero2" in recipe else ""
+    )  # as the recipe says
     script.write_text(text.replace("deepspeed=ds_json, ", accumulation))
-    launch = ["accelerate", "launch", "--config_file", str(DATA / recipe), "--num_processes", "1", "--num_machines", "1"]
+    launch = [
+        "accelerate",
+        "launch",
+        "--config_file",
+        str(DATA / recipe),
+        "--num_processes",
+        "1",
+        "--num_machines",
+        "1",
+    ]
     values = []
     for module in ([], MODULE):
         run = runner.command([*launch, *module, str(script), str(small_model), "none", "1"])

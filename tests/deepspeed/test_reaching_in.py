@@ -41,7 +41,9 @@ one_step(1)
 """
 
 
-def test_values_seen_and_set_are_those_of_device_cpu(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
+def test_values_seen_and_set_are_those_of_device_cpu(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "reach_in.py"
     script.write_text((DATA / "full_finetune.py").read_text() + REACH_IN)
     seen = []

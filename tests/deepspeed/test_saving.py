@@ -72,7 +72,9 @@ def test_adapter_of_grpo(runner: Runner, small_model: Path, swap: Path, tmp_path
     assert list(saved[0]) == ["adapter_model.safetensors"] and saved[0] == saved[1]
 
 
-def test_a_checkpoint_is_refused_before_anything_is_written(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_is_refused_before_anything_is_written(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path
+) -> None:
     script = with_more("full_finetune.py", CHECKPOINT, tmp_path)
     run = runner.script(script, [str(small_model), runner.config(full_finetune_config(swap, **FROM_DRIVE)), "1"])
     assert run.returncode == 0, run.output

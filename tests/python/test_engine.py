@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 import numpy
-import pytest
-
 import penstock
+import pytest
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,7 +100,11 @@ def test_one_noun_a_file() -> None:
 
 
 def test_files_fit_in_a_head() -> None:
-    long = [f"{name}: {text_of(name).count(chr(10))} lines" for name in tracked() if SOURCE.search(name) and text_of(name).count("\n") > LINES_MAX]
+    long = [
+        f"{name}: {text_of(name).count(chr(10))} lines"
+        for name in tracked()
+        if SOURCE.search(name) and text_of(name).count("\n") > LINES_MAX
+    ]
     assert long == []
 
 
@@ -126,8 +132,8 @@ def test_banned_calls() -> None:
             continue
         code = re.sub(r"//.*", "", text_of(name))
         for pattern, instead in banned.items():
-            assert not re.search(rf"(?<!static_)(?<!\w){pattern}", code) or "static_assert" in code and not re.search(
-                rf"(?<!static_){pattern}", code
+            assert not re.search(rf"(?<!static_)(?<!\w){pattern}", code) or (
+                "static_assert" in code and not re.search(rf"(?<!static_){pattern}", code)
             ), f"{name}: {pattern}; use {instead}"
 
 
@@ -159,6 +165,19 @@ def test_links_lead_somewhere() -> None:
 def test_no_large_files() -> None:
     for name in tracked():
         assert (ROOT / name).stat().st_size <= 2_000_000, name
+
+
+@pytest.mark.parametrize("command", ["ruff check --no-cache", "ruff format --no-cache --check", "mypy"])
+def test_python_is_checked(command: str) -> None:
+    program, *arguments = command.split()
+    path = Path(sys.executable).parent / program
+    if not path.exists():
+        pytest.skip(f"no {program} beside this python")
+    cache = {"MYPY_CACHE_DIR": os.devnull}
+    done = subprocess.run(
+        [path, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **cache}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_functions_fit_a_screen() -> None:

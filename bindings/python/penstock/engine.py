@@ -67,7 +67,8 @@ class Engine:
 
     def get(self, name: str, update: bool = False) -> Lease:
         """A lease on the content; blocks until it is in memory. `update`: the caller will change it and commit()."""
-        return self.get_async(name, update=update).result()
+        lease: Lease = self.get_async(name, update=update).result()
+        return lease
 
     def get_async(self, name: str, out: Any = None, update: bool = False) -> Future:
         """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None."""

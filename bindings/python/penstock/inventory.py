@@ -78,14 +78,17 @@ def build_on_meta(config_dir: str) -> Any:
     try:
         config = transformers.AutoConfig.from_pretrained(config_dir, local_files_only=True)
     except (ValueError, KeyError, OSError) as error:
-        raise InventoryError(f"transformers {transformers.__version__} cannot read {config_dir}/config.json: {error}")
+        raise InventoryError(
+            f"transformers {transformers.__version__} cannot read {config_dir}/config.json: {error}"
+        ) from error
     dtype = getattr(config, "dtype", None) or torch.float32
     architecture = (getattr(config, "architectures", None) or [""])[0]
     with torch.device("meta"):
         if hasattr(transformers, architecture):
             model = getattr(transformers, architecture)._from_config(config, dtype=dtype)
         else:
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+            automatic: Any = transformers.AutoModelForCausalLM
+            model = automatic.from_config(config, dtype=dtype)
     model.tie_weights()
     return model
 

@@ -72,11 +72,11 @@ def _run_script(path: str, arguments: list[str]) -> None:
         raise SystemExit(f"penstock: cannot open script {path}: {error.strerror}") from None
     module = types.ModuleType("__main__")
     module.__file__ = path
-    module.__builtins__ = builtins
+    module.__dict__["__builtins__"] = builtins
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(path))
     sys.modules["__main__"] = module
-    exec(code, module.__dict__)  # noqa: S102 - running the user's script is what this is for
+    exec(code, module.__dict__)
 
 
 def _report(error: Error) -> None:

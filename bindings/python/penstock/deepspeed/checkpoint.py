@@ -30,7 +30,7 @@ def _guard(original: Callable[..., Any], verb: str) -> Callable[..., Any]:
             raise UnsupportedError(
                 f"a DeepSpeed checkpoint cannot be {verb} exactly while {swapped} on NVMe, so nothing was "
                 f"{'written to' if verb == 'saved' else 'read from'} {directory}. Use save_pretrained() or "
-                "save_16bit_model() for the weights, or \"device\": \"cpu\" where training must be resumed"
+                'save_16bit_model() for the weights, or "device": "cpu" where training must be resumed'
             )
         return original(self, directory, *args, **kwargs)
 

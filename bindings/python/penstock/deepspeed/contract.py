@@ -182,7 +182,9 @@ def body_hashes(source: str) -> dict[str, str]:
     """`Class.function` -> hash of its text with white space folded."""
     hashes = {}
     for node in ast.parse(source).body:
-        for function in node.body if isinstance(node, ast.ClassDef) else []:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for function in node.body:
             if isinstance(function, ast.FunctionDef):
                 text = " ".join((ast.get_source_segment(source, function) or "").split())
                 hashes[f"{node.name}.{function.name}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -210,7 +212,12 @@ def _missing(
     tree: ast.Module, file: str, class_name: str, member: str, parameters: tuple[str, ...] | None
 ) -> list[str]:
     if not class_name:
-        names = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        names = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         return [] if member in names else [f"{file} no longer imports {member}"]
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == class_name:

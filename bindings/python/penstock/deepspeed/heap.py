@@ -8,7 +8,7 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def return_free_heap() -> None:
-    """Gives what is free back to the system; glibc does not by itself. Milliseconds; nothing where there is no such call."""
+    """Gives what is free back to the system, which glibc does not by itself. Milliseconds."""
     if _trim is not None:
         _trim(0)
 

@@ -58,7 +58,8 @@ class _Loader(importlib.abc.Loader):
         self._finder = finder
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._original.create_module(spec)
+        module: ModuleType | None = self._original.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:

@@ -129,7 +129,8 @@ def _as_mapping(config: Any) -> dict[str, Any]:
     if isinstance(config, dict):
         return config
     with open(config, encoding="utf-8") as file:
-        return json.load(file)
+        loaded: dict[str, Any] = json.load(file)
+        return loaded
 
 
 def _configure_tensor_swapping(self: Any, offload_optimizer_config: Any, aio_config: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
@@ -20,7 +21,7 @@ _MASTER = "master"
 class _Entry:
     """What is known of one sub-group's flat parameter."""
 
-    def __init__(self, parameter: torch.Tensor, numel: int) -> None:
+    def __init__(self, parameter: Any, numel: int) -> None:
         self.name = str(parameter.ds_id)
         self.numel = numel
         self.tensors: dict[str, int] = {}  # "master" and state names -> tensor of the engine
@@ -78,18 +79,16 @@ class OptimizerSwapper:
 
     # Masters at start-up.
 
-    def initialize_parameters(
-        self, parameters: Sequence[torch.Tensor], src_tensors: Sequence[torch.Tensor]
-    ) -> None:
-        for parameter, source in zip(parameters, src_tensors, strict=True):
+    def initialize_parameters(self, parameters: Sequence[torch.Tensor], src_tensors: Sequence[torch.Tensor]) -> None:
+        for parameter, weights in zip(parameters, src_tensors, strict=True):
+            source = weights.detach()
             entry = self._new_entry(parameter, source.numel())
             tensor = self._declare(entry, _MASTER)
-            source = source.detach()
             if source.dtype == self.dtype:
                 self._engine.put(tensor, source).result()
             else:
                 lease = self._engine.allocate(tensor)
-                torch.from_dlpack(lease).copy_(source)
+                from_dlpack(lease).copy_(source)
                 self._engine.commit(lease)
             parameter.data = self._nothing()
 
@@ -101,12 +100,10 @@ class OptimizerSwapper:
         fp32_parameters: Sequence[torch.Tensor],
     ) -> None:
         """fast_init: masters straight from swapped parameters."""
-        for parameter, partitions, numel in zip(
-            fp32_parameters, fp16_partitions_info, fp16_num_elems, strict=True
-        ):
+        for parameter, partitions, numel in zip(fp32_parameters, fp16_partitions_info, fp16_num_elems, strict=True):
             entry = self._new_entry(parameter, numel)
             lease = self._engine.allocate(self._declare(entry, _MASTER))
-            master, offset = torch.from_dlpack(lease), 0
+            master, offset = from_dlpack(lease), 0
             for partition, elements, swapped in partitions:
                 source = partition.data if swapped is None else swapped.swapper.read(swapped.ds_id)
                 master.narrow(0, offset, elements).copy_(source)
@@ -214,7 +211,7 @@ class OptimizerSwapper:
         states = self.optimizer.state.get(parameter, {})
         for name, lease in leases.items():
             target = parameter if name == _MASTER else states[name]
-            target.data = torch.from_dlpack(lease)
+            target.data = from_dlpack(lease)
         entry.leases = leases
 
     def _states(self, parameter: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -252,12 +249,12 @@ class OptimizerSwapper:
             entry.gradient = self._declare(entry, "gradient")
         # Scratch memory of the engine, given back with the last view: a fresh allocation of this size
         # would be zeroed by the kernel at every step.
-        gradient = torch.from_dlpack(self._engine.allocate(entry.gradient))
+        gradient = from_dlpack(self._engine.allocate(entry.gradient))
         return gradient.copy_(source)
 
     def _flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
-        stage3 = self._stage3()
-        flat = getattr(stage3, "grad_partitions_flat_buffer", None)
+        stage3: Any = self._stage3()
+        flat: torch.Tensor | None = getattr(stage3, "grad_partitions_flat_buffer", None)
         if flat is None:
             return None
         offset = 0

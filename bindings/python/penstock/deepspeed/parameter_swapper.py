@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus as Status
+from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease
 from penstock.deepspeed.heap import HeapWatch
@@ -76,7 +77,7 @@ class ParameterSwapper:
         tensor = self._declare(param, numel)
         lease = self._engine.allocate(tensor)
         self._leases[param.ds_id] = lease
-        return torch.from_dlpack(lease)
+        return from_dlpack(lease)
 
     def swap_out_and_release(
         self, params: Sequence[Any], async_op: bool = False, force_buffer_release: bool = False
@@ -108,7 +109,7 @@ class ParameterSwapper:
                 owner.swap_out_partitioned_params([param], [source])
                 continue
             lease = self._engine.allocate(self._tensors[param.ds_id])
-            torch.from_dlpack(lease).copy_(source.detach())
+            from_dlpack(lease).copy_(source.detach())
             self._engine.commit(lease)
             del lease
             self._release(param)
@@ -147,7 +148,7 @@ class ParameterSwapper:
                 param.ds_tensor.status = Status.NOT_AVAILABLE
                 raise
             self._leases[ds_id] = lease
-            param.ds_tensor.data = torch.from_dlpack(lease)
+            param.ds_tensor.data = from_dlpack(lease)
             param.ds_tensor.status = Status.AVAILABLE
 
     def synchronize_writes(self) -> None:
@@ -157,16 +158,12 @@ class ParameterSwapper:
     def swap_into_buffer(self, param: Any, dest_buffer: torch.Tensor) -> None:
         """The partition moves into DeepSpeed's own memory for good."""
         ds_id = param.ds_id
-        in_place = (
-            dest_buffer.dtype == param.dtype
-            and dest_buffer.device.type == "cpu"
-            and dest_buffer.is_contiguous()
-        )
+        in_place = dest_buffer.dtype == param.dtype and dest_buffer.device.type == "cpu" and dest_buffer.is_contiguous()
         if in_place:
             self._engine.get_into(self._tensors[ds_id], dest_buffer.detach()).result()
         else:
             lease = self._engine.get(self._tensors[ds_id]).result()
-            dest_buffer.data.copy_(torch.from_dlpack(lease))
+            dest_buffer.data.copy_(from_dlpack(lease))
         self._engine.forget(self._tensors.pop(ds_id))
 
     def remove_partition_and_release_buffers(self, params: Iterable[Any]) -> None:
@@ -187,7 +184,7 @@ class ParameterSwapper:
 
     def read(self, ds_id: int) -> torch.Tensor:
         """The partition's content, as long as the tensor lives."""
-        return torch.from_dlpack(self._engine.get(self._tensors[ds_id]).result())
+        return from_dlpack(self._engine.get(self._tensors[ds_id]).result())
 
     def reserve_available_buffers(self) -> list[torch.Tensor]:
         """DeepSpeed insists on a non-empty list, which only stock's optimizer swapper would use."""
@@ -199,9 +196,7 @@ class ParameterSwapper:
     def _declare(self, param: Any, numel: int) -> int:
         tensor = self._tensors.get(param.ds_id)
         if tensor is None:
-            tensor = self._engine.declare(
-                self._space, first_name(param), engine_dtype(param.dtype), [numel], "param"
-            )
+            tensor = self._engine.declare(self._space, first_name(param), engine_dtype(param.dtype), [numel], "param")
             self._tensors[param.ds_id] = tensor
             self._params[param.ds_id] = param
             weakref.finalize(param, _forget, weakref.ref(self), param.ds_id).atexit = False
