@@ -70,8 +70,8 @@ class MemorySource : public std::enable_shared_from_this<MemorySource> {
 
   virtual Result<Memory> allocate(std::uint64_t bytes) = 0;
   virtual std::string_view name() const noexcept = 0;
-  /// Whether what allocate() gave may be given back in parts of whole pages, and parts that lie side by
-  /// side as one.
+  /// Whether what allocate() gave may be given back in parts of whole pages, and parts that lie
+  /// side by side as one.
   virtual bool divisible() const noexcept { return false; }
 
  protected:

@@ -57,9 +57,8 @@ void populate_pages(std::span<std::byte> memory) {
   const std::uint64_t end = align_up(address + memory.size(), page_bytes());
   std::byte* const first = memory.data() - (address - begin);
   // Huge pages must not be divided between threads, or both would wait for the same one.
-  const std::uint64_t threads =
-      std::clamp<std::uint64_t>((end - begin) / kPopulateShareBytes, 1,
-                                std::max(1U, std::thread::hardware_concurrency()));
+  const std::uint64_t threads = std::clamp<std::uint64_t>(
+      (end - begin) / kPopulateShareBytes, 1, std::max(1U, std::thread::hardware_concurrency()));
   const std::uint64_t share = align_up((end - begin) / threads, kHugePageBytes);
   const auto populate = [first, bytes = end - begin, share](std::uint64_t i) {
     if (i * share < bytes) {

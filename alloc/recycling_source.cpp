@@ -96,9 +96,8 @@ std::vector<Memory> RecyclingSource::trim(std::uint64_t limit_bytes) {
   std::vector<Memory> dropped;
   while (retained_bytes_ > limit_bytes) {
     const auto oldest = std::min_element(
-        retained_.begin(), retained_.end(), [](const auto& a, const auto& b) {
-          return a.second.freed_at < b.second.freed_at;
-        });
+        retained_.begin(), retained_.end(),
+        [](const auto& a, const auto& b) { return a.second.freed_at < b.second.freed_at; });
     const std::uint64_t has = oldest->second.memory.bytes();
     const std::uint64_t excess = align_up(retained_bytes_ - limit_bytes, kHugePageBytes);
     const bool divide = divisible_ && begins_huge_page(oldest->first) && excess < has;
@@ -152,7 +151,8 @@ void RecyclingSource::retain(Memory memory) {
 void RecyclingSource::merge_with_next(Pieces::iterator piece) {
   const auto next = std::next(piece);
   const std::uint64_t bytes = piece->second.memory.bytes();
-  if (next == retained_.end() || piece->first + bytes != next->first || !begins_huge_page(piece->first)) {
+  if (next == retained_.end() || piece->first + bytes != next->first ||
+      !begins_huge_page(piece->first)) {
     return;
   }
   const std::uint64_t more = next->second.memory.bytes();

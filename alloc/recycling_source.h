@@ -9,13 +9,14 @@
 
 namespace penstock {
 
-/// Keeps freed pieces for later requests, up to a byte limit. Fresh pages cost a page fault and a memset by
-/// the kernel (0.1 s per GB on a quiet machine, 2 s per GB on a virtual one whose host takes free pages back),
-/// recycled ones nothing.
+/// Keeps freed pieces for later requests, up to a byte limit. Fresh pages cost a page fault and a
+/// memset by the kernel (0.1 s per GB on a quiet machine, 2 s per GB on a virtual one whose host
+/// takes free pages back), recycled ones nothing.
 ///
-/// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a part of a
-/// larger piece, and parts that lie side by side become one again; else a piece is reused when it is at most
-/// 1/8 larger than what is asked for. What does not fit under the limit goes back, longest idle first.
+/// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a
+/// part of a larger piece, and parts that lie side by side become one again; else a piece is reused
+/// when it is at most 1/8 larger than what is asked for. What does not fit under the limit goes
+/// back, longest idle first.
 class RecyclingSource final : public MemorySource {
  public:
   static std::shared_ptr<RecyclingSource> make(std::shared_ptr<MemorySource> upstream);
@@ -48,8 +49,8 @@ class RecyclingSource final : public MemorySource {
   void retain(Memory memory);
   void merge_with_next(Pieces::iterator piece);
   Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes);
-  // Takes out what has been idle longest until at most `limit_bytes` are retained. The caller drops it
-  // after unlocking: giving gigabytes back to the kernel takes long.
+  // Takes out what has been idle longest until at most `limit_bytes` are retained. The caller drops
+  // it after unlocking: giving gigabytes back to the kernel takes long.
   std::vector<Memory> trim(std::uint64_t limit_bytes);
 
   std::shared_ptr<MemorySource> upstream_;

@@ -13,8 +13,9 @@ namespace penstock {
 /// What pageable memory beyond the pool is used for at the moment.
 enum class OverflowUse : std::uint8_t { kHeld, kAhead, kBehind };
 
-/// The memory of one content of one tensor: a buffer of the pool, or memory of its own for a resident.
-/// Shared by the engine, by leases and by transfers in flight; freed with the last of them.
+/// The memory of one content of one tensor: a buffer of the pool, or memory of its own for a
+/// resident. Shared by the engine, by leases and by transfers in flight; freed with the last of
+/// them.
 struct Block {
   Block(Buffer from_pool, std::uint64_t tensor_bytes)
       : buffer(std::move(from_pool)), bytes(tensor_bytes) {}
@@ -30,7 +31,7 @@ struct Block {
   Buffer buffer;
   Memory resident_memory;
   std::uint64_t bytes;
-  std::uint32_t leases = 0;                    // guarded by the engine's mutex
+  std::uint32_t leases = 0;                     // guarded by the engine's mutex
   OverflowUse counted_as = OverflowUse::kHeld;  // likewise
 };
 

@@ -11,8 +11,14 @@ LeaseToken::~LeaseToken() {
   }
 }
 
-std::byte* Lease::data() const noexcept { return token_ ? token_->block()->data() : nullptr; }
-std::uint64_t Lease::bytes() const noexcept { return token_ ? token_->block()->bytes : 0; }
-TensorId Lease::tensor() const noexcept { return token_ ? token_->tensor() : TensorId{}; }
+std::byte* Lease::data() const noexcept {
+  return token_ ? token_->block()->data() : nullptr;
+}
+std::uint64_t Lease::bytes() const noexcept {
+  return token_ ? token_->block()->bytes : 0;
+}
+TensorId Lease::tensor() const noexcept {
+  return token_ ? token_->tensor() : TensorId{};
+}
 
 }  // namespace penstock

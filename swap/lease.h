@@ -11,8 +11,9 @@ namespace penstock {
 
 class LeaseToken;
 
-/// A shared hold on a tensor's memory. Copies hold the same memory; when the last is gone the engine may
-/// reuse it. May be released on any thread, and may outlive the engine: the memory stays readable.
+/// A shared hold on a tensor's memory. Copies hold the same memory; when the last is gone the
+/// engine may reuse it. May be released on any thread, and may outlive the engine: the memory stays
+/// readable.
 class Lease {
  public:
   Lease() = default;
@@ -20,9 +21,7 @@ class Lease {
 
   std::byte* data() const noexcept;
   std::uint64_t bytes() const noexcept;
-  std::span<std::byte> span() const noexcept {
-    return {data(), static_cast<std::size_t>(bytes())};
-  }
+  std::span<std::byte> span() const noexcept { return {data(), static_cast<std::size_t>(bytes())}; }
   TensorId tensor() const noexcept;
   explicit operator bool() const noexcept { return token_ != nullptr; }
   void release() noexcept { token_.reset(); }

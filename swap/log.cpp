@@ -39,7 +39,11 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void log_warning(const std::string& sentence) { logger().warn(sentence); }
-void log_info(const std::string& sentence) { logger().info(sentence); }
+void log_warning(const std::string& sentence) {
+  logger().warn(sentence);
+}
+void log_info(const std::string& sentence) {
+  logger().info(sentence);
+}
 
 }  // namespace penstock

@@ -16,7 +16,9 @@ Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) 
 
 SwapEngine::SwapEngine(std::shared_ptr<SwapEngineCore> core) : core_(std::move(core)) {}
 
-SwapEngine::~SwapEngine() { (void)core_->close(); }
+SwapEngine::~SwapEngine() {
+  (void)core_->close();
+}
 
 Result<NamespaceId> SwapEngine::open_namespace(std::string name, std::vector<PathConfig> paths) {
   return core_->open_namespace(std::move(name), std::move(paths));
@@ -27,30 +29,56 @@ Result<void> SwapEngine::close_namespace(NamespaceId space) {
 Result<TensorId> SwapEngine::declare(NamespaceId space, TensorInfo info) {
   return core_->declare(space, std::move(info));
 }
-Result<void> SwapEngine::forget(TensorId tensor) { return core_->forget(tensor); }
+Result<void> SwapEngine::forget(TensorId tensor) {
+  return core_->forget(tensor);
+}
 Result<void> SwapEngine::rename(TensorId tensor, std::string name) {
   return core_->rename(tensor, std::move(name));
 }
-Result<TensorInfo> SwapEngine::info(TensorId tensor) const { return core_->info(tensor); }
+Result<TensorInfo> SwapEngine::info(TensorId tensor) const {
+  return core_->info(tensor);
+}
 std::optional<TensorId> SwapEngine::find(NamespaceId space, const std::string& name) const {
   return core_->find(space, name);
 }
-Result<Lease> SwapEngine::allocate(TensorId tensor) { return core_->allocate(tensor); }
-Ticket SwapEngine::commit(const Lease& lease) { return core_->commit(lease); }
+Result<Lease> SwapEngine::allocate(TensorId tensor) {
+  return core_->allocate(tensor);
+}
+Ticket SwapEngine::commit(const Lease& lease) {
+  return core_->commit(lease);
+}
 Ticket SwapEngine::put(TensorId tensor, std::span<const std::byte> source) {
   return core_->put(tensor, source);
 }
-Ticket SwapEngine::get(TensorId tensor, Access access) { return core_->get(tensor, access); }
+Ticket SwapEngine::get(TensorId tensor, Access access) {
+  return core_->get(tensor, access);
+}
 Ticket SwapEngine::get_into(TensorId tensor, std::span<std::byte> target) {
   return core_->get_into(tensor, target);
 }
-void SwapEngine::prefetch(std::span<const TensorId> tensors) { core_->prefetch(tensors); }
-Result<void> SwapEngine::flush() { return core_->flush(); }
-Result<void> SwapEngine::check() { return core_->check(); }
-Result<void> SwapEngine::plan() { return core_->plan(); }
-Placement SwapEngine::placement() const { return core_->placement(); }
-SwapStats SwapEngine::stats() const { return core_->stats(); }
-Result<TensorState> SwapEngine::state(TensorId tensor) const { return core_->state(tensor); }
-Result<void> SwapEngine::close() { return core_->close(); }
+void SwapEngine::prefetch(std::span<const TensorId> tensors) {
+  core_->prefetch(tensors);
+}
+Result<void> SwapEngine::flush() {
+  return core_->flush();
+}
+Result<void> SwapEngine::check() {
+  return core_->check();
+}
+Result<void> SwapEngine::plan() {
+  return core_->plan();
+}
+Placement SwapEngine::placement() const {
+  return core_->placement();
+}
+SwapStats SwapEngine::stats() const {
+  return core_->stats();
+}
+Result<TensorState> SwapEngine::state(TensorId tensor) const {
+  return core_->state(tensor);
+}
+Result<void> SwapEngine::close() {
+  return core_->close();
+}
 
 }  // namespace penstock

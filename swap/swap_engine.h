@@ -34,9 +34,9 @@ class SwapEngineCore;
 
 /// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
 ///
-/// A tensor belongs to a namespace (one store of unlinked files; two namespaces never see each other)
-/// and has one current content. Whatever fails, the last content that was put completely is still
-/// readable. All members may be called from any thread; those that can block say so.
+/// A tensor belongs to a namespace (one store of unlinked files; two namespaces never see each
+/// other) and has one current content. Whatever fails, the last content that was put completely is
+/// still readable. All members may be called from any thread; those that can block say so.
 ///
 /// Memory: pinned slots within max_pinned_bytes, residents within ram_bytes; leases that the caller
 /// holds beyond that are pageable and limited by real memory only.
@@ -48,7 +48,8 @@ class SwapEngine {
   SwapEngine(const SwapEngine&) = delete;
   SwapEngine& operator=(const SwapEngine&) = delete;
 
-  /// A store on `paths` (empty: the configuration's); directories are created. Errors: errno and path.
+  /// A store on `paths` (empty: the configuration's); directories are created. Errors: errno and
+  /// path.
   Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths = {});
   /// Drops the namespace's tensors, memory and disk space; leases already out stay valid.
   Result<void> close_namespace(NamespaceId space);
@@ -56,23 +57,26 @@ class SwapEngine {
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, 0 bytes.
   Result<TensorId> declare(NamespaceId space, TensorInfo info);
   Result<void> forget(TensorId tensor);
-  /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from the
-  /// next plan() on. Errors: the name is another tensor's.
+  /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
+  /// the next plan() on. Errors: the name is another tensor's.
   Result<void> rename(TensorId tensor, std::string name);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
 
-  /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a slot.
+  /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a
+  /// slot.
   Result<Lease> allocate(TensorId tensor);
-  /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or written
-  /// back behind reads; readable at once. The ticket is done when it is safe where it belongs; an
-  /// error of the write that nobody has waited for surfaces at the next check() or flush().
+  /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or
+  /// written back behind reads; readable at once. The ticket is done when it is safe where it
+  /// belongs; an error of the write that nobody has waited for surfaces at the next check() or
+  /// flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…
   Ticket put(TensorId tensor, std::span<const std::byte> source);
 
-  /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or drop it.
+  /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or
+  /// drop it.
   Ticket get(TensorId tensor, Access access = Access::kRead);
   /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
@@ -81,7 +85,8 @@ class SwapEngine {
 
   /// Blocks until everything committed or put so far is where it belongs. Errors: as check().
   Result<void> flush();
-  /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never blocks.
+  /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never
+  /// blocks.
   Result<void> check();
   /// Plans again from the tensors that are known now. Implied by the first get().
   Result<void> plan();

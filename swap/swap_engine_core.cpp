@@ -33,7 +33,9 @@ SwapEngineCore::SwapEngineCore(SwapEngineOptions options)
   }
 }
 
-SwapEngineCore::~SwapEngineCore() { (void)close(); }
+SwapEngineCore::~SwapEngineCore() {
+  (void)close();
+}
 
 Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions options) {
   std::shared_ptr<SwapEngineCore> core(new SwapEngineCore(std::move(options)));
@@ -43,9 +45,10 @@ Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions o
 
 Result<void> SwapEngineCore::start() {
   if (options_.config.penstock.mode != "scratch") {
-    return fault(Fault::kConfiguration,
-                 fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
-                             options_.config.penstock.mode));
+    return fault(
+        Fault::kConfiguration,
+        fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
+                    options_.config.penstock.mode));
   }
   facts_ = {read_mem_available_bytes(), options_.ranks_on_node,
             dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
@@ -64,8 +67,9 @@ Result<void> SwapEngineCore::start() {
   const auto pages = PageSource::make();
   resident_source_ = pages;
   overflow_source_ = RecyclingSource::make(pages);
-  // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them. Locking
-  // them as well would count them twice; without a ring nothing here profits from locked pages.
+  // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
+  // Locking them as well would count them twice; without a ring nothing here profits from locked
+  // pages.
   PinnedSource::Hooks hooks;
   hooks.pin = [queue = queue_, warn = options_.warn](std::byte* data, std::uint64_t bytes) {
     const Result<void> registered = queue->register_memory({data, bytes});
@@ -131,16 +135,16 @@ Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
   }
   const auto found = namespaces_.find(space);
   if (found == namespaces_.end()) {
-    return fault(Fault::kInvalidArgument, fmt::format("there is no namespace {}", to_number(space)));
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("there is no namespace {}", to_number(space)));
   }
   if (info.bytes() == 0) {
     return fault(Fault::kWrongSize, fmt::format("tensor '{}' has no bytes", info.name));
   }
   const TensorId id{next_tensor_};
   if (!found->second.by_name.emplace(info.name, id).second) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("tensor '{}' is declared already in '{}'", info.name,
-                             found->second.name));
+    return fault(Fault::kInvalidArgument, fmt::format("tensor '{}' is declared already in '{}'",
+                                                      info.name, found->second.name));
   }
   ++next_tensor_;
   auto record = std::make_unique<TensorRecord>();
@@ -225,9 +229,9 @@ Error SwapEngineCore::unknown(TensorId tensor) const {
   if (closed_) {
     return not_open();
   }
-  return fault(Fault::kUnknownTensor,
-               fmt::format("there is no tensor {} (never declared, or forgotten)",
-                           to_number(tensor)));
+  return fault(
+      Fault::kUnknownTensor,
+      fmt::format("there is no tensor {} (never declared, or forgotten)", to_number(tensor)));
 }
 
 Error SwapEngineCore::not_open() const {
@@ -235,8 +239,9 @@ Error SwapEngineCore::not_open() const {
 }
 
 void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) {
-  const Error gone = fault(Fault::kUnknownTensor,
-                           fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+  const Error gone =
+      fault(Fault::kUnknownTensor,
+            fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
   fail_reads(record, gone, outbox);
   for (WaitingGet& waiting : record.waiting_for_write) {
     outbox.fulfil(std::move(waiting.ticket), gone);
@@ -266,14 +271,15 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
     Outbox outbox;
     Lock lock(mutex_);
     Block& block = *token.block();
-    PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often", to_number(token.tensor()));
+    PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often",
+                   to_number(token.tensor()));
     --block.leases;
     TensorRecord* record = record_of(token.tensor());
     if (record == nullptr || record->block != token.block() || block.leases > 0) {
       return;
     }
-    // Somebody who may have changed the content left without committing it: what lies on the drive is
-    // the content, this memory is not.
+    // Somebody who may have changed the content left without committing it: what lies on the drive
+    // is the content, this memory is not.
     const bool abandoned =
         token.access() == Access::kUpdate && token.generation() == record->generation;
     if (!residency_.holds(to_number(record->id)) && record->clean &&
@@ -298,22 +304,23 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
   record.reading.reset();
 }
 
-/// Tells pool and ledger what the record's memory is used for now. Call after every change of `leases`,
-/// `ahead`, `writes_in_flight` or residency.
+/// Tells pool and ledger what the record's memory is used for now. Call after every change of
+/// `leases`, `ahead`, `writes_in_flight` or residency.
 void SwapEngineCore::update_use(TensorRecord& record) {
   if (!record.block || !record.block->buffer) {
     return;
   }
   Block& block = *record.block;
-  const bool behind = record.writes_in_flight > 0 && block.leases == 0 &&
-                      !residency_.holds(to_number(record.id));
+  const bool behind =
+      record.writes_in_flight > 0 && block.leases == 0 && !residency_.holds(to_number(record.id));
   if (behind) {
     block.buffer.expect_return();  // it comes back by itself when the write is done
   } else {
     block.buffer.expect_no_return();
   }
   count_block(block, record.ahead ? OverflowUse::kAhead
-                                  : behind ? OverflowUse::kBehind : OverflowUse::kHeld);
+                     : behind     ? OverflowUse::kBehind
+                                  : OverflowUse::kHeld);
 }
 
 void SwapEngineCore::count_block(Block& block, OverflowUse use) {
@@ -334,8 +341,8 @@ void SwapEngineCore::count_block(Block& block, OverflowUse use) {
   block.counted_as = use;
 }
 
-/// Remembers how much pageable memory callers themselves held at once: reading ahead, writing behind and
-/// keeping freed memory for reuse stay within it, so that they do not raise the peak.
+/// Remembers how much pageable memory callers themselves held at once: reading ahead, writing
+/// behind and keeping freed memory for reuse stay within it, so that they do not raise the peak.
 void SwapEngineCore::note_memory_peak() {
   const std::uint64_t overflow = pool_->stats().overflow_bytes;
   const std::uint64_t ours = ahead_overflow_bytes_ + behind_overflow_bytes_;

@@ -28,8 +28,9 @@
 
 namespace penstock {
 
-/// What has to happen after the engine's mutex is free again: tickets to fulfil (they run callbacks) and
-/// memory to give back (that may unmap). Declare it before the lock, so that it goes last.
+/// What has to happen after the engine's mutex is free again: tickets to fulfil (they run
+/// callbacks) and memory to give back (that may unmap). Declare it before the lock, so that it goes
+/// last.
 class Outbox {
  public:
   Outbox() = default;
@@ -53,10 +54,11 @@ class Outbox {
 };
 
 /// The engine behind SwapEngine; leases and transfers in flight hold it alive. One mutex guards all
-/// records: operations move megabytes each, so it is never the bottleneck. What may block (memory from
-/// the pool, space from a file system, checksums, copies) happens without it.
+/// records: operations move megabytes each, so it is never the bottleneck. What may block (memory
+/// from the pool, space from a file system, checksums, copies) happens without it.
 ///
-/// Lock order: mutex_ before the locks of store, pool, queue and tickets, never the other way round.
+/// Lock order: mutex_ before the locks of store, pool, queue and tickets, never the other way
+/// round.
 class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
  public:
   static Result<std::shared_ptr<SwapEngineCore>> make(SwapEngineOptions options);
@@ -101,7 +103,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   struct Writing {
     TensorId id{};
     std::uint64_t generation = 0;
-    std::shared_ptr<Block> block;                 // null where the caller owns the source
+    std::shared_ptr<Block> block;  // null where the caller owns the source
     std::span<const std::byte> source;
     std::shared_ptr<SwapStore> store;
     std::string name;
@@ -188,15 +190,15 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   PrefetchScheduler scheduler_;
   Residency residency_{0};
   Placement placement_;
-  std::vector<TensorId> ahead_;               // records with `ahead` set, and some that had it
-  std::optional<Failure> first_failure_;      // of a write, until told
-  bool failure_told_ = false;                 // and no write has succeeded since
-  std::uint64_t operations_ = 0;              // transfers in flight
-  std::uint64_t writing_bytes_ = 0;           // contents of ours on their way to drives
-  std::uint64_t ahead_overflow_bytes_ = 0;    // pageable bytes read ahead and not used yet
-  std::uint64_t behind_overflow_bytes_ = 0;   // pageable bytes that only a write in flight holds
-  std::uint64_t held_overflow_max_ = 0;       // most pageable bytes that callers ever held at once
-  std::uint64_t held_content_max_ = 0;        // the largest content among them
+  std::vector<TensorId> ahead_;              // records with `ahead` set, and some that had it
+  std::optional<Failure> first_failure_;     // of a write, until told
+  bool failure_told_ = false;                // and no write has succeeded since
+  std::uint64_t operations_ = 0;             // transfers in flight
+  std::uint64_t writing_bytes_ = 0;          // contents of ours on their way to drives
+  std::uint64_t ahead_overflow_bytes_ = 0;   // pageable bytes read ahead and not used yet
+  std::uint64_t behind_overflow_bytes_ = 0;  // pageable bytes that only a write in flight holds
+  std::uint64_t held_overflow_max_ = 0;      // most pageable bytes that callers ever held at once
+  std::uint64_t held_content_max_ = 0;       // the largest content among them
   SwapStats stats_;
   std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
 };

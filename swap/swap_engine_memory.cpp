@@ -1,5 +1,5 @@
-// Where the engine's memory comes from: residents, the pool, what was read ahead and not used; and the plan
-// that divides it.
+// Where the engine's memory comes from: residents, the pool, what was read ahead and not used; and
+// the plan that divides it.
 
 #include <fmt/format.h>
 
@@ -13,15 +13,16 @@
 namespace penstock {
 namespace {
 
-/// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway, so that
-/// the next read need not wait for the last byte of a write.
+/// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway,
+/// so that the next read need not wait for the last byte of a write.
 constexpr std::uint64_t kWriteBackSlackBytes = 256 * kMiB;
 
 }  // namespace
 
-/// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a slot of
-/// what was read ahead for the farthest future, then the pool's ladder. Lets go of the lock meanwhile. On
-/// the I/O thread, which must not wait for itself, the ladder is pageable memory at once.
+/// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a
+/// slot of what was read ahead for the farthest future, then the pool's ladder. Lets go of the lock
+/// meanwhile. On the I/O thread, which must not wait for itself, the ladder is pageable memory at
+/// once.
 Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Lock& lock,
                                                             Outbox& outbox) {
   TensorRecord* record = record_of(tensor);
@@ -44,8 +45,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     }
     const bool whole_ladder = planned_ && may_wait;
     lock.unlock();
-    Result<Buffer> buffer =
-        whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
+    Result<Buffer> buffer = whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
     lock.lock();
     if (buffer.has_error()) {
       return std::move(buffer).error();
@@ -57,9 +57,9 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   return block;
 }
 
-/// Fresh pages can cost more than reading into them. Provided by the thread that wants the content, they
-/// cost it no more than it waits anyway, and the drive works meanwhile; left to direct I/O, they would hold
-/// up the one thread that serves all of it. Lets go of the lock.
+/// Fresh pages can cost more than reading into them. Provided by the thread that wants the content,
+/// they cost it no more than it waits anyway, and the drive works meanwhile; left to direct I/O,
+/// they would hold up the one thread that serves all of it. Lets go of the lock.
 void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
   if (!block.overflows() || queue_->on_loop_thread()) {
     return;
@@ -130,8 +130,9 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
   }
 }
 
-/// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands without going
-/// back to the pool, which might unmap and wait for the I/O thread while the lock is held.
+/// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands
+/// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
+/// held.
 std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbox& outbox) {
   TensorRecord* farthest = nullptr;
   std::size_t farthest_distance = 0;
@@ -141,10 +142,10 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
   });
   for (const TensorId tensor : ahead_) {
     TensorRecord* record = record_of(tensor);
-    const bool fits = record->presence == TensorRecord::Presence::kCurrent && record->block->buffer &&
-                      !record->block->overflows() &&
-                      record->block->buffer.capacity() >= bytes &&
-                      record->block->buffer.capacity() - bytes <= record->block->buffer.capacity() / 8;
+    const bool fits =
+        record->presence == TensorRecord::Presence::kCurrent && record->block->buffer &&
+        !record->block->overflows() && record->block->buffer.capacity() >= bytes &&
+        record->block->buffer.capacity() - bytes <= record->block->buffer.capacity() / 8;
     if (!fits) {
       continue;
     }
@@ -163,10 +164,11 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
   return std::move(given_up->buffer);
 }
 
-/// Pageable bytes that may be kept by choice now: read ahead, or freed and waiting for the next request.
-/// The most that callers ever held at once (an optimizer's step) is memory that the process has had. All of
-/// it is never exceeded, and half of it is left to the runtime, whose own peak (the end of backward) comes
-/// when callers hold next to nothing here. One content may always be kept.
+/// Pageable bytes that may be kept by choice now: read ahead, or freed and waiting for the next
+/// request. The most that callers ever held at once (an optimizer's step) is memory that the
+/// process has had. All of it is never exceeded, and half of it is left to the runtime, whose own
+/// peak (the end of backward) comes when callers hold next to nothing here. One content may always
+/// be kept.
 std::uint64_t SwapEngineCore::kept_room_bytes() const {
   const std::uint64_t limit = std::min({std::max(held_overflow_max_ / 2, held_content_max_),
                                         held_overflow_max_, budgets_.quarter_bytes});
@@ -175,12 +177,13 @@ std::uint64_t SwapEngineCore::kept_room_bytes() const {
                   held_overflow_max_ - std::min(held_overflow_max_, used));
 }
 
-/// Lets contents reach their drives before more pageable memory is taken than callers' own peak asks for.
-/// Waits only while writes are in flight, so it always ends.
+/// Lets contents reach their drives before more pageable memory is taken than callers' own peak
+/// asks for. Waits only while writes are in flight, so it always ends.
 void SwapEngineCore::wait_for_write_back(std::uint64_t bytes, Lock& lock) {
   changed_.wait(lock, [this, bytes] {
     const std::uint64_t used = pool_->stats().overflow_bytes;
-    const std::uint64_t held = used - std::min(used, ahead_overflow_bytes_ + behind_overflow_bytes_);
+    const std::uint64_t held =
+        used - std::min(used, ahead_overflow_bytes_ + behind_overflow_bytes_);
     const std::uint64_t allowed = std::max(held_overflow_max_, held + bytes) + kWriteBackSlackBytes;
     return behind_overflow_bytes_ == 0 || used + bytes <= allowed;
   });
@@ -258,7 +261,8 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
   for (const TensorId tensor : leave) {
     demote(tensor, lock, outbox);
   }
-  // What is in pageable memory already may stay there; the rest becomes resident when it is next read.
+  // What is in pageable memory already may stay there; the rest becomes resident when it is next
+  // read.
   for (const TensorId tensor : ids) {
     TensorRecord* record = record_of(tensor);
     if (record != nullptr && record->place == Place::kRam && record->block &&

@@ -38,8 +38,8 @@ Ticket SwapEngineCore::get(TensorId tensor, Access access) {
   return Ticket(std::move(state));
 }
 
-/// Gives the content at once, or lines the get up behind what must happen first. `record` may be gone when
-/// this returns.
+/// Gives the content at once, or lines the get up behind what must happen first. `record` may be
+/// gone when this returns.
 void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox) {
   const bool resident = residency_.holds(to_number(record.id));
   if (record.presence == Presence::kCurrent) {
@@ -69,9 +69,10 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
     return;
   }
   if (!record.stored) {
-    outbox.fulfil(std::move(get.ticket),
-                  fault(Fault::kInvalidArgument,
-                        fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
+    outbox.fulfil(
+        std::move(get.ticket),
+        fault(Fault::kInvalidArgument,
+              fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
     return;
   }
   ++stats_.misses;
@@ -79,8 +80,8 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
   fill(record.id, lock, outbox);
 }
 
-/// Finds memory for the content and begins to read it on demand. Lets go of the lock meanwhile, so the
-/// content may have come from elsewhere, or the tensor may be gone, when memory is found.
+/// Finds memory for the content and begins to read it on demand. Lets go of the lock meanwhile, so
+/// the content may have come from elsewhere, or the tensor may be gone, when memory is found.
 void SwapEngineCore::fill(TensorId tensor, Lock& lock, Outbox& outbox) {
   TensorRecord* record = record_of(tensor);
   record->presence = Presence::kFilling;
@@ -114,18 +115,18 @@ void SwapEngineCore::fill(TensorId tensor, Lock& lock, Outbox& outbox) {
 /// Reads `stored` into `block`; the operation has been counted already.
 void SwapEngineCore::start_read(TensorRecord& record, IoPriority priority) {
   const std::shared_ptr<SwapStore>& store = namespaces_.at(record.space).store;
-  StoreTransfer::Place place{queue_.get(), pool_.get(), &store->file(*record.stored), *record.stored,
-                             record.info.name};
+  StoreTransfer::Place place{queue_.get(), pool_.get(), &store->file(*record.stored),
+                             *record.stored, record.info.name};
   record.reading = std::make_shared<StoreTransfer>(std::move(place));
   stats_.tensor_read_bytes += record.bytes;
-  // The transfer, the memory, the extent and the store live until the last completion has been seen.
-  record.reading->start_read(
-      record.block->span(), priority,
-      [core = shared_from_this(), keep = record.reading, block = record.block,
-       extent = record.stored, store, tensor = record.id,
-       fill = record.fill](std::optional<Error> error) {
-        core->read_finished(tensor, fill, block, std::move(error));
-      });
+  // The transfer, the memory, the extent and the store live until the last completion has been
+  // seen.
+  record.reading->start_read(record.block->span(), priority,
+                             [core = shared_from_this(), keep = record.reading,
+                              block = record.block, extent = record.stored, store,
+                              tensor = record.id, fill = record.fill](std::optional<Error> error) {
+                               core->read_finished(tensor, fill, block, std::move(error));
+                             });
 }
 
 void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
@@ -168,9 +169,9 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
     return Ticket::failed(unknown(tensor));
   }
   if (target.size() != record->bytes) {
-    return Ticket::failed(fault(Fault::kWrongSize,
-                                fmt::format("tensor '{}' has {} bytes, the target {}",
-                                            record->info.name, record->bytes, target.size())));
+    return Ticket::failed(
+        fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
+                                             record->info.name, record->bytes, target.size())));
   }
   if (record->presence == Presence::kCurrent || record->writes_in_flight > 0 || !record->stored) {
     lock.unlock();
@@ -182,8 +183,9 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
   operation_begun();
   auto state = std::make_shared<TicketState>(stall_ns_);
   const std::shared_ptr<SwapStore> store = namespaces_.at(record->space).store;
-  auto transfer = std::make_shared<StoreTransfer>(StoreTransfer::Place{
-      queue_.get(), pool_.get(), &store->file(*record->stored), *record->stored, record->info.name});
+  auto transfer = std::make_shared<StoreTransfer>(
+      StoreTransfer::Place{queue_.get(), pool_.get(), &store->file(*record->stored),
+                           *record->stored, record->info.name});
   transfer->start_read(target, IoPriority::kDemand,
                        [core = shared_from_this(), keep = transfer, extent = record->stored, store,
                         state](std::optional<Error> error) {
@@ -226,8 +228,8 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
 
   Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
     TensorRecord* record = core_.record_of(TensorId{key});
-    if (record == nullptr || record->presence != Presence::kAbsent || record->writes_in_flight > 0 ||
-        !record->stored) {
+    if (record == nullptr || record->presence != Presence::kAbsent ||
+        record->writes_in_flight > 0 || !record->stored) {
       return Answer::kNothingToDo;
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
@@ -248,10 +250,10 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
 
  private:
   std::shared_ptr<Block> find_memory(TensorRecord& record, bool large_waits) {
-    const bool stays = record.place == Place::kRam &&
-                       core_.residency_.claim(to_number(record.id), record.bytes,
-                                              record.ruled ? Residency::Claim::kRule
-                                                           : Residency::Claim::kPlan);
+    const bool stays =
+        record.place == Place::kRam &&
+        core_.residency_.claim(to_number(record.id), record.bytes,
+                               record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
     if (stays) {
       Result<std::shared_ptr<Block>> block = core_.resident_block(record.bytes);
       return block.has_value() ? std::move(block).value() : nullptr;
@@ -259,7 +261,8 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
       return std::make_shared<Block>(std::move(*slot), record.bytes);
     }
-    // Only pages that are there already: this may be the I/O thread, which fresh ones would hold up.
+    // Only pages that are there already: this may be the I/O thread, which fresh ones would hold
+    // up.
     if (large_waits || core_.kept_room_bytes() < record.bytes ||
         !core_.overflow_source_->retains(record.bytes)) {
       return nullptr;
@@ -272,8 +275,8 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
   SwapEngineCore& core_;
 };
 
-/// Begins what is worth reading now; called without the lock after everything that may have made room or
-/// told more of the future.
+/// Begins what is worth reading now; called without the lock after everything that may have made
+/// room or told more of the future.
 void SwapEngineCore::run_ahead() {
   Lock lock(mutex_);
   if (closed_ || !planned_) {

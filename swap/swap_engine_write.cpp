@@ -1,5 +1,5 @@
-// How contents go to drives: always beside the last good copy, published when whole, kept in memory when a
-// drive fails.
+// How contents go to drives: always beside the last good copy, published when whole, kept in memory
+// when a drive fails.
 
 #include <fmt/format.h>
 
@@ -86,13 +86,14 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
   }
   update_use(*record);
-  const bool stays = residency_.holds(to_number(record->id)) &&
-                     (!block->buffer || block->overflows());
+  const bool stays =
+      residency_.holds(to_number(record->id)) && (!block->buffer || block->overflows());
   if (stays) {
     outbox.drop(std::exchange(record->stored, nullptr));
     return Ticket::ready();
   }
-  residency_.release(to_number(record->id));  // a slot cannot be kept: it becomes resident when next read
+  residency_.release(
+      to_number(record->id));  // a slot cannot be kept: it becomes resident when next read
   auto state = std::make_shared<TicketState>();
   Writing writing;
   writing.id = record->id;
@@ -112,9 +113,9 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
     return Ticket::failed(unknown(tensor));
   }
   if (source.size() != record->bytes) {
-    return Ticket::failed(fault(Fault::kWrongSize,
-                                fmt::format("tensor '{}' has {} bytes, the source {}",
-                                            record->info.name, record->bytes, source.size())));
+    return Ticket::failed(
+        fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
+                                             record->info.name, record->bytes, source.size())));
   }
   if (claim_residency(*record, lock, outbox)) {
     lock.unlock();
@@ -146,8 +147,8 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
   return Ticket(std::move(state));
 }
 
-/// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone when
-/// this returns.
+/// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone
+/// when this returns.
 void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
   TensorRecord& record = *record_of(writing.id);
   writing.store = namespaces_.at(record.space).store;
@@ -167,8 +168,8 @@ void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
 }
 
 Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
-  Result<StoredTensor> reserved = writing.store->reserve(to_number(writing.id), writing.generation,
-                                                         writing.source.size());
+  Result<StoredTensor> reserved =
+      writing.store->reserve(to_number(writing.id), writing.generation, writing.source.size());
   if (reserved.has_error()) {
     Error error = std::move(reserved).error();
     error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.name,
@@ -239,7 +240,8 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
   }
 }
 
-/// Gets that had to wait for a write; then the memory of a content that is safe and that nobody holds.
+/// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
+/// holds.
 void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) {
   const TensorId tensor = record.id;
   if (record.writes_in_flight == 0) {
@@ -261,9 +263,9 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
   }
 }
 
-/// A drive refused. The newest content stays in memory where it is in ours, and the last one on a drive
-/// stays readable otherwise. The error goes to whoever waits for the write, else it is told at the next call;
-/// of a row of failures the first.
+/// A drive refused. The newest content stays in memory where it is in ours, and the last one on a
+/// drive stays readable otherwise. The error goes to whoever waits for the write, else it is told
+/// at the next call; of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
                                   Outbox& outbox) {
   if (record != nullptr && is_disk_full(error) && keep_in_ram(*record, writing, error, outbox)) {
@@ -271,13 +273,13 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
     return;
   }
   ++stats_.write_failures;
-  error.message += writing.block ? " (its content is still in memory)"
-                                 : " (its last good content is unchanged)";
+  error.message +=
+      writing.block ? " (its content is still in memory)" : " (its last good content is unchanged)";
   if (is_disk_full(error)) {
-    error.message += fmt::format("; free space there, add a path to penstock.paths, or raise ram_bytes "
-                                 "({}) by {}",
-                                 format_bytes(residency_.limit_bytes()),
-                                 format_bytes(writing.source.size()));
+    error.message += fmt::format(
+        "; free space there, add a path to penstock.paths, or raise ram_bytes "
+        "({}) by {}",
+        format_bytes(residency_.limit_bytes()), format_bytes(writing.source.size()));
   }
   if (!untold_failure() && !failure_told_) {
     first_failure_ = {error, writing.ticket};

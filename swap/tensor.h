@@ -12,7 +12,9 @@ enum class TensorId : std::uint64_t {};
 /// Names one store of tensors; two namespaces never see each other's tensors.
 enum class NamespaceId : std::uint32_t {};
 
-constexpr std::uint64_t to_number(TensorId id) noexcept { return static_cast<std::uint64_t>(id); }
+constexpr std::uint64_t to_number(TensorId id) noexcept {
+  return static_cast<std::uint64_t>(id);
+}
 constexpr std::uint32_t to_number(NamespaceId id) noexcept {
   return static_cast<std::uint32_t>(id);
 }

@@ -26,8 +26,8 @@ struct WaitingGet {
 
 /// All that an engine knows of one tensor. Guarded by the engine's mutex.
 ///
-/// Presence: kAbsent -> kFilling (memory sought, then a read in flight) -> kCurrent -> kAbsent. kCurrent means
-/// that `block` holds the newest content; `clean` that `stored` holds the same.
+/// Presence: kAbsent -> kFilling (memory sought, then a read in flight) -> kCurrent -> kAbsent.
+/// kCurrent means that `block` holds the newest content; `clean` that `stored` holds the same.
 struct TensorRecord {
   enum class Presence : std::uint8_t { kAbsent, kFilling, kCurrent };
 
@@ -35,17 +35,17 @@ struct TensorRecord {
   NamespaceId space{};
   TensorInfo info;
   std::uint64_t bytes = 0;
-  std::optional<Place> ruled;    ///< what the user's rules say
-  Place place = Place::kClass;   ///< what the plan says; kClass before there is one
+  std::optional<Place> ruled;   ///< what the user's rules say
+  Place place = Place::kClass;  ///< what the plan says; kClass before there is one
 
-  std::uint64_t generation = 0;            ///< of the newest content
-  std::uint64_t stored_generation = 0;     ///< of `stored`
-  HeldExtent stored;                       ///< newest content that is whole on a drive
+  std::uint64_t generation = 0;         ///< of the newest content
+  std::uint64_t stored_generation = 0;  ///< of `stored`
+  HeldExtent stored;                    ///< newest content that is whole on a drive
   Presence presence = Presence::kAbsent;
   std::shared_ptr<Block> block;
   bool clean = false;
-  bool ahead = false;                      ///< read ahead and not used yet
-  std::uint64_t fill = 0;                  ///< counts fillings, so that a late one is recognised
+  bool ahead = false;      ///< read ahead and not used yet
+  std::uint64_t fill = 0;  ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;

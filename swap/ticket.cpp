@@ -75,7 +75,9 @@ Ticket Ticket::failed(Error error) {
   return Ticket(std::move(state));
 }
 
-bool Ticket::done() const { return state_->done(); }
+bool Ticket::done() const {
+  return state_->done();
+}
 
 Result<void> Ticket::wait() const {
   state_->wait(std::nullopt);

@@ -38,10 +38,10 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable done_changed_;
-  bool done_ = false;                                           // guarded by mutex_
-  std::optional<Error> error_;                                  // written before done_
-  Lease lease_;                                                 // written before done_
-  std::vector<std::function<void(const Ticket&)>> callbacks_;   // guarded by mutex_
+  bool done_ = false;                                          // guarded by mutex_
+  std::optional<Error> error_;                                 // written before done_
+  Lease lease_;                                                // written before done_
+  std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
   std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
   mutable std::atomic<bool> error_told_{false};
 };

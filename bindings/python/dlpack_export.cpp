@@ -9,8 +9,8 @@ namespace nb = nanobind;
 namespace penstock::python {
 namespace {
 
-// The stable C layout of DLPack (github.com/dmlc/dlpack, dlpack.h, version 0.8): what `__dlpack__` hands
-// over. Written out here since no package that we build with installs the header.
+// The stable C layout of DLPack (github.com/dmlc/dlpack, dlpack.h, version 0.8): what `__dlpack__`
+// hands over. Written out here since no package that we build with installs the header.
 struct DLDevice {
   std::int32_t device_type;  // 1: CPU
   std::int32_t device_id;
@@ -36,8 +36,15 @@ struct DLManagedTensor {
 };
 
 constexpr std::int32_t kCpu = 1;
-enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6,
-                           kFloat8E4M3 = 10, kFloat8E5M2 = 12 };
+enum Code : std::uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kBool = 6,
+  kFloat8E4M3 = 10,
+  kFloat8E5M2 = 12
+};
 
 DLDataType dlpack_type(DType dtype) {
   const auto type = [dtype](Code code) {

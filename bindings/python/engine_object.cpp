@@ -49,8 +49,8 @@ class EngineObject {
     for (const std::string& path : paths) {
       configs.push_back({path, std::nullopt, std::nullopt});
     }
-    return to_number(unwrap(released(
-        [&] { return engine_->open_namespace(std::move(name), std::move(configs)); })));
+    return to_number(unwrap(
+        released([&] { return engine_->open_namespace(std::move(name), std::move(configs)); })));
   }
   void close_namespace(std::uint32_t space) {
     unwrap(released([&] { return engine_->close_namespace(NamespaceId{space}); }));
@@ -81,8 +81,8 @@ class EngineObject {
     return {released([&] { return engine_->commit(lease.lease); }), nullptr};
   }
   Future put(std::uint64_t tensor, Source source) {
-    const auto bytes = std::as_bytes(
-        std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
+    const auto bytes =
+        std::as_bytes(std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
     Future future{released([&] { return engine_->put(TensorId{tensor}, bytes); }), nullptr};
     hold(future.ticket, nb::cast(std::move(source)));
     return future;
@@ -105,9 +105,13 @@ class EngineObject {
     released([&] { engine_->prefetch(ids); });
   }
 
-  void flush() { unwrap(released([&] { return engine_->flush(); })); }
+  void flush() {
+    unwrap(released([&] { return engine_->flush(); }));
+  }
   void check() { unwrap(engine_->check()); }
-  void plan() { unwrap(released([&] { return engine_->plan(); })); }
+  void plan() {
+    unwrap(released([&] { return engine_->plan(); }));
+  }
   void close() {
     unwrap(released([&] { return engine_->close(); }));
     held_.clear();
@@ -125,7 +129,8 @@ class EngineObject {
     }
     return found->second;
   }
-  /// Arrays that an operation under way reads or fills live until it is done, whatever the caller does.
+  /// Arrays that an operation under way reads or fills live until it is done, whatever the caller
+  /// does.
   void hold(const Ticket& ticket, nb::object array) {
     std::erase_if(held_, [](const auto& entry) { return entry.first.done(); });
     if (!ticket.done()) {

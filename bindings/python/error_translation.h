@@ -6,7 +6,8 @@
 
 namespace penstock::python {
 
-/// Raises the class of penstock.errors that fits: I/O failures are OSErrors with errno and filename.
+/// Raises the class of penstock.errors that fits: I/O failures are OSErrors with errno and
+/// filename.
 [[noreturn]] void raise(const Error& error);
 
 template <class T>

@@ -58,7 +58,8 @@ void bind_future(nb::module_& module) {
   nb::class_<Future>(module, "Future", "An operation under way.")
       .def("done", [](const Future& self) { return self.ticket.done(); })
       .def("result", &result, nb::arg("timeout") = nb::none(),
-           "Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns the "
+           "Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns "
+           "the "
            "lease of a get, None otherwise; raises what went wrong.")
       .def("wait", &result, nb::arg("timeout") = nb::none(), "The same as result().");
 }

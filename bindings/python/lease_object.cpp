@@ -38,7 +38,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return 0;
 }
 
-void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Lease*>(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) {
+  delete static_cast<Lease*>(view->internal);
+}
 
 PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
                         {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
@@ -55,25 +57,31 @@ nb::tuple shape_of(const LeaseObject& self) {
 }  // namespace
 
 void bind_lease(nb::module_& module) {
-  nb::class_<LeaseObject>(module, "Lease", nb::type_slots(kSlots),
-                          "A hold on a tensor's memory. Views made of it (DLPack, buffer protocol) keep "
-                          "the memory alive by themselves; release() gives up only this hold.")
+  nb::class_<LeaseObject>(
+      module, "Lease", nb::type_slots(kSlots),
+      "A hold on a tensor's memory. Views made of it (DLPack, buffer protocol) keep "
+      "the memory alive by themselves; release() gives up only this hold.")
       .def_prop_ro("name", [](const LeaseObject& self) { return self.info->name; })
-      .def_prop_ro("dtype", [](const LeaseObject& self) { return std::string(dtype_name(self.info->dtype)); },
-                   "safetensors' name in lower case: 'bf16', 'f32'")
+      .def_prop_ro(
+          "dtype",
+          [](const LeaseObject& self) { return std::string(dtype_name(self.info->dtype)); },
+          "safetensors' name in lower case: 'bf16', 'f32'")
       .def_prop_ro("shape", &shape_of)
       .def_prop_ro("nbytes", [](const LeaseObject& self) { return self.lease.bytes(); })
-      .def_prop_ro("data_ptr", [](const LeaseObject& self) {
-        self.expect_held();
-        return reinterpret_cast<std::uintptr_t>(self.lease.data());
-      })
-      .def_prop_ro("array",
-                   [](nb::object self) {
-                     return nb::module_::import_("penstock.array_view").attr("array_of")(self);
-                   },
-                   "A NumPy array over the memory, without a copy (bfloat16 as its bits, uint16).")
-      .def("release", [](LeaseObject& self) { self.lease.release(); },
-           nb::call_guard<nb::gil_scoped_release>(), "Idempotent.")
+      .def_prop_ro("data_ptr",
+                   [](const LeaseObject& self) {
+                     self.expect_held();
+                     return reinterpret_cast<std::uintptr_t>(self.lease.data());
+                   })
+      .def_prop_ro(
+          "array",
+          [](nb::object self) {
+            return nb::module_::import_("penstock.array_view").attr("array_of")(self);
+          },
+          "A NumPy array over the memory, without a copy (bfloat16 as its bits, uint16).")
+      .def(
+          "release", [](LeaseObject& self) { self.lease.release(); },
+          nb::call_guard<nb::gil_scoped_release>(), "Idempotent.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](LeaseObject& self, nb::args) { self.lease.release(); })
       .def("__dlpack_device__", [](const LeaseObject&) { return std::pair(1, 0); })

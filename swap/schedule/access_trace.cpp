@@ -28,7 +28,8 @@ std::optional<AccessTrace::Key> AccessTrace::upcoming(std::size_t ahead) const {
   if (cursor_ == kNone) {
     return std::nullopt;
   }
-  // Past the end of what is known, the stretch from the cursor to now comes again: it is one period.
+  // Past the end of what is known, the stretch from the cursor to now comes again: it is one
+  // period.
   return history_[cursor_ + ahead % horizon()];
 }
 
@@ -47,7 +48,8 @@ std::size_t AccessTrace::agreement(std::size_t position) const {
   return length;
 }
 
-/// Called before `key` is appended: continues after the occurrence of `key` with the most similar past.
+/// Called before `key` is appended: continues after the occurrence of `key` with the most similar
+/// past.
 void AccessTrace::find_cursor(Key key) {
   cursor_ = kNone;
   const auto known = last_.find(key);

@@ -8,11 +8,11 @@
 
 namespace penstock {
 
-/// Remembers in what order tensors were used and foretells the next ones. Training repeats itself, so
-/// the future is what followed the last time the recent past looked like this: the trace follows the
-/// occurrence whose past agrees longest with the present, and looks for another one only when a use
-/// contradicts it. So phases (generation, forward, backward, update, evaluation) need no marks, and a
-/// change of order costs a few wrong guesses, not a reset. Pure; not thread-safe.
+/// Remembers in what order tensors were used and foretells the next ones. Training repeats itself,
+/// so the future is what followed the last time the recent past looked like this: the trace follows
+/// the occurrence whose past agrees longest with the present, and looks for another one only when a
+/// use contradicts it. So phases (generation, forward, backward, update, evaluation) need no marks,
+/// and a change of order costs a few wrong guesses, not a reset. Pure; not thread-safe.
 class AccessTrace {
  public:
   using Key = std::uint64_t;
@@ -41,9 +41,9 @@ class AccessTrace {
 
   std::size_t history_max_;
   std::vector<Key> history_;
-  std::vector<std::size_t> previous_;                 // position of the same key's use before, or kNone
-  std::unordered_map<Key, std::size_t> last_;         // position of the key's latest use
-  std::size_t cursor_ = kNone;                        // history_[cursor_] is expected next
+  std::vector<std::size_t> previous_;          // position of the same key's use before, or kNone
+  std::unordered_map<Key, std::size_t> last_;  // position of the key's latest use
+  std::size_t cursor_ = kNone;                 // history_[cursor_] is expected next
 };
 
 }  // namespace penstock

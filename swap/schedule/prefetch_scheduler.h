@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// What the scheduler asks of its surroundings: the engine answers from its records and its pool, a test
-/// from a table and a simulated drive. Keys are small numbers given out in sequence.
+/// What the scheduler asks of its surroundings: the engine answers from its records and its pool, a
+/// test from a table and a simulated drive. Keys are small numbers given out in sequence.
 class PrefetchSurroundings {
  public:
   enum class Answer : std::uint8_t {
@@ -20,8 +20,8 @@ class PrefetchSurroundings {
     kStop,         ///< no memory for anything
   };
   virtual ~PrefetchSurroundings() = default;
-  /// Begins to read `key` if it is not in memory and there is room. `large_waits` says that one which
-  /// comes earlier found no pageable room: this one may take a slot but no pageable room.
+  /// Begins to read `key` if it is not in memory and there is room. `large_waits` says that one
+  /// which comes earlier found no pageable room: this one may take a slot but no pageable room.
   virtual Answer begin_ahead(AccessTrace::Key key, bool large_waits) = 0;
 };
 
@@ -30,17 +30,17 @@ struct PrefetchLimits {
   std::size_t refusals_max = 256;  ///< give up after so many without room
 };
 
-/// Decides what to read next: in the order of use, as far as memory reaches, small tensors passing a
-/// large one that has to wait. No clock, no I/O, no threads; it runs when something has changed (a use,
-/// a completed read or write, memory given back).
+/// Decides what to read next: in the order of use, as far as memory reaches, small tensors passing
+/// a large one that has to wait. No clock, no I/O, no threads; it runs when something has changed
+/// (a use, a completed read or write, memory given back).
 class PrefetchScheduler {
  public:
   explicit PrefetchScheduler(PrefetchLimits limits = {}) : limits_(limits) {}
 
   /// A use of `key`; returns whether it was foretold.
   bool record(AccessTrace::Key key) { return trace_.record(key * 2); }
-  /// `key` has a new content. Foretold like a use: what will be rewritten before its next use is not
-  /// worth reading.
+  /// `key` has a new content. Foretold like a use: what will be rewritten before its next use is
+  /// not worth reading.
   void record_rewrite(AccessTrace::Key key) { trace_.record(key * 2 + 1); }
   /// Tensors that a caller announces come before what the trace foretells.
   void announce(AccessTrace::Key key);

@@ -7,8 +7,8 @@
 namespace penstock {
 
 /// Who may stay in RAM within a byte budget. Pure bookkeeping; not thread-safe.
-/// Invariant: held_bytes() is the sum over all claims; it exceeds limit_bytes() only by claims of kRule
-/// while those whose place they take are still being written out.
+/// Invariant: held_bytes() is the sum over all claims; it exceeds limit_bytes() only by claims of
+/// kRule while those whose place they take are still being written out.
 class Residency {
  public:
   using Key = std::uint64_t;
@@ -21,13 +21,14 @@ class Residency {
 
   explicit Residency(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// Claims room, or strengthens a claim that exists. False (and nothing changes) if there is no room.
+  /// Claims room, or strengthens a claim that exists. False (and nothing changes) if there is no
+  /// room.
   bool claim(Key key, std::uint64_t bytes, Claim claim);
   void release(Key key);
   bool holds(Key key) const { return claims_.contains(key); }
 
-  /// Weaker claims than `claim`, latest first, whose release makes room for `bytes`; empty if even all
-  /// of them would not do, or none is needed.
+  /// Weaker claims than `claim`, latest first, whose release makes room for `bytes`; empty if even
+  /// all of them would not do, or none is needed.
   std::vector<Key> victims(std::uint64_t bytes, Claim claim) const;
 
   std::uint64_t held_bytes() const noexcept { return held_bytes_; }

@@ -18,7 +18,9 @@ struct Sealed {
 static_assert(sizeof(Sealed) <= IdentityBlock::kBytes);
 static_assert(std::is_trivially_copyable_v<Sealed>);
 
-std::uint64_t seal_of(const IdentityBlock& fields) { return XXH3_64bits(&fields, sizeof(fields)); }
+std::uint64_t seal_of(const IdentityBlock& fields) {
+  return XXH3_64bits(&fields, sizeof(fields));
+}
 
 }  // namespace
 

@@ -13,13 +13,16 @@
 
 namespace penstock {
 
-void StoreTransfer::FreeAligned::operator()(std::byte* block) const noexcept { std::free(block); }
+void StoreTransfer::FreeAligned::operator()(std::byte* block) const noexcept {
+  std::free(block);
+}
 
 StoreTransfer::StoreTransfer(Place place) : place_(std::move(place)) {}
 
 void StoreTransfer::start_write(std::span<const std::byte> source, IoPriority priority,
                                 OnComplete on_complete) {
-  // The engine never writes through an operation of kind kWrite; one pointer serves both directions.
+  // The engine never writes through an operation of kind kWrite; one pointer serves both
+  // directions.
   start(IoKind::kWrite, const_cast<std::byte*>(source.data()), priority, std::move(on_complete));
 }
 
@@ -46,7 +49,8 @@ void StoreTransfer::start(IoKind kind, std::byte* memory, IoPriority priority,
   const std::size_t body_ops = prepare_body(priority, ops);
   ops[body_ops] = &trailer_;
   pending_ops_ = body_ops + 1;
-  // Everything may be complete, and this object gone, before submit() returns: touch nothing after it.
+  // Everything may be complete, and this object gone, before submit() returns: touch nothing after
+  // it.
   place_.queue->submit(std::span<IoOp* const>(ops).first(body_ops + 1));
 }
 
@@ -115,7 +119,9 @@ void StoreTransfer::prepare_op(IoOp& op, IoPriority priority, std::byte* data, s
   op.offset = offset;
   op.bytes = bytes;
   op.context = this;
-  op.on_complete = [](IoOp& done) noexcept { static_cast<StoreTransfer*>(done.context)->finished(done); };
+  op.on_complete = [](IoOp& done) noexcept {
+    static_cast<StoreTransfer*>(done.context)->finished(done);
+  };
 }
 
 /// Gives `chunk` the next part of the body; false if none is left.

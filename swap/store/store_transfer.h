@@ -16,14 +16,14 @@
 
 namespace penstock {
 
-/// One read or write of one stored tensor: body, tail and identity as one operation that either moves
-/// and proves every byte or ends with one error that names tensor, path and offset.
+/// One read or write of one stored tensor: body, tail and identity as one operation that either
+/// moves and proves every byte or ends with one error that names tensor, path and offset.
 ///
-/// Memory that is aligned for the drive is read and written in place. Other memory goes through a few
-/// staging chunks, copied on the I/O thread as they come back.
+/// Memory that is aligned for the drive is read and written in place. Other memory goes through a
+/// few staging chunks, copied on the I/O thread as they come back.
 ///
-/// Owned by whoever starts it; must stay where it is until `on_complete` (on the I/O thread) has run,
-/// which may destroy it. Started once.
+/// Owned by whoever starts it; must stay where it is until `on_complete` (on the I/O thread) has
+/// run, which may destroy it. Started once.
 class StoreTransfer {
  public:
   /// What unaligned memory is copied through; the pool should have slots for one transfer at least.
@@ -35,10 +35,10 @@ class StoreTransfer {
 
   struct Place {
     IoQueue* queue = nullptr;
-    BufferPool* staging = nullptr;     ///< where chunks for unaligned memory come from
+    BufferPool* staging = nullptr;  ///< where chunks for unaligned memory come from
     const File* file = nullptr;
     StoredTensor stored;
-    std::string tensor_name;           ///< for errors
+    std::string tensor_name;  ///< for errors
   };
 
   explicit StoreTransfer(Place place);

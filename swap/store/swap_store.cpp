@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
 
 std::string describe_free_space(const std::string& path) {
-  struct statvfs facts {};
+  struct statvfs facts{};
   if (::statvfs(path.c_str(), &facts) != 0) {
     return "free space unknown";
   }
@@ -129,9 +129,9 @@ Result<Extent> SwapStore::reserve_on(Drive& drive, std::uint64_t bytes) {
     }
     error = std::move(reserved).error();
   }
-  error.message = fmt::format("cannot reserve {} in {} ({}): {}", format_bytes(bytes),
-                              drive.file.path(), describe_free_space(drive.file.path()),
-                              error.code.message());
+  error.message =
+      fmt::format("cannot reserve {} in {} ({}): {}", format_bytes(bytes), drive.file.path(),
+                  describe_free_space(drive.file.path()), error.code.message());
   return error;
 }
 

@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// Where one generation of one tensor lies. Layout of the extent: the tensor's bytes up to the last whole
-/// 4 KiB; if something remains, one block that begins with it; the identity block.
+/// Where one generation of one tensor lies. Layout of the extent: the tensor's bytes up to the last
+/// whole 4 KiB; if something remains, one block that begins with it; the identity block.
 struct StoredTensor {
   std::uint32_t drive = 0;
   Extent extent;
@@ -35,16 +35,17 @@ struct StoredTensor {
   }
 };
 
-/// The drives of one namespace and the space on them: one unlinked file a path, grown as needed, space
-/// reserved before it is promised. A tensor lies whole on one drive; drives are filled in proportion to
-/// their weights. Moves no bytes itself (StoreTransfer does). Thread-safe.
+/// The drives of one namespace and the space on them: one unlinked file a path, grown as needed,
+/// space reserved before it is promised. A tensor lies whole on one drive; drives are filled in
+/// proportion to their weights. Moves no bytes itself (StoreTransfer does). Thread-safe.
 class SwapStore {
  public:
   /// Opens a scratch file in every path. Errors: no path given; errno and the path that refused.
   static Result<std::unique_ptr<SwapStore>> open_scratch(const std::vector<PathConfig>& paths);
 
-  /// Space for the next generation of a tensor, never over an older one. Tries the drives in turn when
-  /// one is full. Errors: ENOSPC (or what the last drive said) with path, and what is free there.
+  /// Space for the next generation of a tensor, never over an older one. Tries the drives in turn
+  /// when one is full. Errors: ENOSPC (or what the last drive said) with path, and what is free
+  /// there.
   Result<StoredTensor> reserve(std::uint64_t tensor, std::uint64_t generation, std::uint64_t bytes);
   /// Gives an extent's space back.
   void release(const StoredTensor& stored);

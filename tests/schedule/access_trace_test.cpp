@@ -64,7 +64,8 @@ TEST(AccessTrace, TellsForwardFromBackwardByWhatWasBefore) {
   for (int i = 0; i < 3; ++i) {
     record_all(trace, keys);
   }
-  // From the third step on, every single use is foretold although each tensor comes several times a step.
+  // From the third step on, every single use is foretold although each tensor comes several times a
+  // step.
   EXPECT_EQ(record_all(trace, keys), keys.size());
 }
 

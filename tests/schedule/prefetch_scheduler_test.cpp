@@ -140,8 +140,8 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
   EXPECT_EQ(refusing.asked, 5);
 }
 
-/// A drive that moves one tensor a tick under a consumer that needs one a tick: after the first step nothing
-/// is waited for, with memory for a tenth of the model.
+/// A drive that moves one tensor a tick under a consumer that needs one a tick: after the first
+/// step nothing is waited for, with memory for a tenth of the model.
 TEST(PrefetchScheduler, KeepsAConsumerBusyFromTheSecondStepOn) {
   constexpr Key kTensors = 40;
   PrefetchScheduler scheduler;

@@ -30,7 +30,8 @@ class EngineFixture : public ::testing::Test {
     options.io_depth = 8;
     options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
     engine_ = SwapEngine::open(std::move(options)).value();
-    space_ = engine_->open_namespace("test", {{directory_.path(), std::nullopt, std::nullopt}}).value();
+    space_ =
+        engine_->open_namespace("test", {{directory_.path(), std::nullopt, std::nullopt}}).value();
   }
 
   TensorId declare(const std::string& name, std::uint64_t bytes) {

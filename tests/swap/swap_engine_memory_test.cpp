@@ -99,7 +99,8 @@ TEST_F(SwapEngineMemoryTest, ARuleThatDoesNotFitIsAnErrorThatNamesIt) {
   const Result<void> planned = engine_->plan();
   ASSERT_TRUE(planned.has_error());
   EXPECT_NE(planned.error().message.find("big"), std::string::npos) << planned.error().message;
-  EXPECT_NE(planned.error().message.find("ram_bytes"), std::string::npos) << planned.error().message;
+  EXPECT_NE(planned.error().message.find("ram_bytes"), std::string::npos)
+      << planned.error().message;
 }
 
 TEST_F(SwapEngineMemoryTest, MoreLeasesThanThePoolHasOverflowAndComeBack) {
@@ -140,7 +141,8 @@ TEST_F(SwapEngineMemoryTest, ReadingAheadNeverRaisesThePeakOfWhatCallersHold) {
       EXPECT_TRUE(a.lease().has_value() && b.lease().has_value());
     }
   }
-  // Two leases of 8 MiB at once are the callers' need; a third may be on its way while they change hands.
+  // Two leases of 8 MiB at once are the callers' need; a third may be on its way while they change
+  // hands.
   EXPECT_LE(engine_->stats().pool.overflow_bytes_max, 24 * kMiB);
 }
 

@@ -15,7 +15,8 @@ class SwapEngineTest : public EngineFixture {};
 TEST_F(SwapEngineTest, WhatWasPutComesBack) {
   open(16 * kMiB, 0);
   std::vector<TensorId> tensors;
-  const std::vector<std::uint64_t> sizes{1, 4096, kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB + 1, 40 * kMiB};
+  const std::vector<std::uint64_t> sizes{1,        4096,         kMiB,     2 * kMiB,
+                                         2 * kMiB, 2 * kMiB + 1, 40 * kMiB};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     tensors.push_back(declare(numbered(i), sizes[i]));
     put(tensors.back(), content(sizes[i], static_cast<unsigned>(i)));
@@ -150,7 +151,8 @@ TEST_F(SwapEngineTest, CallersMistakesAreErrorsThatSayWhich) {
   open(16 * kMiB, 0);
   const TensorId tensor = declare("t", kMiB);
   const auto code = [](const Ticket& ticket) { return ticket.wait().error().code; };
-  EXPECT_EQ(code(engine_->get(tensor)), make_error_code(Fault::kInvalidArgument)) << "no content yet";
+  EXPECT_EQ(code(engine_->get(tensor)), make_error_code(Fault::kInvalidArgument))
+      << "no content yet";
   EXPECT_EQ(code(engine_->get(TensorId{999})), make_error_code(Fault::kUnknownTensor));
   EXPECT_EQ(code(engine_->put(tensor, content(7, 1))), make_error_code(Fault::kWrongSize));
   EXPECT_EQ(code(engine_->commit(Lease())), make_error_code(Fault::kInvalidArgument));
@@ -200,7 +202,8 @@ TEST_F(SwapEngineTest, LearnsTheOrderAndReadsAhead) {
   EXPECT_LE(stats.misses, 32u + 8u);
   EXPECT_GE(stats.predicted, 4u * 32u - 8u);
   EXPECT_LE(stats.pool.pinned_bytes, 8 * kMiB);
-  EXPECT_LE(stats.tensor_read_bytes, (5u * 32u + 16u) * kMiB) << "nothing is read twice for one use";
+  EXPECT_LE(stats.tensor_read_bytes, (5u * 32u + 16u) * kMiB)
+      << "nothing is read twice for one use";
 }
 
 }  // namespace

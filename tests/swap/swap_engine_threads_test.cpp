@@ -19,8 +19,8 @@ class SwapEngineThreadsTest : public EngineFixture {
     std::vector<std::vector<TensorId>> tensors(kThreads);
     for (unsigned t = 0; t < kThreads; ++t) {
       for (unsigned i = 0; i < kTensors; ++i) {
-        tensors[t].push_back(
-            declare(std::to_string(t) + "." + std::to_string(i), 64 * kKiB * (1 + (i * 7) % 24) + i));
+        tensors[t].push_back(declare(std::to_string(t) + "." + std::to_string(i),
+                                     64 * kKiB * (1 + (i * 7) % 24) + i));
       }
     }
     std::atomic<int> wrong{0};
@@ -80,9 +80,15 @@ class SwapEngineThreadsTest : public EngineFixture {
   }
 };
 
-TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithAmplePinnedMemory) { work(64 * kMiB, 0, 300); }
-TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithLittlePinnedMemory) { work(6 * kMiB, 0, 300); }
-TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithHalfInRam) { work(8 * kMiB, 8 * kMiB, 300); }
+TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithAmplePinnedMemory) {
+  work(64 * kMiB, 0, 300);
+}
+TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithLittlePinnedMemory) {
+  work(6 * kMiB, 0, 300);
+}
+TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithHalfInRam) {
+  work(8 * kMiB, 8 * kMiB, 300);
+}
 
 TEST_F(SwapEngineThreadsTest, ClosingUnderLoadEndsEveryWait) {
   for (int round = 0; round < 5; ++round) {

@@ -180,6 +180,17 @@ def test_python_is_checked(command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_cpp_is_formatted() -> None:
+    program = Path(sys.executable).parent / "clang-format"
+    if not program.exists():
+        pytest.skip("no clang-format beside this python")
+    files = [name for name in tracked() if re.search(r"\.(h|cpp)$", name)]
+    done = subprocess.run(
+        [program, "--dry-run", "-Werror", *files], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+
+
 def test_functions_fit_a_screen() -> None:
     """Python's by the syntax tree; those of C++ are clang-tidy's (readability-function-size)."""
     import ast
