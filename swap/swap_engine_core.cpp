@@ -275,17 +275,17 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
                    to_number(token.tensor()));
     --block.leases;
     TensorRecord* record = record_of(token.tensor());
-    if (record == nullptr || record->block != token.block() || block.leases > 0) {
+    if (record == nullptr || record->block != token.block()) {
       return;
     }
     // Somebody who may have changed the content left without committing it: what lies on the drive
-    // is the content, this memory is not.
+    // is the content, this memory is not, whoever else still looks at it.
     const bool abandoned =
         token.access() == Access::kUpdate && token.generation() == record->generation;
-    if (!residency_.holds(to_number(record->id)) && record->clean &&
-        (record->writes_in_flight == 0 || abandoned)) {
+    const bool unused = block.leases == 0 && record->writes_in_flight == 0;
+    if (!residency_.holds(to_number(record->id)) && record->clean && (unused || abandoned)) {
       drop_memory(*record, outbox);
-    } else {
+    } else if (block.leases == 0) {
       update_use(*record);
     }
   }

@@ -47,9 +47,19 @@ bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   return done_;
 }
 
-Lease TicketState::lease() const {
+Result<Lease> TicketState::take_lease() const {
   std::lock_guard lock(mutex_);
-  return lease_;
+  if (lease_taken_) {
+    Lease shared(taken_.lock());
+    if (!shared) {
+      return fault(Fault::kInvalidArgument,
+                   "this ticket's lease was taken and has ended: get again");
+    }
+    return shared;
+  }
+  lease_taken_ = static_cast<bool>(lease_);
+  taken_ = lease_.token();
+  return std::exchange(lease_, {});
 }
 
 void TicketState::then(std::function<void(const Ticket&)> callback) {
@@ -97,7 +107,7 @@ std::optional<Result<void>> Ticket::wait_for(std::chrono::nanoseconds timeout) c
 
 Result<Lease> Ticket::lease() const {
   PENSTOCK_TRY(wait());
-  return state_->lease();
+  return state_->take_lease();
 }
 
 void Ticket::then(std::function<void(const Ticket&)> callback) const {

@@ -26,7 +26,8 @@ class Ticket {
   Result<void> wait() const;
   /// Nothing if `timeout` passes first; the operation goes on.
   std::optional<Result<void>> wait_for(std::chrono::nanoseconds timeout) const;
-  /// Blocks; the lease that get() promised. Errors: the operation's.
+  /// Blocks; the lease that get() promised, handed over: the ticket keeps no hold. Asked again, it
+  /// is shared while it lives. Errors: the operation's; the lease was taken and has ended.
   Result<Lease> lease() const;
   /// Calls `callback` once when done: at once on this thread if it is done already, else on the I/O
   /// thread, where it must neither block nor throw.

@@ -27,8 +27,10 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   bool wait(std::optional<std::chrono::nanoseconds> timeout) const;
   /// Valid once done.
   const std::optional<Error>& error() const noexcept { return error_; }
-  /// Valid once done. Hands out the engine's own hold the first time, copies of it afterwards.
-  Lease lease() const;
+  /// Valid once done. Hands over the hold: the ticket keeps none, so that memory is free when
+  /// whoever took it lets go, however long a ticket lives. Later calls share it while it lives.
+  /// Empty: there was none. Errors: it was taken and has ended.
+  Result<Lease> take_lease() const;
   void then(std::function<void(const Ticket&)> callback);
 
   /// Whether somebody has been given the error.
@@ -40,7 +42,9 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   mutable std::condition_variable done_changed_;
   bool done_ = false;                                          // guarded by mutex_
   std::optional<Error> error_;                                 // written before done_
-  Lease lease_;                                                // written before done_
+  mutable Lease lease_;                                        // written before done_, then guarded
+  mutable std::weak_ptr<LeaseToken> taken_;                    // guarded by mutex_
+  mutable bool lease_taken_ = false;                           // guarded by mutex_
   std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
   std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
   mutable std::atomic<bool> error_told_{false};

@@ -72,6 +72,22 @@ TEST_F(SwapEngineTest, AnAbandonedUpdateIsNotTheContent) {
   expect_content(tensor, content(kMiB, 1));
 }
 
+TEST_F(SwapEngineTest, AnAbandonedUpdateIsNotTheContentEvenWhileOthersLook) {
+  open(16 * kMiB, 0);
+  const TensorId tensor = declare("t", kMiB);
+  put(tensor, content(kMiB, 1));
+  const Lease reader = engine_->get(tensor).lease().value();
+  const Ticket ticket = engine_->get(tensor, Access::kUpdate);
+  {
+    Lease lease = ticket.lease().value();
+    EXPECT_EQ(ticket.lease().value().data(), lease.data()) << "shared while it lives";
+    std::memset(lease.data(), 0, kMiB);
+  }
+  expect_content(tensor, content(kMiB, 1));
+  EXPECT_TRUE(ticket.lease().has_error()) << "a ticket keeps no hold";
+  EXPECT_EQ(reader.data()[0], std::byte{0}) << "what was lent stays where it is";
+}
+
 TEST_F(SwapEngineTest, ReadsIntoForeignMemoryAtAnyAddress) {
   open(16 * kMiB, 0);
   const TensorId tensor = declare("t", 3 * kMiB + 11);
