@@ -9,7 +9,6 @@ leg the first two steps (the order of use is being learnt) are left out. Writes 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import statistics
@@ -20,7 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from leg import Leg, Result, Sample, Step
-from main_job import DATA, OUT, make_model
+from main_job import OUT, make_model
+from user_config import DATA, on_cpu, on_drive
 
 WARM_UP_STEPS = 2
 FINETUNE_PARAMETERS = 218_507_264  # of the 4-layer model
@@ -28,31 +28,28 @@ FINETUNE_PARAMETERS = 218_507_264  # of the 4-layer model
 
 def finetune(swap: Path, steps: int) -> list[Leg]:
     """Full fine-tuning of 4 layers, all of it on the drive, against stock DeepSpeed and no offload."""
-    stock = json.loads((DATA / "full-finetune.json").read_text())
-    for section in ("offload_param", "offload_optimizer"):
-        stock["zero_optimization"][section]["nvme_path"] = str(swap)
+    stock = on_drive("full-finetune.json", swap)
     ours = {**stock, "penstock": {"ram_bytes": 0}}
-    on_cpu = _on_cpu(stock, "offload_param", "offload_optimizer")
     script, arguments = DATA / "full_finetune.py", [str(make_model(4)), "CONFIG", str(steps)]
     return [
         Leg("penstock, nothing in RAM", script, arguments, ours),
         Leg("stock DeepSpeed", script, arguments, stock, penstock=False),
-        Leg("device cpu", script, arguments, on_cpu, penstock=False),
+        Leg("device cpu", script, arguments, on_cpu(stock), penstock=False),
     ]
 
 
 def grpo_default(swap: Path, steps: int) -> list[Leg]:
     """GRPO with LoRA on 28 layers under the user's file as it is, against no offload."""
-    seed = _seed(swap)
+    seed = on_drive("seed-003.json", swap)
     return [
         Leg("penstock as the file is", *_grpo(steps), seed),
-        Leg("device cpu", *_grpo(steps), _on_cpu(seed, "offload_param"), penstock=False),
+        Leg("device cpu", *_grpo(steps), on_cpu(seed, "offload_param"), penstock=False),
     ]
 
 
 def grpo_resident(swap: Path, steps: int) -> list[Leg]:
     """The same with the embedding in RAM and 64 MiB pinned, against stock with its user's own patch."""
-    seed = _seed(swap)
+    seed = on_drive("seed-003.json", swap)
     rule = {"match": "*embed_tokens*", "place": "ram"}
     block = {"ram_bytes": "600MiB", "max_pinned_bytes": "64MiB", "tensors": [rule]}
     patch = DATA / "user_patch.py"
@@ -156,20 +153,6 @@ def _table(rows: dict[str, dict[str, Any]], comparison: str) -> str:
         read, written = (first[key] * 1e9 / FINETUNE_PARAMETERS for key in ("read_gb", "written_gb"))
         lines.append(f"\nfirst leg: {read:.1f} bytes read and {written:.1f} written a parameter and step")
     return "\n".join(lines)
-
-
-def _seed(swap: Path) -> dict[str, Any]:
-    seed: dict[str, Any] = json.loads((DATA / "seed-003.json").read_text())
-    for section in ("offload_param", "offload_optimizer"):
-        seed["zero_optimization"][section]["nvme_path"] = str(swap)
-    return seed
-
-
-def _on_cpu(config: dict[str, Any], *sections: str) -> dict[str, Any]:
-    config = copy.deepcopy(config)
-    for section in sections:
-        config["zero_optimization"][section]["device"] = "cpu"
-    return config
 
 
 def _grpo(steps: int) -> tuple[Path, list[str]]:

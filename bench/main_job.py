@@ -8,22 +8,20 @@ Run by ./bench/quickstart after the set-up. Exit status 0 only if every leg trai
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from leg import Leg, Result, Sample, Step
 from picture import draw
+from user_config import DATA, on_cpu, on_drive
 
 HERE = Path(__file__).parent
-DATA = HERE / "data"
 OUT = HERE / "out"
 
 
@@ -68,18 +66,13 @@ def make_model(layers: int = 28) -> Path:
 
 
 def make_legs(model: Path, swap: Path, steps: int) -> list[Leg]:
-    seed: dict[str, Any] = json.loads((DATA / "seed-003.json").read_text())
-    for section in ("offload_param", "offload_optimizer"):
-        seed["zero_optimization"][section]["nvme_path"] = str(swap)
-    from_drive = copy.deepcopy(seed)
-    from_drive["penstock"] = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
-    on_cpu = copy.deepcopy(seed)
-    on_cpu["zero_optimization"]["offload_param"]["device"] = "cpu"
+    seed = on_drive("seed-003.json", swap)
+    from_drive = {**seed, "penstock": {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}}
     script, arguments = DATA / "grpo_lora.py", [str(model), "CONFIG", str(steps)]
     return [
         Leg("as the file is", script, arguments, seed),
         Leg("all from the drive", script, arguments, from_drive),
-        Leg("device cpu", script, arguments, on_cpu, penstock=False),
+        Leg("device cpu", script, arguments, on_cpu(seed, "offload_param"), penstock=False),
     ]
 
 

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from compare import FINETUNE_PARAMETERS
 from leg import Leg, Result
-from main_job import DATA, OUT, make_model
+from main_job import OUT, make_model
+from user_config import DATA, on_cpu, on_drive
 
 COUNTS, SIZES, BUCKETS = (1, 5, 200), (100_000, 4_194_304, 200_000_000), (0, 50_000_000)
 PINNED_MAX = 64 << 20
@@ -40,10 +41,11 @@ def main() -> int:
     OUT.mkdir(exist_ok=True)
     swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
     finetuning = arguments.job == "finetune"
-    config = _on(swap, json.loads((DATA / ("full-finetune.json" if finetuning else "seed-003.json")).read_text()))
+    stock = on_drive("full-finetune.json" if finetuning else "seed-003.json", swap)
+    config = {**stock, "penstock": BLOCK}
     script = DATA / ("full_finetune.py" if finetuning else "grpo_lora.py")
     called = [str(make_model(4 if finetuning else 28)), "CONFIG", str(arguments.steps)]
-    reference = Leg("device cpu", script, called, _on_cpu(config, finetuning), penstock=False).run(OUT / "matrix")
+    reference = Leg("device cpu", script, called, on_cpu(stock), penstock=False).run(OUT / "matrix")
     if reference.returncode != 0:
         print(f"device cpu ended with status {reference.returncode}: {reference.log}", file=sys.stderr)
         return 1
@@ -66,20 +68,6 @@ def main() -> int:
     (OUT / f"matrix-{arguments.job}.json").write_text(json.dumps(rows, indent=1))
     print(_table(rows))
     return 0 if all(row["equal"] and row["within_pinned"] for row in rows) else 1
-
-
-def _on(swap: Path, config: dict[str, Any]) -> dict[str, Any]:
-    for section in ("offload_param", "offload_optimizer"):
-        config["zero_optimization"][section]["nvme_path"] = str(swap)
-    return {**config, "penstock": BLOCK}
-
-
-def _on_cpu(config: dict[str, Any], finetuning: bool) -> dict[str, Any]:
-    config = copy.deepcopy(config)
-    del config["penstock"]
-    for section in ("offload_param", "offload_optimizer"):
-        config["zero_optimization"][section]["device"] = "cpu"
-    return config
 
 
 def _with_numbers(config: dict[str, Any], count: int, size: int, bucket: int) -> dict[str, Any]:

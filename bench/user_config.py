@@ -1,0 +1,27 @@
+"""The users' DeepSpeed configurations of bench/data, on a drive of this machine or without one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+SECTIONS = ("offload_param", "offload_optimizer")
+
+
+def on_drive(name: str, swap: Path) -> dict[str, Any]:
+    """The file `name` with nothing but its `nvme_path` replaced."""
+    config: dict[str, Any] = json.loads((DATA / name).read_text())
+    for section in SECTIONS:
+        config["zero_optimization"][section]["nvme_path"] = str(swap)
+    return config
+
+
+def on_cpu(config: dict[str, Any], *sections: str) -> dict[str, Any]:
+    """A copy in which these sections (none named: both) say `"device": "cpu"`."""
+    config = copy.deepcopy(config)
+    for section in sections or SECTIONS:
+        config["zero_optimization"][section]["device"] = "cpu"
+    return config
