@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -48,7 +49,7 @@ void advise_huge_pages(std::byte* data, std::uint64_t bytes) {
 
 }  // namespace
 
-void populate_pages(std::span<std::byte> memory) {
+void populate_pages(std::span<std::byte> memory) noexcept {
   if (memory.empty()) {
     return;
   }
@@ -66,8 +67,12 @@ void populate_pages(std::span<std::byte> memory) {
     }
   };
   std::vector<std::jthread> others;
-  for (std::uint64_t i = 1; i < threads; ++i) {
-    others.emplace_back(populate, i);
+  try {
+    for (std::uint64_t i = 1; i < threads; ++i) {
+      others.emplace_back(populate, i);
+    }
+  } catch (const std::exception&) {
+    // No thread to be had: their pages come at the first touch.
   }
   populate(0);
 }

@@ -9,7 +9,7 @@ namespace penstock {
 /// Makes the kernel provide the pages now, on this thread and for large memory on as many as there
 /// are cores, not at the first touch by whoever moves bytes there. Contents stay. A hint: where it
 /// cannot be done (Linux before 5.14), pages come later.
-void populate_pages(std::span<std::byte> memory);
+void populate_pages(std::span<std::byte> memory) noexcept;
 
 /// Anonymous pages straight from the kernel, exactly as many as asked for (rounded up to 4 KiB,
 /// never to a power of two), with transparent huge pages advised from 2 MiB on. Untouched pages
