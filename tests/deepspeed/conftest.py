@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,26 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path)
 
 
+PORTS: list[str] = []  # drawn by this process
+
+
 def free_port() -> str:
     import socket
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+        port = str(probe.getsockname()[1])
+    PORTS.append(port)
+    return port
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_memory() -> Iterator[None]:
+    from leg import drop_shared_memory
+
+    yield
+    for port in PORTS:
+        drop_shared_memory(port)
 
 
 def moved_from_drive(output: str) -> float:

@@ -16,6 +16,7 @@ MODULE = ["-m", "penstock.deepspeed"]
 def test_the_users_own_accelerate_file(runner: Runner, small_model: Path, swap: Path) -> None:
     runner.config(grpo_config(swap, **FROM_DRIVE))  # the file names ds_config.json in the working directory
     launch = ["accelerate", "launch", "--config_file", str(DATA / "accelerate-003.yaml")]
+    launch += ["--main_process_port", free_port()]  # tests run side by side
     script = [str(DATA / "grpo_lora.py"), str(small_model), "ds_config.json", "1"]
     run = runner.command([*launch, *MODULE, *script])
     assert run.returncode == 0, run.output
@@ -44,7 +45,8 @@ def test_recipes_with_nothing_on_a_drive(runner: Runner, small_model: Path, tmp_
     ]
     values = []
     for module in ([], MODULE):
-        run = runner.command([*launch, *module, str(script), str(small_model), "none", "1"])
+        port = ["--main_process_port", free_port()]
+        run = runner.command([*launch, *port, *module, str(script), str(small_model), "none", "1"])
         assert run.returncode == 0, run.output
         assert ("penstock: nothing to swap" in run.output) == bool(module)
         values.append(run.values)
