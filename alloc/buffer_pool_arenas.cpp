@@ -201,6 +201,7 @@ std::optional<Error> BufferPoolState::fill_class(std::uint32_t class_index, std:
 std::vector<ClassPlan> BufferPoolState::shape() const {
   const Lock lock(mutex_);
   std::vector<ClassPlan> plan;
+  plan.reserve(classes_.size());
   for (const SlotClass& slot_class : classes_) {
     plan.push_back({slot_class.slot_bytes, slot_class.slots});
   }
