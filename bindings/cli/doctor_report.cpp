@@ -155,6 +155,7 @@ std::string DoctorReport::json() const {
 std::string DoctorReport::text() const {
   std::string text = line("kernel", kernel);
   std::vector<std::string> lines;
+  lines.reserve(engines.size());
   for (const EngineCandidate& engine : engines) {
     lines.push_back(engine_text(engine));
   }

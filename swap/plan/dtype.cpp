@@ -73,6 +73,7 @@ Result<DType> parse_dtype(std::string_view text) {
     }
   }
   std::vector<std::string_view> names;
+  names.reserve(kDTypes.size());
   for (const DTypeEntry& entry : kDTypes) {
     names.push_back(entry.name);
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "alloc/buffer_pool.h"
+#include "alloc/bytes.h"
 #include "io/io_op.h"
 #include "io/io_queue.h"
 #include "swap/store/swap_store.h"
@@ -27,7 +28,7 @@ namespace penstock {
 class StoreTransfer {
  public:
   /// What unaligned memory is copied through; the pool should have slots for one transfer at least.
-  static constexpr std::uint64_t kChunkBytes = 1024 * 1024;
+  static constexpr std::uint64_t kChunkBytes = kMiB;
   static constexpr std::uint32_t kChunksMax = 4;
 
   /// Nothing: all is well. Must not throw.
