@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "alloc/result.h"
@@ -20,13 +22,15 @@ enum class DirectMode : std::uint8_t {
   kBuffered,  ///< never direct
 };
 
+class FileSystem;
+
 /// An open file; closes it when destroyed. Move-only. Const members may be called from any thread.
 class File {
  public:
   /// An unlinked, 0600, read-write file in `directory` (O_TMPFILE, else created and unlinked at
   /// once): nothing is left behind however the process ends. Creates `directory` and its parents
   /// where they are missing. Errors: errno with the directory as path (ENOTDIR, EACCES, EROFS,
-  /// ENOSPC…).
+  /// ENOSPC…). Of the machine's file system, as open() is: others are asked for by FileSystem.
   static Result<File> create_scratch(const std::string& directory,
                                      DirectMode mode = DirectMode::kAuto);
   enum class Access : std::uint8_t { kRead, kReadWrite, kCreate };
@@ -50,11 +54,26 @@ class File {
   /// Errors: ENOSPC, EDQUOT, EFBIG… with the path.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
   Result<std::uint64_t> size_bytes() const;
+  /// Cuts the file off, or lets it grow by zeros.
+  Result<void> truncate(std::uint64_t bytes) const;
+  /// What was written so far, and the size, survives a crash from here on (fdatasync).
+  Result<void> sync() const;
+  /// True if this process holds the file alone now, until it is closed; false if another one does
+  /// (or this one, by another File).
+  Result<bool> try_lock() const;
+
+  /// Small transfers on the caller's thread, for files opened buffered; all of it or an error.
+  /// Errors: errno and path (ENODATA: the file ends early).
+  Result<void> read_at(std::uint64_t offset, std::span<std::byte> target) const;
+  Result<void> write_at(std::uint64_t offset, std::span<const std::byte> source) const;
 
  private:
-  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  void learn_direct_io(DirectMode mode);
+  friend class FileSystem;
+  File(FileSystem& system, int fd, std::string path, DirectIo direct)
+      : system_(&system), fd_(fd), path_(std::move(path)), direct_(std::move(direct)) {}
+  Error cannot(int error, const char* verb) const;
 
+  FileSystem* system_ = nullptr;
   int fd_ = -1;
   std::string path_;
   DirectIo direct_;

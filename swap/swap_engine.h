@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "io/file_system.h"
 #include "swap/lease.h"
 #include "swap/plan/config.h"
 #include "swap/plan/placement.h"
@@ -26,6 +27,9 @@ struct SwapEngineOptions {
   std::optional<Budgets> budgets;
   std::uint32_t io_block_bytes = 1024 * 1024;
   std::uint32_t io_depth = 32;
+  /// Where stores live; outlives the engine. Another one than the machine's needs an I/O engine of
+  /// its own (simulation).
+  FileSystem* file_system = &os_file_system();
   /// Told once per condition, a whole sentence a user can act on. Empty: the log.
   std::function<void(const std::string&)> warn;
 };

@@ -97,7 +97,7 @@ Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
   if (paths.empty()) {
     paths = options_.config.paths();
   }
-  Result<std::unique_ptr<SwapStore>> store = SwapStore::open_scratch(paths);
+  Result<std::unique_ptr<SwapStore>> store = SwapStore::open_scratch(paths, *options_.file_system);
   if (store.has_error()) {
     return std::move(store).error();
   }

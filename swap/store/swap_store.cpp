@@ -1,7 +1,6 @@
 #include "swap/store/swap_store.h"
 
 #include <fmt/format.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,14 +17,6 @@ namespace {
 /// tensor; where that much is not free, by what is needed.
 constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
 
-std::string describe_free_space(const std::string& path) {
-  struct statvfs facts{};
-  if (::statvfs(path.c_str(), &facts) != 0) {
-    return "free space unknown";
-  }
-  return fmt::format("{} free there", format_bytes(facts.f_bavail * facts.f_frsize));
-}
-
 }  // namespace
 
 SwapStore::Drive::Drive(File opened, const PathConfig& config)
@@ -34,20 +25,21 @@ SwapStore::Drive::Drive(File opened, const PathConfig& config)
       weight(config.weight.value_or(1.0)),
       space(0, kBlockBytes) {}
 
-SwapStore::SwapStore() {
+SwapStore::SwapStore(FileSystem& system) : system_(system) {
   std::random_device random;
   number_ = (std::uint64_t{random()} << 32) | random();
 }
 
-Result<std::unique_ptr<SwapStore>> SwapStore::open_scratch(const std::vector<PathConfig>& paths) {
+Result<std::unique_ptr<SwapStore>> SwapStore::open_scratch(const std::vector<PathConfig>& paths,
+                                                           FileSystem& system) {
   if (paths.empty()) {
     return fault(Fault::kConfiguration,
                  "nothing says where to swap to: give nvme_path in offload_param or "
                  "offload_optimizer, or penstock.paths");
   }
-  std::unique_ptr<SwapStore> store(new SwapStore());
+  std::unique_ptr<SwapStore> store(new SwapStore(system));
   for (const PathConfig& config : paths) {
-    Result<File> file = File::create_scratch(config.path);
+    Result<File> file = system.create_scratch(config.path, DirectMode::kAuto);
     if (file.has_error()) {
       return std::move(file).error();
     }
@@ -102,6 +94,11 @@ std::vector<std::size_t> SwapStore::drives_by_fill() const {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return fill(a) < fill(b); });
   return order;
+}
+
+std::string SwapStore::describe_free_space(const std::string& path) const {
+  const std::optional<std::uint64_t> bytes = system_.free_bytes(path);
+  return bytes ? fmt::format("{} free there", format_bytes(*bytes)) : "free space unknown";
 }
 
 Result<Extent> SwapStore::reserve_on(Drive& drive, std::uint64_t bytes) {

@@ -9,6 +9,7 @@
 #include "alloc/extent_allocator.h"
 #include "alloc/result.h"
 #include "io/file.h"
+#include "io/file_system.h"
 #include "swap/plan/config.h"
 #include "swap/store/identity_block.h"
 
@@ -41,7 +42,9 @@ struct StoredTensor {
 class SwapStore {
  public:
   /// Opens a scratch file in every path. Errors: no path given; errno and the path that refused.
-  static Result<std::unique_ptr<SwapStore>> open_scratch(const std::vector<PathConfig>& paths);
+  /// `system` outlives the store.
+  static Result<std::unique_ptr<SwapStore>> open_scratch(const std::vector<PathConfig>& paths,
+                                                         FileSystem& system = os_file_system());
 
   /// Space for the next generation of a tensor, never over an older one. Tries the drives in turn
   /// when one is full. Errors: ENOSPC (or what the last drive said) with path, and what is free
@@ -62,10 +65,12 @@ class SwapStore {
     ExtentAllocator space;  // guarded by SwapStore::mutex_
   };
 
-  SwapStore();
+  explicit SwapStore(FileSystem& system);
   Result<Extent> reserve_on(Drive& drive, std::uint64_t bytes);
+  std::string describe_free_space(const std::string& path) const;
   std::vector<std::size_t> drives_by_fill() const;
 
+  FileSystem& system_;
   std::uint64_t number_;  // random; tells this opening's bytes from any other's
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Drive>> drives_;

@@ -1,0 +1,279 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "io/file_system.h"
+
+namespace penstock {
+namespace {
+
+constexpr ::mode_t kFileMode = 0600;
+constexpr ::mode_t kDirectoryMode = 0700;
+// What to assume of a file that takes O_DIRECT on a kernel that does not tell its alignment (before
+// 6.1, and file systems that do not answer): no drive wants more.
+constexpr std::uint32_t kUnknownAlignment = 4096;
+
+template <class Call>
+int retry_interrupted(Call call) {
+  int result = -1;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+int make_one_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), kDirectoryMode) == 0) {
+    return 0;
+  }
+  const int error = errno;
+  // Whatever mkdir objects to, EROFS and EACCES included, is no matter where there is a directory.
+  struct ::stat info{};
+  if (::stat(path.c_str(), &info) == 0) {
+    return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+  }
+  return error;
+}
+
+// As `mkdir -p`: 0, or the errno of the first directory that cannot be made.
+int make_missing_directories(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    if (const int error = make_one_directory(path.substr(0, slash)); error != 0) {
+      return error;
+    }
+  }
+  return make_one_directory(path);
+}
+
+// File systems without O_TMPFILE say EOPNOTSUPP; kernels that never heard of it see O_DIRECTORY and
+// O_RDWR, hence EISDIR; stacked ones (overlays of old kernels) have been seen to say ENOENT.
+bool lacks_tmpfile(int error) {
+  return error == EOPNOTSUPP || error == EISDIR || error == ENOENT;
+}
+
+// A file descriptor or -errno.
+int open_unlinked(const std::string& directory) {
+  const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
+  const int fd = retry_interrupted([&] { return ::open(directory.c_str(), flags, kFileMode); });
+  if (fd >= 0) {
+    return fd;
+  }
+  if (!lacks_tmpfile(errno)) {
+    return -errno;
+  }
+  std::string name = directory + "/penstock-XXXXXX";
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named < 0) {
+    return -errno;
+  }
+  if (::unlink(name.c_str()) != 0) {
+    const int error = errno;
+    ::close(named);
+    return -error;
+  }
+  return named;
+}
+
+struct Alignment {
+  bool known = false;
+  std::uint32_t memory = 0;  // 0: no direct I/O on this file
+  std::uint32_t offset = 0;
+};
+
+Alignment ask_alignment([[maybe_unused]] int fd) {
+  Alignment alignment;
+#ifdef STATX_DIOALIGN  // the C library brings the kernel's own struct along with the name
+  struct ::statx info{};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
+      (info.stx_mask & STATX_DIOALIGN) != 0) {
+    alignment = {true, info.stx_dio_mem_align, info.stx_dio_offset_align};
+  }
+#endif
+  return alignment;
+}
+
+int result_of(int result) {
+  return result < 0 ? -errno : result;
+}
+
+// O_DIRECT is switched on after opening, by fcntl: one way for files opened, created and unlinked,
+// and a refusal leaves a file that is open all the same.
+DirectIo learn_direct_io(int fd, const std::string& path, DirectMode mode) {
+  DirectIo direct;
+  if (mode == DirectMode::kBuffered) {
+    direct.reason = "buffered I/O was asked for";
+    return direct;
+  }
+  Alignment alignment = ask_alignment(fd);
+  if (alignment.known && (alignment.memory == 0 || alignment.offset == 0)) {
+    direct.reason = fmt::format("the file system has no direct I/O for files in {}", path);
+    return direct;
+  }
+  if (!alignment.known) {
+    alignment = {false, kUnknownAlignment, kUnknownAlignment};
+  }
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) {
+    direct.reason = system_error(errno, fmt::format("O_DIRECT refused for {}", path)).message;
+    return direct;
+  }
+  return {true, alignment.memory, alignment.offset, {}};
+}
+
+class OsFileSystem final : public FileSystem {
+ public:
+  Result<File> create_scratch(const std::string& directory, DirectMode mode) override {
+    PENSTOCK_TRY(make_directories(directory));
+    const int fd = open_unlinked(directory);
+    if (fd < 0) {
+      return system_error(-fd, fmt::format("cannot create a scratch file in {}", directory),
+                          directory);
+    }
+    return make_file(*this, fd, directory, learn_direct_io(fd, directory, mode));
+  }
+
+  Result<File> open(const std::string& path, File::Access access, DirectMode mode) override {
+    int flags = O_CLOEXEC | (access == File::Access::kRead ? O_RDONLY : O_RDWR);
+    if (access == File::Access::kCreate) {
+      flags |= O_CREAT;
+    }
+    const int fd = retry_interrupted([&] { return ::open(path.c_str(), flags, kFileMode); });
+    if (fd < 0) {
+      return system_error(errno, fmt::format("cannot open {}", path), path);
+    }
+    return make_file(*this, fd, path, learn_direct_io(fd, path, mode));
+  }
+
+  Result<void> make_directories(const std::string& path) override {
+    if (const int error = make_missing_directories(path); error != 0) {
+      return system_error(error, fmt::format("cannot create the directory {}", path), path);
+    }
+    return {};
+  }
+
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
+    if (stream == nullptr) {
+      return system_error(errno, fmt::format("cannot list {}", directory), directory);
+    }
+    std::vector<std::string> names;
+    errno = 0;
+    while (const ::dirent* const entry = ::readdir(stream.get())) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") {
+        names.push_back(name);
+      }
+    }
+    if (errno != 0) {
+      return system_error(errno, fmt::format("cannot list {}", directory), directory);
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      return system_error(errno, fmt::format("cannot rename {} to {}", from, to), to);
+    }
+    return {};
+  }
+
+  Result<void> remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) {
+      return system_error(errno, fmt::format("cannot remove {}", path), path);
+    }
+    return {};
+  }
+
+  Result<void> sync_directory(const std::string& directory) override {
+    const int fd = retry_interrupted(
+        [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    const int error = fd < 0 ? errno : -result_of(retry_interrupted([fd] { return ::fsync(fd); }));
+    if (fd >= 0) {
+      ::close(fd);
+    }
+    // Some file systems (FUSE, network ones) know no fsync of directories, and need none.
+    if (error != 0 && error != EINVAL && error != ENOSYS) {
+      return system_error(error, fmt::format("cannot sync the directory {}", directory), directory);
+    }
+    return {};
+  }
+
+  std::optional<std::uint64_t> free_bytes(const std::string& path) override {
+    struct ::statvfs facts{};
+    if (::statvfs(path.c_str(), &facts) != 0) {
+      return std::nullopt;
+    }
+    return static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
+  }
+
+ protected:
+  void close(int fd) noexcept override { ::close(fd); }
+
+  int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
+    const auto from = static_cast<::off_t>(offset);
+    const auto length = static_cast<::off_t>(bytes);
+    const int reserved =
+        result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));
+    if (reserved != -EOPNOTSUPP) {
+      return reserved;
+    }
+    // Between asking for the size and setting it another thread may have grown the file, which we
+    // would cut off: one at a time, for all files, since this is rare and short.
+    static std::mutex growing;
+    const std::lock_guard lock(growing);
+    const std::int64_t before = size(fd);
+    if (before < 0 || before >= from + length) {
+      return before < 0 ? static_cast<int>(before) : 0;
+    }
+    return truncate(fd, offset + bytes);
+  }
+
+  int truncate(int fd, std::uint64_t bytes) override {
+    return result_of(
+        retry_interrupted([&] { return ::ftruncate(fd, static_cast<::off_t>(bytes)); }));
+  }
+
+  std::int64_t size(int fd) override {
+    struct ::stat info{};
+    return ::fstat(fd, &info) == 0 ? info.st_size : -errno;
+  }
+
+  int sync(int fd) override {
+    return result_of(retry_interrupted([fd] { return ::fdatasync(fd); }));
+  }
+
+  int try_lock(int fd) override { return result_of(::flock(fd, LOCK_EX | LOCK_NB)); }
+
+  std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override {
+    const ssize_t moved = ::pread(fd, target.data(), target.size(), static_cast<::off_t>(offset));
+    return moved < 0 ? -errno : moved;
+  }
+
+  std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) override {
+    const ssize_t moved = ::pwrite(fd, source.data(), source.size(), static_cast<::off_t>(offset));
+    return moved < 0 ? -errno : moved;
+  }
+};
+
+}  // namespace
+
+FileSystem& os_file_system() {
+  static OsFileSystem system;
+  return system;
+}
+
+}  // namespace penstock

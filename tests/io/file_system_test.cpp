@@ -1,0 +1,141 @@
+#include "io/file_system.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+/// One file system under test and a directory in it that exists.
+struct Place {
+  FileSystem* system = nullptr;
+  std::string directory;
+  std::shared_ptr<void> keep;  // whatever both need to live
+};
+
+struct Maker {
+  const char* name;
+  std::function<Place()> make;
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// What the store may rely on, whatever the file system.
+class FileSystemContract : public testing::TestWithParam<Maker> {
+ protected:
+  std::string path(const std::string& name) const { return place_.directory + "/" + name; }
+  File open(const std::string& name, File::Access access = File::Access::kCreate) {
+    return std::move(system_.open(path(name), access, DirectMode::kBuffered)).value();
+  }
+  void write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(open(name).write_at(0, bytes_of(text)));
+  }
+  std::string read(const std::string& name) {
+    const File file = open(name, File::Access::kRead);
+    std::string text(*file.size_bytes(), '\0');
+    EXPECT_TRUE(file.read_at(0, std::as_writable_bytes(std::span(text))));
+    return text;
+  }
+
+  Place place_ = GetParam().make();
+  FileSystem& system_ = *place_.system;
+};
+
+TEST_P(FileSystemContract, WhatWasWrittenIsReadWithinTheFileOnly) {
+  write("a", "water under pressure");
+  const File file = open("a", File::Access::kReadWrite);
+  ASSERT_TRUE(file.write_at(6, bytes_of("above")));
+  EXPECT_EQ(read("a"), "water above pressure");
+  std::string beyond(4, '\0');
+  const Result<void> read = file.read_at(18, std::as_writable_bytes(std::span(beyond)));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().system_errno(), ENODATA);
+  EXPECT_EQ(read.error().path, path("a"));
+  EXPECT_TRUE(file.sync());
+}
+
+TEST_P(FileSystemContract, AFileGrowsByZerosAndIsCutOff) {
+  const File file = open("a");
+  ASSERT_TRUE(file.reserve(0, 8192));
+  EXPECT_EQ(*file.size_bytes(), 8192U);
+  ASSERT_TRUE(file.truncate(5));
+  EXPECT_EQ(read("a"), std::string(5, '\0'));
+  ASSERT_TRUE(file.truncate(7));
+  EXPECT_EQ(read("a"), std::string(7, '\0'));
+}
+
+TEST_P(FileSystemContract, ARenamedFileReplacesTheOther) {
+  write("new", "new");
+  write("old", "old and longer");
+  const File before = open("old", File::Access::kRead);
+  ASSERT_TRUE(system_.rename(path("new"), path("old")));
+  EXPECT_EQ(read("old"), "new");
+  EXPECT_EQ(*before.size_bytes(), 14U) << "who has the old one open goes on seeing it";
+  EXPECT_EQ(*system_.list(place_.directory), std::vector<std::string>{"old"});
+  EXPECT_TRUE(system_.sync_directory(place_.directory));
+  EXPECT_EQ(system_.rename(path("new"), path("old")).error().system_errno(), ENOENT);
+}
+
+TEST_P(FileSystemContract, RemovedIsGone) {
+  write("a", "x");
+  ASSERT_TRUE(system_.remove(path("a")));
+  EXPECT_TRUE(system_.list(place_.directory)->empty());
+  const Result<void> again = system_.remove(path("a"));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().system_errno(), ENOENT);
+  EXPECT_EQ(system_.open(path("a"), File::Access::kReadWrite, DirectMode::kBuffered)
+                .error()
+                .system_errno(),
+            ENOENT);
+}
+
+TEST_P(FileSystemContract, DirectoriesAreMadeAndListedInOrder) {
+  ASSERT_TRUE(system_.make_directories(path("d/e")));
+  ASSERT_TRUE(system_.make_directories(path("d/e"))) << "that exist by now";
+  write("d/2", "");
+  write("d/1", "");
+  EXPECT_EQ(*system_.list(path("d")), (std::vector<std::string>{"1", "2", "e"}));
+  EXPECT_EQ(system_.list(path("missing")).error().system_errno(), ENOENT);
+  write("file", "");
+  EXPECT_EQ(system_.make_directories(path("file/below")).error().system_errno(), ENOTDIR);
+}
+
+TEST_P(FileSystemContract, OneHolderOfALock) {
+  const File first = open("lock");
+  EXPECT_TRUE(*first.try_lock());
+  {
+    const File second = open("lock");
+    EXPECT_FALSE(*second.try_lock());
+  }
+  EXPECT_TRUE(*first.try_lock()) << "it is held already";
+  const File third = open("lock");
+  EXPECT_FALSE(*third.try_lock()) << "closing another File did not let go of it";
+}
+
+TEST_P(FileSystemContract, ScratchFilesHaveNoName) {
+  const Result<File> file = system_.create_scratch(path("scratch"), DirectMode::kAuto);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(system_.list(path("scratch"))->empty());
+  EXPECT_GT(system_.free_bytes(path("scratch")).value_or(0), 0U);
+}
+
+Place machine() {
+  const auto directory = std::make_shared<TempDirectory>();
+  return {&os_file_system(), directory->path(), directory};
+}
+
+INSTANTIATE_TEST_SUITE_P(FileSystems, FileSystemContract,
+                         testing::Values(Maker{"machine", machine}),
+                         [](const auto& maker) { return maker.param.name; });
+
+}  // namespace
+}  // namespace penstock
