@@ -18,7 +18,8 @@ bool near_enough(std::uint64_t slot_bytes, std::uint64_t needed_bytes) {
 }  // namespace
 
 BufferPoolState::BufferPoolState(BufferPoolOptions pool_options)
-    : options_(std::move(pool_options)) {}
+    : options_(std::move(pool_options)),
+      waiting_(options_.waiting ? options_.waiting : std::make_shared<Waiting>()) {}
 
 BufferSlot* BufferPoolState::take_free(std::uint64_t bytes) {
   const Lock lock(mutex_);
@@ -37,7 +38,7 @@ BufferSlot* BufferPoolState::take_free_or_wait(std::uint64_t bytes) {
     Waiter waiter;
     waiter.bytes = bytes;
     waiters_.push_back(&waiter);
-    waiter.wake.wait(lock, [&] {
+    waiting_->wait(lock, waiter.wake, [&] {
       return waiter.granted != nullptr || stopped_ || !return_expected(lock, bytes);
     });
     slot = waiter.granted;

@@ -133,6 +133,7 @@ struct BufferPoolState {
   void end_callback() noexcept;
 
   const BufferPoolOptions options_;
+  const std::shared_ptr<Waiting> waiting_;
   std::mutex shape_mutex_;  // lets one thread at a time shape; taken before mutex_, never after it
   mutable std::mutex mutex_;
 

@@ -16,7 +16,7 @@ constexpr std::size_t kThreadNameMax = 15;  // the kernel's limit, without the c
 }  // namespace
 
 EventLoop::EventLoop(std::string thread_name)
-    : context_(1), work_(boost::asio::make_work_guard(context_)) {
+    : caller_drives_(false), context_(1), work_(boost::asio::make_work_guard(context_)) {
   thread_name.resize(std::min(thread_name.size(), kThreadNameMax));
   const BlockedSignals while_starting;
   thread_ = std::thread([this, name = std::move(thread_name)] {
@@ -25,6 +25,16 @@ EventLoop::EventLoop(std::string thread_name)
     context_.run();
     thread_id_.store({});  // the system may give the number to another thread
   });
+}
+
+EventLoop::EventLoop()
+    : caller_drives_(true), context_(1), work_(boost::asio::make_work_guard(context_)) {}
+
+std::size_t EventLoop::begin_step() {
+  PENSTOCK_CHECK(caller_drives_ && !on_loop_thread(), "step() of a loop that runs already ({})",
+                 caller_drives_ ? "within a step" : "on its own thread");
+  thread_id_.store(std::this_thread::get_id());
+  return context_.poll();
 }
 
 EventLoop::~EventLoop() {

@@ -52,8 +52,8 @@ class IoEngine {
   /// callbacks.
   void advance();
   std::size_t deliver();
-  /// Blocks until at least one result is there (or nothing is in flight). For tests and draining.
-  void wait();
+  /// Blocks until at least one result is there, and reads it; false if nothing is in flight.
+  bool wait();
 
   /// No operation is queued, in flight or waiting for its callback.
   bool idle() const noexcept { return unfinished_ops_ == 0 && finished_.first == nullptr; }

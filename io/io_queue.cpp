@@ -23,6 +23,10 @@ class IoQueue::Pump {
   Result<std::string_view> open(EngineKind kind, const IoEngineOptions& options,
                                 std::vector<EngineCandidate>& refusals);
 
+  void use(std::unique_ptr<IoEngine> engine) { engine_ = std::move(engine); }
+  /// Returns whether there was anything to do.
+  bool step();
+
   // From any thread.
   void submit(std::span<IoOp* const> ops);
   void promote(IoOp& op);
@@ -74,7 +78,7 @@ void IoQueue::Pump::call(Function function) {
 
 template <class Value, class Function>
 Value IoQueue::Pump::ask_engine(Function function, Value otherwise) {
-  if (loop_.on_loop_thread()) {
+  if (loop_.on_loop_thread() || loop_.caller_drives()) {
     return engine_ == nullptr ? std::move(otherwise) : function(*engine_);
   }
   std::promise<Value> promise;
@@ -107,6 +111,18 @@ Result<std::string_view> IoQueue::Pump::open(EngineKind kind, const IoEngineOpti
   return engine_->name();
 }
 
+bool IoQueue::Pump::step() {
+  bool busy = false;
+  const std::size_t ran = loop_.step([&] {
+    if (engine_ != nullptr) {
+      busy = !engine_->idle();
+      (void)engine_->wait();
+      run();
+    }
+  });
+  return busy || ran != 0;
+}
+
 void IoQueue::Pump::arm() {
   results_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                       [this](const boost::system::error_code& error) {
@@ -126,7 +142,9 @@ void IoQueue::Pump::run() {
   engine_->deliver();
   publish();
   if (stopping_ && engine_->idle()) {
-    results_.release();  // the descriptor is the engine's; this also ends the wait of arm()
+    if (results_.is_open()) {
+      results_.release();  // the descriptor is the engine's; this also ends the wait of arm()
+    }
     engine_.reset();
   }
 }
@@ -240,6 +258,19 @@ Result<std::unique_ptr<IoQueue>> IoQueue::start(EngineKind kind, const IoEngineO
   return queue;
 }
 
+std::unique_ptr<IoQueue> IoQueue::start_for_caller(std::unique_ptr<IoEngine> engine) {
+  std::unique_ptr<IoQueue> queue(new IoQueue);
+  queue->engine_name_ = engine->name();
+  queue->loop_ = std::make_unique<EventLoop>();
+  queue->pump_ = std::make_unique<Pump>(*queue->loop_);
+  queue->pump_->use(std::move(engine));
+  return queue;
+}
+
+bool IoQueue::step() {
+  return pump_->step();
+}
+
 void IoQueue::submit(IoOp& op) {
   IoOp* const one = &op;
   pump_->submit({&one, 1});
@@ -271,6 +302,8 @@ void IoQueue::unregister_memory(std::span<std::byte> memory) {
 void IoQueue::stop() {
   PENSTOCK_CHECK(!on_loop_thread(), "an I/O queue cannot be stopped from a callback");
   pump_->request_stop();
+  while (caller_drives() && step()) {
+  }
   loop_->stop();
 }
 

@@ -17,6 +17,9 @@ class IoQueue {
  public:
   /// Makes the engine on the loop's own thread (io_uring's single issuer).
   static Result<std::unique_ptr<IoQueue>> start(EngineKind kind, const IoEngineOptions& options);
+  /// A queue without a thread: whoever has to wait drives it by step(), on one thread. Everything
+  /// then happens in an order that only the caller and the engine decide; for simulations.
+  static std::unique_ptr<IoQueue> start_for_caller(std::unique_ptr<IoEngine> engine);
   ~IoQueue();
   IoQueue(const IoQueue&) = delete;
   IoQueue& operator=(const IoQueue&) = delete;
@@ -40,7 +43,13 @@ class IoQueue {
   IoStats stats() const;
   std::string_view engine_name() const noexcept { return engine_name_; }
   const std::vector<EngineCandidate>& refusals() const noexcept { return refusals_; }
+  /// Also true within step().
   bool on_loop_thread() const noexcept { return loop_->on_loop_thread(); }
+
+  bool caller_drives() const noexcept { return loop_->caller_drives(); }
+  /// Runs what was posted, waits for a result if some are due, calls back. False: there was nothing
+  /// to do. Only where caller_drives(), and not from a callback.
+  bool step();
 
  private:
   class Pump;

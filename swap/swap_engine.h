@@ -11,6 +11,7 @@
 
 #include "alloc/result.h"
 #include "io/file_system.h"
+#include "io/io_queue.h"
 #include "swap/lease.h"
 #include "swap/plan/config.h"
 #include "swap/plan/placement.h"
@@ -27,9 +28,11 @@ struct SwapEngineOptions {
   std::optional<Budgets> budgets;
   std::uint32_t io_block_bytes = 1024 * 1024;
   std::uint32_t io_depth = 32;
-  /// Where stores live; outlives the engine. Another one than the machine's needs an I/O engine of
-  /// its own (simulation).
+  /// Where stores live; outlives the engine.
   FileSystem* file_system = &os_file_system();
+  /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. Both
+  /// are for simulations, whose file system no engine of the machine understands.
+  std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
   /// Told once per condition, a whole sentence a user can act on. Empty: the log.
   std::function<void(const std::string&)> warn;
 };

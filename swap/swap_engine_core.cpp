@@ -26,8 +26,7 @@ void Outbox::fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> er
   }
 }
 
-SwapEngineCore::SwapEngineCore(SwapEngineOptions options)
-    : options_(std::move(options)), stall_ns_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+SwapEngineCore::SwapEngineCore(SwapEngineOptions options) : options_(std::move(options)) {
   if (!options_.warn) {
     options_.warn = [](const std::string& sentence) { log_warning(sentence); };
   }
@@ -58,11 +57,19 @@ Result<void> SwapEngineCore::start() {
   IoEngineOptions io;
   io.block_bytes = options_.io_block_bytes;
   io.depth = options_.io_depth;
-  Result<std::unique_ptr<IoQueue>> queue = IoQueue::start(options_.config.penstock.engine, io);
+  Result<std::unique_ptr<IoQueue>> queue =
+      options_.make_queue ? options_.make_queue(io)
+                          : IoQueue::start(options_.config.penstock.engine, io);
   if (queue.has_error()) {
     return std::move(queue).error();
   }
   queue_ = std::move(queue).value();
+  Waiting::Step step;
+  if (queue_->caller_drives()) {
+    step = [queue = queue_.get()] { return queue->step(); };
+  }
+  waiting_ = std::make_shared<Waiting>(step);
+  stalls_ = std::make_shared<Waiting>(step);
 
   const auto pages = PageSource::make();
   resident_source_ = pages;
@@ -88,6 +95,7 @@ Result<void> SwapEngineCore::start() {
   pool.pinned = pinned_source_;
   pool.overflow = overflow_source_;
   pool.warn = options_.warn;
+  pool.waiting = waiting_;
   pool_ = std::make_unique<BufferPool>(std::move(pool));
   return {};
 }
@@ -283,7 +291,7 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
     const bool abandoned =
         token.access() == Access::kUpdate && token.generation() == record->generation;
     const bool unused = block.leases == 0 && record->writes_in_flight == 0;
-    if (!residency_.holds(to_number(record->id)) && record->clean && (unused || abandoned)) {
+    if (!residency_.holds(to_number(record->id)) && record->clean() && (unused || abandoned)) {
       drop_memory(*record, outbox);
     } else if (block.leases == 0) {
       update_use(*record);
@@ -299,7 +307,7 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
     record.block.reset();
   }
   record.ahead = false;
-  record.clean = false;
+  record.memory_generation = 0;
   record.presence = TensorRecord::Presence::kAbsent;
   record.reading.reset();
 }
@@ -358,7 +366,7 @@ void SwapEngineCore::operation_ended() {
 
 Result<void> SwapEngineCore::flush() {
   Lock lock(mutex_);
-  changed_.wait(lock, [this] { return writing_bytes_ == 0; });
+  waiting_->wait(lock, changed_, [this] { return writing_bytes_ == 0; });
   return tell_failure();
 }
 
@@ -392,7 +400,7 @@ Placement SwapEngineCore::placement() const {
 SwapStats SwapEngineCore::stats() const {
   Lock lock(mutex_);
   SwapStats stats = stats_;
-  stats.stall_ns = stall_ns_->load();
+  stats.stall_ns = stalls_->waited_ns();
   stats.resident_bytes = residency_.held_bytes();
   for (const TensorId tensor : ahead_) {
     const TensorRecord* record = record_of(tensor);
@@ -439,7 +447,7 @@ Result<void> SwapEngineCore::close() {
     if (pool_) {
       pool_->stop_waiting();
     }
-    changed_.wait(lock, [this] { return operations_ == 0; });
+    waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
     written = tell_failure();
     while (!records_.empty()) {
       erase_record(*records_.begin()->second, outbox);

@@ -105,6 +105,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::uint64_t generation = 0;
     std::shared_ptr<Block> block;  // null where the caller owns the source
     std::span<const std::byte> source;
+    std::shared_ptr<Block> before;  // the content before, where no drive has it; may be null
+    std::uint64_t before_generation = 0;
     std::shared_ptr<SwapStore> store;
     std::string name;
     HeldExtent stored;
@@ -152,6 +154,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Reading (swap_engine_read.cpp).
   void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  void lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox);
   void fill(TensorId tensor, Lock& lock, Outbox& outbox);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
   void start_read(TensorRecord& record, IoPriority priority);
@@ -167,6 +170,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void write_finished(Writing writing, std::optional<Error> error);
   void publish(TensorRecord& record, Writing& writing, Outbox& outbox);
   void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
+  void bring_back(TensorRecord& record, const Writing& writing);
   bool keep_in_ram(TensorRecord& record, Writing& writing, const Error& error, Outbox& outbox);
   void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
 
@@ -200,7 +204,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::uint64_t held_overflow_max_ = 0;      // most pageable bytes that callers ever held at once
   std::uint64_t held_content_max_ = 0;       // the largest content among them
   SwapStats stats_;
-  std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
+  std::shared_ptr<Waiting> waiting_;  // for everything but reads
+  std::shared_ptr<Waiting> stalls_;   // for reads: what callers spend on it is a stall
 };
 
 }  // namespace penstock

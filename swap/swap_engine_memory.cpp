@@ -114,7 +114,7 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
   if (record == nullptr || record->presence != TensorRecord::Presence::kCurrent) {
     return;
   }
-  if (record->clean) {
+  if (record->clean()) {
     if (record->block->leases == 0) {
       drop_memory(*record, outbox);
     }
@@ -180,7 +180,7 @@ std::uint64_t SwapEngineCore::kept_room_bytes() const {
 /// Lets contents reach their drives before more pageable memory is taken than callers' own peak
 /// asks for. Waits only while writes are in flight, so it always ends.
 void SwapEngineCore::wait_for_write_back(std::uint64_t bytes, Lock& lock) {
-  changed_.wait(lock, [this, bytes] {
+  waiting_->wait(lock, changed_, [this, bytes] {
     const std::uint64_t used = pool_->stats().overflow_bytes;
     const std::uint64_t held =
         used - std::min(used, ahead_overflow_bytes_ + behind_overflow_bytes_);

@@ -14,7 +14,7 @@ namespace penstock {
 using Presence = TensorRecord::Presence;
 
 Ticket SwapEngineCore::get(TensorId tensor, Access access) {
-  auto state = std::make_shared<TicketState>(stall_ns_);
+  auto state = std::make_shared<TicketState>(stalls_);
   {
     Outbox outbox;
     Lock lock(mutex_);
@@ -50,6 +50,10 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
     }
     ++(resident ? stats_.resident_hits : stats_.hits);
     record.ahead = false;
+    if (get.access == Access::kUpdate && !resident && !record.clean()) {
+      lend_copy(record, std::move(get), outbox);
+      return;
+    }
     outbox.fulfil(std::move(get.ticket), std::nullopt, lend(record, get.access));
     note_memory_peak();
     return;
@@ -78,6 +82,18 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
   ++stats_.misses;
   record.waiting_for_read.push_back(std::move(get));
   fill(record.id, lock, outbox);
+}
+
+/// No drive took this content: whoever will change it, and may leave in the middle, gets a copy.
+void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox) {
+  Result<std::shared_ptr<Block>> copy = resident_block(record.bytes);
+  if (copy.has_error()) {
+    outbox.fulfil(std::move(get.ticket), std::move(copy).error());
+    return;
+  }
+  std::memcpy(copy.value()->data(), record.block->data(), record.bytes);
+  outbox.fulfil(std::move(get.ticket), std::nullopt,
+                lend(std::move(copy).value(), record, get.access));
 }
 
 /// Finds memory for the content and begins to read it on demand. Lets go of the lock meanwhile, so
@@ -144,7 +160,7 @@ void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
       } else {
         record->reading.reset();
         record->presence = Presence::kCurrent;
-        record->clean = record->stored_generation == record->generation;
+        record->memory_generation = record->stored_generation;
         for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
           outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
         }
@@ -181,7 +197,7 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
   ++stats_.misses;
   stats_.tensor_read_bytes += record->bytes;
   operation_begun();
-  auto state = std::make_shared<TicketState>(stall_ns_);
+  auto state = std::make_shared<TicketState>(stalls_);
   const std::shared_ptr<SwapStore> store = namespaces_.at(record->space).store;
   auto transfer = std::make_shared<StoreTransfer>(
       StoreTransfer::Place{queue_.get(), pool_.get(), &store->file(*record->stored),
@@ -198,7 +214,7 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
 
 /// The content is in memory or on its way there: copies it from a lease.
 Ticket SwapEngineCore::get_into_by_copy(TensorId tensor, std::span<std::byte> target) {
-  auto state = std::make_shared<TicketState>(stall_ns_);
+  auto state = std::make_shared<TicketState>(stalls_);
   get(tensor, Access::kRead).then([state, target](const Ticket& done) {
     Result<Lease> lease = done.lease();
     if (lease.has_error()) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/sabotage.h"
 #include "swap/store/checksum.h"
 #include "swap/swap_engine_core.h"
 
@@ -72,7 +73,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   }
   const std::shared_ptr<Block>& block = lease.token()->block();
   ++stats_.commits;
-  ++record->generation;
+  record->generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   scheduler_.record_rewrite(to_number(record->id));
   if (record->block != block) {
     drop_memory(*record, outbox);
@@ -80,7 +81,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   }
   record->reading.reset();
   record->presence = Presence::kCurrent;
-  record->clean = false;
+  record->memory_generation = record->generation;
   record->ahead = false;
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
@@ -94,7 +95,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   }
   residency_.release(
       to_number(record->id));  // a slot cannot be kept: it becomes resident when next read
-  auto state = std::make_shared<TicketState>();
+  auto state = std::make_shared<TicketState>(waiting_);
   Writing writing;
   writing.id = record->id;
   writing.generation = record->generation;
@@ -130,15 +131,19 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
   if (record == nullptr || closed_) {
     return Ticket::failed(unknown(tensor));
   }
-  ++record->generation;
+  Writing writing;
+  if (record->presence == Presence::kCurrent && !record->clean()) {
+    writing.before = record->block;
+    writing.before_generation = record->memory_generation;
+  }
+  record->generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   scheduler_.record_rewrite(to_number(record->id));
   // Gets that wait for a read of the older content get the new one instead.
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     record->waiting_for_write.push_back(std::move(waiting));
   }
   drop_memory(*record, outbox);
-  auto state = std::make_shared<TicketState>();
-  Writing writing;
+  auto state = std::make_shared<TicketState>(waiting_);
   writing.id = tensor;
   writing.generation = record->generation;
   writing.source = source;
@@ -235,8 +240,8 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
   outbox.drop(std::move(record.stored));
   record.stored = std::move(writing.stored);
   record.stored_generation = writing.generation;
-  if (record.block == writing.block && record.generation == writing.generation) {
-    record.clean = true;
+  if (record.presence == Presence::kCurrent && record.memory_generation < writing.generation) {
+    drop_memory(record, outbox);  // a content that had been brought back meanwhile
   }
 }
 
@@ -255,7 +260,7 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
   if (still == nullptr || still->presence != Presence::kCurrent) {
     return;
   }
-  if (still->clean && still->block->leases == 0 && !still->ahead &&
+  if (still->clean() && still->block->leases == 0 && !still->ahead &&
       !residency_.holds(to_number(tensor))) {
     drop_memory(*still, outbox);
   } else {
@@ -273,6 +278,9 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
     return;
   }
   ++stats_.write_failures;
+  if (record != nullptr) {
+    bring_back(*record, writing);
+  }
   error.message +=
       writing.block ? " (its content is still in memory)" : " (its last good content is unchanged)";
   if (is_disk_full(error)) {
@@ -285,6 +293,19 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
     first_failure_ = {error, writing.ticket};
   }
   outbox.fulfil(std::move(writing.ticket), std::move(error));
+}
+
+/// A put failed, and what it was to replace is on no drive (its own write failed, or is under way):
+/// the memory that holds it is the content again, unless a newer one has come meanwhile.
+void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
+  if (!writing.before || record.presence != Presence::kAbsent ||
+      record.stored_generation >= writing.before_generation) {
+    return;
+  }
+  record.block = writing.before;
+  record.presence = Presence::kCurrent;
+  record.memory_generation = writing.before_generation;
+  update_use(record);
 }
 
 /// Full drive: within ram_bytes the content stays in RAM instead.
@@ -304,6 +325,7 @@ bool SwapEngineCore::keep_in_ram(TensorRecord& record, Writing& writing, const E
     drop_memory(record, outbox);
     record.block = std::move(block).value();
     record.presence = Presence::kCurrent;
+    record.memory_generation = writing.generation;
   }
   warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
   return true;

@@ -27,7 +27,8 @@ struct WaitingGet {
 /// All that an engine knows of one tensor. Guarded by the engine's mutex.
 ///
 /// Presence: kAbsent -> kFilling (memory sought, then a read in flight) -> kCurrent -> kAbsent.
-/// kCurrent means that `block` holds the newest content; `clean` that `stored` holds the same.
+/// kCurrent means that `block` holds the newest content that there is; clean() that a drive has it
+/// too.
 struct TensorRecord {
   enum class Presence : std::uint8_t { kAbsent, kFilling, kCurrent };
 
@@ -43,13 +44,18 @@ struct TensorRecord {
   HeldExtent stored;                    ///< newest content that is whole on a drive
   Presence presence = Presence::kAbsent;
   std::shared_ptr<Block> block;
-  bool clean = false;
-  bool ahead = false;      ///< read ahead and not used yet
-  std::uint64_t fill = 0;  ///< counts fillings, so that a late one is recognised
+  std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current
+  bool ahead = false;                   ///< read ahead and not used yet
+  std::uint64_t fill = 0;               ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;
   std::uint32_t writes_in_flight = 0;
+
+  /// The content in memory is whole on a drive, so that its memory may be given up.
+  bool clean() const noexcept {
+    return stored != nullptr && memory_generation == stored_generation;
+  }
 };
 
 }  // namespace penstock

@@ -29,22 +29,15 @@ bool TicketState::done() const {
 }
 
 bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
+  std::optional<Waiting::Clock::time_point> deadline;
+  const Waiting::Clock::time_point now = Waiting::Clock::now();
+  if (timeout && *timeout < Waiting::Clock::time_point::max() - now) {
+    deadline = now + *timeout;
+  }
+  Waiting asleep;
+  Waiting& waiting = waiting_ ? *waiting_ : asleep;
   std::unique_lock lock(mutex_);
-  if (done_) {
-    return true;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  if (timeout) {
-    done_changed_.wait_for(lock, *timeout, [this] { return done_; });
-  } else {
-    done_changed_.wait(lock, [this] { return done_; });
-  }
-  if (stall_ns_) {
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    stall_ns_->fetch_add(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count()));
-  }
-  return done_;
+  return waiting.wait(lock, done_changed_, [this] { return done_; }, deadline);
 }
 
 Result<Lease> TicketState::take_lease() const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "alloc/waiting.h"
 #include "swap/ticket.h"
 
 namespace penstock {
@@ -15,9 +16,8 @@ namespace penstock {
 /// The shared half of a Ticket: fulfilled once by the engine, waited for by anybody.
 class TicketState : public std::enable_shared_from_this<TicketState> {
  public:
-  /// `stall_ns` (may be null) is added the time that callers spend waiting.
-  explicit TicketState(std::shared_ptr<std::atomic<std::uint64_t>> stall_ns = nullptr)
-      : stall_ns_(std::move(stall_ns)) {}
+  /// `waiting`: how callers wait, and where the time goes that they do. Null: asleep, not counted.
+  explicit TicketState(std::shared_ptr<Waiting> waiting = nullptr) : waiting_(std::move(waiting)) {}
 
   /// Once. Never with an engine's lock held: it runs callbacks.
   void fulfil(std::optional<Error> error, Lease lease);
@@ -46,7 +46,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   mutable std::weak_ptr<LeaseToken> taken_;                    // guarded by mutex_
   mutable bool lease_taken_ = false;                           // guarded by mutex_
   std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
-  std::shared_ptr<std::atomic<std::uint64_t>> stall_ns_;
+  std::shared_ptr<Waiting> waiting_;
   mutable std::atomic<bool> error_told_{false};
 };
 

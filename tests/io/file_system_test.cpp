@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "io/sim_disk.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -133,8 +134,14 @@ Place machine() {
   return {&os_file_system(), directory->path(), directory};
 }
 
+Place simulated() {
+  const auto disk = std::make_shared<SimDisk>(SimDiskOptions{});
+  EXPECT_TRUE(disk->make_directories("/sim"));
+  return {disk.get(), "/sim", disk};
+}
+
 INSTANTIATE_TEST_SUITE_P(FileSystems, FileSystemContract,
-                         testing::Values(Maker{"machine", machine}),
+                         testing::Values(Maker{"machine", machine}, Maker{"simulated", simulated}),
                          [](const auto& maker) { return maker.param.name; });
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(Ticket, CallsBackOnceHoweverEarlyOrLate) {
 }
 
 TEST(Ticket, ManyThreadsMayWait) {
-  auto state = std::make_shared<TicketState>(std::make_shared<std::atomic<std::uint64_t>>(0));
+  auto state = std::make_shared<TicketState>(std::make_shared<Waiting>());
   const Ticket ticket(state);
   std::atomic<int> woken{0};
   std::vector<std::thread> threads;

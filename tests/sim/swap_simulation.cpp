@@ -1,0 +1,446 @@
+#include "tests/sim/swap_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "io/sim_engine.h"
+#include "tests/sim/tensor_content.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kTensors = 20;
+constexpr std::size_t kGetsMax = 12;
+constexpr std::size_t kPutsMax = 12;
+constexpr std::size_t kHeldMax = 8;
+constexpr std::uint64_t kWeatherEvery = 400;   // operations
+constexpr std::uint64_t kVerifyEvery = 4'000;  // with the faults gone
+constexpr std::uint64_t kReopenEvery = 16'000;
+// Enough for everything beside itself, too little for files to grow in advance: so disks run full.
+constexpr std::uint64_t kRoomBytes = 8 * kMiB;
+
+constexpr std::array<std::uint64_t, 8> kSizes = {16,        5'000,     4 * kKiB,  8 * kKiB,
+                                                 12 * kKiB, 33 * kKiB, 40 * kKiB, 160 * kKiB};
+
+// What a request meets in bad weather at most; 0: set otherwise, or not of this simulation.
+constexpr double worst_rate(SimFault fault) {
+  switch (fault) {
+    case SimFault::kShort:
+    case SimFault::kInterrupted:
+    case SimFault::kAgain:
+      return 0.2;
+    case SimFault::kReadError:
+    case SimFault::kWriteError:
+    case SimFault::kSyncError:
+      return 0.05;
+    case SimFault::kBitFlip:
+    case SimFault::kStaleRead:
+    case SimFault::kMisdirectedRead:
+      return 0.03;
+    case SimFault::kBadRange:
+    case SimFault::kNoSpace:
+    case SimFault::kPowerCut:
+      return 0.0;
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+SwapSimulation::SwapSimulation(const SimulationOptions& options)
+    : options_(options), random_(options.seed) {
+  SimDiskOptions disk;
+  disk.seed = random_();
+  disk.capacity_bytes = kRoomBytes;
+  disk_ = std::make_unique<SimDisk>(disk);
+  open_engine();
+}
+
+SwapSimulation::~SwapSimulation() {
+  close_engine();
+}
+
+SimulationReport SwapSimulation::run() {
+  for (std::uint64_t i = 1; i <= options_.operations && report_.violation.empty(); ++i) {
+    if (i % kWeatherEvery == 0) {
+      change_weather();
+    }
+    operate();
+    settle();
+    if (i % kReopenEvery == 0) {
+      close_engine();
+      open_engine();
+    } else if (i % kVerifyEvery == 0) {
+      verify_all();
+    }
+    ++report_.operations;
+  }
+  if (report_.violation.empty()) {
+    verify_all();
+  }
+  report_.faults = disk_->faults_made();
+  return report_;
+}
+
+// --- The world
+// ------------------------------------------------------------------------------------
+
+void SwapSimulation::open_engine() {
+  SwapEngineOptions options;
+  options.config.penstock.integrity = IntegrityLevel::kFull;
+  Budgets budgets;
+  budgets.max_pinned_bytes = 4 * kMiB + below(16) * 64 * kKiB;  // the staging chunks, and more
+  budgets.ram_bytes = below(2) * below(16) * 16 * kKiB;
+  budgets.max_pinned_given = true;
+  budgets.ram_given = true;
+  budgets.quarter_bytes = 64 * kMiB;
+  options.budgets = budgets;
+  options.io_block_bytes = static_cast<std::uint32_t>((1 + below(8)) * 4 * kKiB);
+  options.io_depth = static_cast<std::uint32_t>(1 + below(16));
+  options.warn = [](const std::string&) {};
+  options.file_system = disk_.get();
+  options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
+    return IoQueue::start_for_caller(make_sim_engine(*disk_, io));
+  };
+  engine_ = std::move(SwapEngine::open(std::move(options))).value();
+  space_ = engine_->open_namespace("sim", {{"/sim", std::nullopt, std::nullopt}}).value();
+  tensors_.resize(kTensors);
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    declare_tensor(i);
+  }
+}
+
+// Leases outlive the engine: they are looked at once more when it is gone.
+void SwapSimulation::close_engine() {
+  calm();
+  if (const Result<void> closed = engine_->close(); closed.has_error()) {
+    ++report_.outcomes["close: told of a write that had failed"];
+  }
+  settle();
+  engine_.reset();
+  while (!held_.empty()) {
+    end_lease();
+  }
+}
+
+void SwapSimulation::declare_tensor(std::size_t index) {
+  auto tensor = std::make_shared<Tensor>();
+  tensor->key = next_key_++;
+  tensor->bytes = kSizes[below(kSizes.size())];
+  tensor->name = fmt::format("t{}", tensor->key);
+  tensor->id =
+      engine_->declare(space_, {tensor->name, DType::kU8, {tensor->bytes}, Role::kParam}).value();
+  tensors_[index] = std::move(tensor);
+}
+
+void SwapSimulation::change_weather() {
+  if (one_in(4)) {
+    calm();
+    return;
+  }
+  stormy_ = true;
+  std::array<double, kSimFaults> rates{};
+  for (std::size_t i = 0; i < kSimFaults; ++i) {
+    if (one_in(3)) {
+      rates[i] = worst_rate(static_cast<SimFault>(i)) / static_cast<double>(1 + below(10));
+    }
+  }
+  disk_->set_rates(rates);
+  const std::uint64_t used = disk_->used_bytes();
+  disk_->set_capacity_bytes(used + (one_in(3) ? below(64 * kKiB) : kRoomBytes));
+  const std::uint64_t begin = below(used + 1);
+  disk_->set_bad_range(begin, one_in(3) ? begin + below(128 * kKiB) : begin);
+}
+
+void SwapSimulation::calm() {
+  disk_->set_rates({});
+  disk_->set_capacity_bytes(disk_->used_bytes() + kRoomBytes);
+  disk_->set_bad_range(0, 0);
+  stormy_ = false;
+}
+
+// --- Operations
+// -----------------------------------------------------------------------------------
+
+void SwapSimulation::operate() {
+  const std::uint64_t dice = below(1000);
+  if (dice < 330) {
+    get();
+  } else if (dice < 430) {
+    get_into();
+  } else if (dice < 560) {
+    put();
+  } else if (dice < 690) {
+    commit();
+  } else if (dice < 770) {
+    update();
+  } else if (dice < 800) {
+    prefetch();
+  } else if (dice < 980) {
+    end_lease();
+  } else if (dice < 990) {
+    forget();
+  } else if (dice < 993) {
+    rename();
+  } else if (dice < 996) {
+    count("plan", engine_->plan());
+  } else {
+    count("flush", engine_->flush());
+  }
+}
+
+SwapSimulation::TensorPtr SwapSimulation::choose() {
+  // Mostly in turn, as training does, so that there is something to foretell.
+  next_in_turn_ = (next_in_turn_ + 1) % tensors_.size();
+  return one_in(4) ? tensors_[below(tensors_.size())] : tensors_[next_in_turn_];
+}
+
+void SwapSimulation::get() {
+  const TensorPtr tensor = choose();
+  if (gets_.size() >= kGetsMax || tensor->updating) {
+    return;
+  }
+  ++tensor->readers;
+  gets_.push_back({tensor, engine_->get(tensor->id), tensor->model.readable(), nullptr, 0});
+}
+
+std::shared_ptr<std::vector<std::byte>> SwapSimulation::memory_for(std::uint64_t bytes,
+                                                                   std::uint64_t& offset) {
+  auto memory = std::make_shared<std::vector<std::byte>>(bytes + kBlockBytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory->data());
+  const std::uint64_t aligned = align_up(address, SimDisk::kSectorBytes) - address;
+  offset = aligned + (one_in(2) ? 0 : 1 + below(100));
+  return memory;
+}
+
+void SwapSimulation::get_into() {
+  const TensorPtr tensor = choose();
+  if (gets_.size() >= kGetsMax || tensor->updating) {
+    return;
+  }
+  ++tensor->readers;
+  Get get{tensor, {}, tensor->model.readable(), nullptr, 0};
+  get.target = memory_for(tensor->bytes, get.target_offset);
+  get.ticket = engine_->get_into(tensor->id,
+                                 std::span(*get.target).subspan(get.target_offset, tensor->bytes));
+  gets_.push_back(std::move(get));
+}
+
+/// A new content is on its way: gets that are waiting may see it.
+void SwapSimulation::begun(const TensorPtr& tensor, TensorModel::Version version) {
+  for (Get& get : gets_) {
+    if (get.tensor == tensor) {
+      get.allowed.insert(version);
+    }
+  }
+}
+
+void SwapSimulation::put() {
+  const TensorPtr tensor = choose();
+  if (puts_.size() >= kPutsMax || tensor->updating) {
+    return;
+  }
+  Put put{tensor, {}, tensor->model.begin_version(), nullptr, 0};
+  put.source = memory_for(tensor->bytes, put.source_offset);
+  const auto source = std::span(*put.source).subspan(put.source_offset, tensor->bytes);
+  TensorContent(tensor->key, put.version).fill(source);
+  begun(tensor, put.version);
+  tensor->model.put_begun(put.version);
+  put.ticket = engine_->put(tensor->id, source);
+  puts_.push_back(std::move(put));
+}
+
+void SwapSimulation::commit() {
+  const TensorPtr tensor = choose();
+  // A resident is renewed in place, under the eyes of whoever still waits for it.
+  if (tensor->updating || tensor->readers > 0) {
+    return;
+  }
+  Result<Lease> lease = engine_->allocate(tensor->id);
+  if (lease.has_error()) {
+    count("allocate", std::move(lease).error());
+    return;
+  }
+  if (one_in(10)) {
+    return;  // never filled, never committed
+  }
+  const TensorModel::Version version = tensor->model.begin_version();
+  TensorContent(tensor->key, version).fill(lease.value().span());
+  begun(tensor, version);
+  tensor->model.committed(version);
+  (void)engine_->commit(lease.value());
+}
+
+void SwapSimulation::update() {
+  const TensorPtr tensor = choose();
+  if (tensor->updating || tensor->readers > 0 || !tensor->model.has_certain_content()) {
+    return;
+  }
+  tensor->updating = true;
+  const TensorModel::Versions allowed = tensor->model.readable();
+  Result<Lease> lease = engine_->get(tensor->id, Access::kUpdate).lease();
+  tensor->updating = false;
+  settle();
+  if (lease.has_error()) {
+    count("update", std::move(lease).error());
+    return;
+  }
+  (void)version_in(*tensor, lease.value().span(), allowed);
+  const bool resident = engine_->state(tensor->id).value().resident;
+  if (!resident && one_in(5)) {
+    // Left in the middle of a change: the content must be what it was.
+    lease.value().span()[below(tensor->bytes)] ^= std::byte{0xff};
+    return;
+  }
+  const TensorModel::Version version = tensor->model.begin_version();
+  TensorContent(tensor->key, version).fill(lease.value().span());
+  begun(tensor, version);
+  tensor->model.committed(version);
+  (void)engine_->commit(lease.value());
+}
+
+void SwapSimulation::prefetch() {
+  std::vector<TensorId> wanted;
+  for (std::uint64_t i = below(8); i > 0; --i) {
+    wanted.push_back(choose()->id);
+  }
+  engine_->prefetch(wanted);
+}
+
+void SwapSimulation::forget() {
+  const std::size_t index = below(tensors_.size());
+  count("forget", engine_->forget(tensors_[index]->id));
+  declare_tensor(index);
+}
+
+void SwapSimulation::rename() {
+  const TensorPtr tensor = choose();
+  tensor->name += "'";
+  count("rename", engine_->rename(tensor->id, tensor->name));
+}
+
+void SwapSimulation::end_lease() {
+  if (held_.empty()) {
+    return;
+  }
+  const std::size_t index = below(held_.size());
+  check_held(held_[index]);
+  --held_[index].tensor->readers;
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+// --- Checks
+// ---------------------------------------------------------------------------------------
+
+void SwapSimulation::settle() {
+  for (std::size_t i = 0; i < puts_.size();) {
+    if (!puts_[i].ticket.done()) {
+      ++i;
+      continue;
+    }
+    const Result<void> ended = puts_[i].ticket.wait();
+    count("put", ended);
+    puts_[i].tensor->model.put_ended(puts_[i].version, ended.has_value());
+    puts_.erase(puts_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (std::size_t i = 0; i < gets_.size();) {
+    if (!gets_[i].ticket.done()) {
+      ++i;
+      continue;
+    }
+    Get ended = std::move(gets_[i]);
+    gets_.erase(gets_.begin() + static_cast<std::ptrdiff_t>(i));
+    finish_get(ended);
+  }
+  while (held_.size() > kHeldMax) {
+    end_lease();
+  }
+}
+
+void SwapSimulation::finish_get(Get& get) {
+  const Result<void> ended = get.ticket.wait();
+  count(get.target ? "get_into" : "get", ended);
+  if (ended.has_error()) {
+    --get.tensor->readers;
+    return;
+  }
+  if (get.target) {
+    --get.tensor->readers;
+    (void)version_in(*get.tensor,
+                     std::span(*get.target).subspan(get.target_offset, get.tensor->bytes),
+                     get.allowed);
+    return;
+  }
+  Result<Lease> lease = get.ticket.lease();
+  if (lease.has_error()) {
+    violate(fmt::format("a get that succeeded has no lease: {}", lease.error().message));
+    return;
+  }
+  const TensorModel::Version version = version_in(*get.tensor, lease.value().span(), get.allowed);
+  held_.push_back({get.tensor, std::move(lease).value(), version});
+}
+
+/// Which of the allowed contents this is; a violation if it is none.
+TensorModel::Version SwapSimulation::version_in(const Tensor& tensor,
+                                                std::span<const std::byte> bytes,
+                                                const TensorModel::Versions& allowed) {
+  ++report_.contents_checked;
+  report_.bytes_checked += bytes.size();
+  for (const TensorModel::Version version : allowed) {
+    if (TensorContent(tensor.key, version).equals(bytes)) {
+      return version;
+    }
+  }
+  violate(fmt::format("tensor '{}' ({} bytes) has a content that is none of the {} it may have",
+                      tensor.name, tensor.bytes, allowed.size()));
+  return 0;
+}
+
+void SwapSimulation::check_held(const Held& held) {
+  ++report_.contents_checked;
+  report_.bytes_checked += held.lease.bytes();
+  if (!TensorContent(held.tensor->key, held.version).equals(held.lease.span())) {
+    violate(fmt::format("the content under a lease of tensor '{}' has changed", held.tensor->name));
+  }
+}
+
+/// With the faults gone, everything must be there.
+void SwapSimulation::verify_all() {
+  calm();
+  while (!gets_.empty() || !puts_.empty()) {
+    (void)(gets_.empty() ? puts_.front().ticket : gets_.front().ticket).wait();
+    settle();
+  }
+  (void)engine_->flush();  // tells of what failed in the storm
+  for (const TensorPtr& tensor : tensors_) {
+    const TensorModel::Versions allowed = tensor->model.readable();
+    Result<Lease> lease = engine_->get(tensor->id).lease();
+    if (lease.has_value()) {
+      (void)version_in(*tensor, lease.value().span(), allowed);
+    } else if (!allowed.empty()) {
+      violate(fmt::format("tensor '{}' is lost: {}", tensor->name, lease.error().message));
+    }
+  }
+}
+
+void SwapSimulation::violate(const std::string& sentence) {
+  if (report_.violation.empty()) {
+    report_.violation =
+        fmt::format("seed {}, operation {}: {}", options_.seed, report_.operations + 1, sentence);
+  }
+}
+
+void SwapSimulation::count(const char* operation, const Result<void>& result) {
+  if (result.has_value()) {
+    ++report_.outcomes[fmt::format("{}: done", operation)];
+    return;
+  }
+  ++report_.errors_told;
+  const Error& error = result.error();
+  ++report_.outcomes[fmt::format("{}: {}", operation, error.code.message())];
+}
+
+}  // namespace penstock

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "io/sim_disk.h"
+#include "swap/swap_engine.h"
+#include "tests/sim/tensor_model.h"
+
+namespace penstock {
+
+struct SimulationOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t operations = 100'000;
+};
+
+/// What came of one run.
+struct SimulationReport {
+  std::string violation;  ///< the first promise that was broken; empty: none
+  std::uint64_t operations = 0;
+  std::uint64_t contents_checked = 0;
+  std::uint64_t bytes_checked = 0;
+  std::uint64_t errors_told = 0;  ///< operations that ended with an error while faults were on
+  std::array<std::uint64_t, kSimFaults> faults{};
+  std::map<std::string, std::uint64_t> outcomes;  ///< operations by kind and end
+};
+
+/// The production engine over a simulated drive, driven by one random sequence, beside a model of
+/// what every tensor must contain. Everything happens on the calling thread in an order that the
+/// seed decides: the same seed is the same run.
+///
+/// Checked: every content that is handed out is one that the model allows; a lease shows the same
+/// content until it ends; with the faults gone every tensor can be read and is right; every
+/// operation ends.
+class SwapSimulation {
+ public:
+  explicit SwapSimulation(const SimulationOptions& options);
+  ~SwapSimulation();
+  SimulationReport run();
+
+ private:
+  struct Tensor {
+    TensorId id{};
+    std::uint64_t key = 0;  // of its content: never used again
+    std::uint64_t bytes = 0;
+    std::string name;
+    TensorModel model;
+    std::uint32_t readers = 0;  // gets under way and leases out
+    bool updating = false;      // somebody holds a lease to change it
+  };
+  using TensorPtr = std::shared_ptr<Tensor>;
+  struct Get {
+    TensorPtr tensor;
+    Ticket ticket;
+    TensorModel::Versions allowed;
+    std::shared_ptr<std::vector<std::byte>> target;  // of get_into; null: a lease is promised
+    std::uint64_t target_offset = 0;
+  };
+  struct Put {
+    TensorPtr tensor;
+    Ticket ticket;
+    TensorModel::Version version = 0;
+    std::shared_ptr<std::vector<std::byte>> source;
+    std::uint64_t source_offset = 0;
+  };
+  struct Held {
+    TensorPtr tensor;
+    Lease lease;
+    TensorModel::Version version = 0;
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
+  bool one_in(std::uint64_t count) { return below(count) == 0; }
+
+  void open_engine();
+  void close_engine();
+  void declare_tensor(std::size_t index);
+  void change_weather();
+  void calm();
+
+  void operate();
+  void get();
+  void get_into();
+  void put();
+  void commit();
+  void update();
+  void prefetch();
+  void forget();
+  void rename();
+  void end_lease();
+  void verify_all();
+
+  void settle();
+  void finish_get(Get& get);
+  void check_held(const Held& held);
+  void begun(const TensorPtr& tensor, TensorModel::Version version);
+  TensorPtr choose();
+  std::shared_ptr<std::vector<std::byte>> memory_for(std::uint64_t bytes, std::uint64_t& offset);
+  TensorModel::Version version_in(const Tensor& tensor, std::span<const std::byte> bytes,
+                                  const TensorModel::Versions& allowed);
+  void violate(const std::string& sentence);
+  void count(const char* operation, const Result<void>& result);
+
+  SimulationOptions options_;
+  std::mt19937_64 random_;
+  std::unique_ptr<SimDisk> disk_;
+  std::unique_ptr<SwapEngine> engine_;
+  NamespaceId space_{};
+  bool stormy_ = false;
+  std::uint64_t next_key_ = 1;
+  std::size_t next_in_turn_ = 0;
+  std::vector<TensorPtr> tensors_;
+  std::vector<Get> gets_;
+  std::vector<Put> puts_;
+  std::vector<Held> held_;
+  SimulationReport report_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "swap/tensor.h"
+#include "swap/ticket.h"
+
+namespace penstock {
+
+/// What one tensor must contain, version by version, whatever happened to the drive.
+///
+/// A put that is under way may succeed or fail, so what a get may see is a set: the last content
+/// that is certain, and whatever was begun since. A commit is certain at once: what cannot be
+/// written stays in memory.
+class TensorModel {
+ public:
+  using Version = std::uint64_t;
+  using Versions = std::set<Version>;
+
+  Version begin_version() { return ++newest_; }
+
+  void committed(Version version) { certain_ = version; }
+  void put_begun(Version version) { underway_.insert(version); }
+  void put_ended(Version version, bool succeeded) {
+    underway_.erase(version);
+    if (succeeded && (!certain_ || version > *certain_)) {
+      certain_ = version;
+    }
+  }
+
+  /// What a get that begins now may come to see. Empty: there is no content yet, it must fail.
+  Versions readable() const {
+    Versions versions;
+    if (certain_) {
+      versions.insert(*certain_);
+    }
+    for (const Version version : underway_) {
+      if (!certain_ || version > *certain_) {
+        versions.insert(version);
+      }
+    }
+    return versions;
+  }
+  bool has_certain_content() const { return certain_.has_value(); }
+
+ private:
+  Version newest_ = 0;
+  std::optional<Version> certain_;
+  Versions underway_;
+};
+
+}  // namespace penstock
