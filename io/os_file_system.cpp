@@ -226,8 +226,17 @@ class OsFileSystem final : public FileSystem {
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
     const auto from = static_cast<::off_t>(offset);
     const auto length = static_cast<::off_t>(bytes);
+    const std::int64_t before = size(fd);
+    if (before < 0) {
+      return static_cast<int>(before);
+    }
     const int reserved =
         result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));
+    if (reserved < 0 && reserved != -EOPNOTSUPP && from >= before) {
+      // ext4 keeps what it found before the disk was full, beyond the end of the file, where nobody
+      // else can use it.
+      (void)truncate(fd, static_cast<std::uint64_t>(before));
+    }
     if (reserved != -EOPNOTSUPP) {
       return reserved;
     }
@@ -235,9 +244,9 @@ class OsFileSystem final : public FileSystem {
     // would cut off: one at a time, for all files, since this is rare and short.
     static std::mutex growing;
     const std::lock_guard lock(growing);
-    const std::int64_t before = size(fd);
-    if (before < 0 || before >= from + length) {
-      return before < 0 ? static_cast<int>(before) : 0;
+    const std::int64_t grown = size(fd);
+    if (grown < 0 || grown >= from + length) {
+      return grown < 0 ? static_cast<int>(grown) : 0;
     }
     return truncate(fd, offset + bytes);
   }

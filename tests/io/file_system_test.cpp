@@ -1,8 +1,10 @@
 #include "io/file_system.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -143,6 +145,43 @@ Place simulated() {
 INSTANTIATE_TEST_SUITE_P(FileSystems, FileSystemContract,
                          testing::Values(Maker{"machine", machine}, Maker{"simulated", simulated}),
                          [](const auto& maker) { return maker.param.name; });
+
+/// A real file system of its own, on a loop device; needs root.
+class LoopFileSystem : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string image = directory_ / "image";
+    mount_ = directory_ / "mount";
+    const std::string command = "(truncate -s 24M " + image + " && mkfs.ext4 -q " + image +
+                                " && mkdir " + mount_ + " && mount -o loop " + image + " " +
+                                mount_ + ") > " + (directory_ / "log") + " 2>&1";
+    mounted_ = ::geteuid() == 0 && std::system(command.c_str()) == 0;
+    if (!mounted_) {
+      GTEST_SKIP() << "cannot mount a file system here (needs root and a loop device)";
+    }
+  }
+  void TearDown() override {
+    if (mounted_) {
+      EXPECT_EQ(std::system(("umount " + mount_).c_str()), 0);
+    }
+  }
+
+  TempDirectory directory_;
+  std::string mount_;
+  bool mounted_ = false;
+};
+
+TEST_F(LoopFileSystem, WhatCannotBeReservedLeavesTheRoomToOthers) {
+  FileSystem& system = os_file_system();
+  const File file = std::move(system.create_scratch(mount_, DirectMode::kAuto)).value();
+  ASSERT_TRUE(file.reserve(0, 1 << 20));
+  const std::uint64_t free = system.free_bytes(mount_).value();
+  const Result<void> reserved = file.reserve(1 << 20, 64 << 20);
+  ASSERT_FALSE(reserved);
+  EXPECT_EQ(reserved.error().system_errno(), ENOSPC);
+  EXPECT_EQ(*file.size_bytes(), 1U << 20);
+  EXPECT_GE(system.free_bytes(mount_).value() + (64 << 10), free);
+}
 
 }  // namespace
 }  // namespace penstock

@@ -24,7 +24,7 @@ TEST_P(SabotageTest, IsNoticedWithinTwentySeeds) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SimulationOptions options;
     options.seed = seed;
-    options.operations = 20'000;
+    options.operations = 5'000;
     const SimulationReport report = SwapSimulation(options).run();
     if (!report.violation.empty()) {
       RecordProperty("noticed", report.violation);
