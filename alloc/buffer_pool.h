@@ -30,7 +30,7 @@ struct BufferPoolOptions {
   /// Called once, with a whole sentence, when the first lease overflows. May be empty.
   std::function<void(const std::string&)> warn;
   /// How acquire() waits for a slot to come back. Null: asleep.
-  std::shared_ptr<Waiting> waiting;
+  std::shared_ptr<Waiting> waiting = nullptr;
   /// Called with every arena and dedicated buffer right after it was allocated / before it is freed
   /// (ring registration), each span once; from any thread, no lock held, never after ~BufferPool.
   std::function<void(std::span<std::byte>)> arena_added;
