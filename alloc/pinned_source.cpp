@@ -21,22 +21,23 @@ std::string memlock_limit() {
   return limit.rlim_cur == RLIM_INFINITY ? "any amount" : format_bytes(limit.rlim_cur);
 }
 
-}  // namespace
-
-PinnedSource::Hooks PinnedSource::memory_lock() {
-  return {
-      .pin = [](std::byte* data,
-                std::uint64_t bytes) { return ::mlock(data, bytes) == 0 ? 0 : errno; },
-      .unpin = [](std::byte* data, std::uint64_t bytes) { (void)::munlock(data, bytes); },
-  };
+Error refusal(Error error, std::uint64_t bytes) {
+  error.message = fmt::format("cannot pin {} of memory: {}", format_bytes(bytes), error.message);
+  const int number = error.system_errno();
+  if (number == ENOMEM || number == EPERM || number == EAGAIN) {
+    error.message += fmt::format(" (`ulimit -l` allows {})", memlock_limit());
+  }
+  return error;
 }
 
+}  // namespace
+
 std::shared_ptr<PinnedSource> PinnedSource::make(std::shared_ptr<MemorySource> upstream,
-                                                 Hooks hooks) {
+                                                 std::vector<PinHook> hooks) {
   return std::make_shared<PinnedSource>(std::move(upstream), std::move(hooks));
 }
 
-PinnedSource::PinnedSource(std::shared_ptr<MemorySource> upstream, Hooks hooks)
+PinnedSource::PinnedSource(std::shared_ptr<MemorySource> upstream, std::vector<PinHook> hooks)
     : upstream_(std::move(upstream)), hooks_(std::move(hooks)) {}
 
 Result<Memory> PinnedSource::allocate(std::uint64_t bytes) {
@@ -44,9 +45,11 @@ Result<Memory> PinnedSource::allocate(std::uint64_t bytes) {
   if (!memory) {
     return memory;
   }
-  if (const int error = hooks_.pin(memory->data(), memory->bytes()); error != 0) {
-    return system_error(error, fmt::format("cannot pin {} of memory (`ulimit -l` allows {})",
-                                           format_bytes(memory->bytes()), memlock_limit()));
+  for (std::size_t pinned = 0; pinned < hooks_.size(); ++pinned) {
+    if (Result<void> done = hooks_[pinned].pin(memory->span()); !done) {
+      unpin(memory->span(), pinned);
+      return refusal(std::move(done).error(), memory->bytes());
+    }
   }
   (void)::madvise(memory->data(), memory->bytes(), MADV_DONTFORK);
   const std::span<std::byte> parts = memory->detach();
@@ -54,9 +57,15 @@ Result<Memory> PinnedSource::allocate(std::uint64_t bytes) {
 }
 
 void PinnedSource::release(std::byte* data, std::uint64_t bytes) noexcept {
-  hooks_.unpin(data, bytes);
+  unpin({data, static_cast<std::size_t>(bytes)}, hooks_.size());
   (void)::madvise(data, bytes, MADV_DOFORK);
   const Memory back(upstream_, data, bytes);
+}
+
+void PinnedSource::unpin(std::span<std::byte> memory, std::size_t count) noexcept {
+  while (count-- != 0) {
+    hooks_[count].unpin(memory);
+  }
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alloc/pin_hook.h"
 #include "alloc/result.h"
 #include "io/file_system.h"
 #include "io/io_queue.h"
@@ -33,6 +34,10 @@ struct SwapEngineOptions {
   /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. Both
   /// are for simulations, whose file system no engine of the machine understands.
   std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
+  /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
+  /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
+  /// unused.
+  std::vector<PinHook> pin_hooks;
   /// Told once per condition, a whole sentence a user can act on. Empty: the log.
   std::function<void(const std::string&)> warn;
 };

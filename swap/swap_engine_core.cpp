@@ -13,6 +13,28 @@
 #include "swap/log.h"
 
 namespace penstock {
+namespace {
+
+// Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
+// Locking them as well would count them twice; without a ring nothing here profits from locked
+// pages.
+PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
+                          std::function<void(const std::string&)> warn) {
+  return {
+      .pin = [queue, warn = std::move(warn)](std::span<std::byte> memory) -> Result<void> {
+        const Result<void> registered = queue->register_memory(memory);
+        if (registered.has_error()) {
+          warn(fmt::format(
+              "buffers are not registered with the I/O engine, which costs CPU time: {}",
+              registered.error().message));
+        }
+        return {};
+      },
+      .unpin = [queue](std::span<std::byte> memory) { queue->unregister_memory(memory); },
+  };
+}
+
+}  // namespace
 
 Outbox::~Outbox() {
   for (Fulfilment& entry : fulfilments_) {
@@ -74,21 +96,8 @@ Result<void> SwapEngineCore::start() {
   const auto pages = PageSource::make();
   resident_source_ = pages;
   overflow_source_ = RecyclingSource::make(pages);
-  // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
-  // Locking them as well would count them twice; without a ring nothing here profits from locked
-  // pages.
-  PinnedSource::Hooks hooks;
-  hooks.pin = [queue = queue_, warn = options_.warn](std::byte* data, std::uint64_t bytes) {
-    const Result<void> registered = queue->register_memory({data, bytes});
-    if (registered.has_error()) {
-      warn(fmt::format("buffers are not registered with the I/O engine, which costs CPU time: {}",
-                       registered.error().message));
-    }
-    return 0;
-  };
-  hooks.unpin = [queue = queue_](std::byte* data, std::uint64_t bytes) {
-    queue->unregister_memory({data, bytes});
-  };
+  std::vector<PinHook> hooks = {ring_registration(queue_, options_.warn)};
+  hooks.insert(hooks.end(), options_.pin_hooks.begin(), options_.pin_hooks.end());
   pinned_source_ = LimitingSource::make(PinnedSource::make(pages, std::move(hooks)),
                                         budgets_.max_pinned_bytes, "max_pinned_bytes");
   BufferPoolOptions pool;

@@ -8,38 +8,53 @@
 namespace penstock {
 namespace {
 
-// Pinning that needs no privilege and no limit: the hooks are the caller's to choose.
-PinnedSource::Hooks no_locking() {
-  return {.pin = [](std::byte*, std::uint64_t) { return 0; },
-          .unpin = [](std::byte*, std::uint64_t) {}};
+using Source = Result<std::shared_ptr<MemorySource>>;
+
+// Needs no privilege and has no limit.
+PinHook no_hook() {
+  return {.pin = [](std::span<std::byte>) -> Result<void> { return {}; },
+          .unpin = [](std::span<std::byte>) {}};
 }
 
-std::shared_ptr<MemorySource> make_pages() {
+Source make_pages() {
   return PageSource::make();
 }
-std::shared_ptr<MemorySource> make_pinned() {
-  return PinnedSource::make(PageSource::make(), no_locking());
+Source make_locked() {
+  auto source = PinnedSource::make(PageSource::make());
+  if (Result<Memory> all = source->allocate(128 * kMiB); !all) {
+    return all.error();
+  }
+  return source;
 }
-std::shared_ptr<MemorySource> make_limiting() {
+Source make_pinned() {
+  return PinnedSource::make(PageSource::make(), {no_hook(), no_hook()});
+}
+Source make_limiting() {
   return LimitingSource::make(PageSource::make(), 256 * kMiB, "max_pinned_bytes");
 }
-std::shared_ptr<MemorySource> make_recycling() {
+Source make_recycling() {
   auto source = RecyclingSource::make(PageSource::make());
   source->set_retained_limit_bytes(16 * kMiB);
   return source;
 }
+// Pieces that are reused whole, since a pinned one may not be divided.
+Source make_recycling_pinned() {
+  auto source = RecyclingSource::make(PinnedSource::make(PageSource::make(), {no_hook()}));
+  source->set_retained_limit_bytes(16 * kMiB);
+  return source;
+}
 // As the engine stacks them.
-std::shared_ptr<MemorySource> make_all() {
-  auto recycling = RecyclingSource::make(LimitingSource::make(
-      PinnedSource::make(PageSource::make(), no_locking()), 256 * kMiB, "all"));
-  recycling->set_retained_limit_bytes(32 * kMiB);
-  return recycling;
+Source make_all() {
+  return LimitingSource::make(PinnedSource::make(PageSource::make(), {no_hook()}), 256 * kMiB,
+                              "all");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Sources, MemorySourceContract,
-    testing::Values(SourceCase{"pages", make_pages}, SourceCase{"pinned", make_pinned},
-                    SourceCase{"limited", make_limiting}, SourceCase{"recycled", make_recycling},
+    testing::Values(SourceCase{"pages", make_pages}, SourceCase{"locked", make_locked},
+                    SourceCase{"pinned", make_pinned}, SourceCase{"limited", make_limiting},
+                    SourceCase{"recycled", make_recycling},
+                    SourceCase{"recycled_whole", make_recycling_pinned},
                     SourceCase{"stacked", make_all}),
     [](const testing::TestParamInfo<SourceCase>& source) { return source.param.name; });
 

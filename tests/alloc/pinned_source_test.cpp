@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "alloc/buffer_pool.h"
 #include "alloc/bytes.h"
+#include "alloc/limiting_source.h"
 #include "alloc/page_source.h"
 #include "alloc/recycling_source.h"
 
@@ -43,35 +45,98 @@ TEST(PinnedSource, LocksAndUnlocksExactlyItsBytes) {
   EXPECT_EQ(status_bytes("VmLck"), before);
 }
 
+// Gives what a hook did to `calls`, as `NAME+BYTES` and `NAME-BYTES`, and touches the memory.
+PinHook recorded(std::string name, std::vector<std::string>& calls) {
+  return {.pin = [name, &calls](std::span<std::byte> memory) -> Result<void> {
+            calls.push_back(fmt::format("{}+{}", name, memory.size()));
+            memory.front() = std::byte{1};
+            return {};
+          },
+          .unpin =
+              [name, &calls](std::span<std::byte> memory) {
+                calls.push_back(fmt::format("{}-{}", name, memory.size()));
+                memory.front() = std::byte{2};
+              }};
+}
+
+PinHook refusing(int error) {
+  return {.pin = [error](std::span<std::byte>) -> Result<void> {
+            return system_error(error, "the device says no");
+          },
+          .unpin = [](std::span<std::byte>) { FAIL() << "was not pinned"; }};
+}
+
 TEST(PinnedSource, RefusalOfTheHookIsAnErrorAndGivesBack) {
-  const auto source = PinnedSource::make(
-      PageSource::make(), {.pin = [](std::byte*, std::uint64_t) { return ENOMEM; },
-                           .unpin = [](std::byte*, std::uint64_t) { FAIL() << "was not pinned"; }});
+  const auto upstream = LimitingSource::make(PageSource::make(), 8 * kMiB, "b");
+  const auto source = PinnedSource::make(upstream, {refusing(ENOMEM)});
   const Result<Memory> memory = source->allocate(8 * kMiB);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().system_errno(), ENOMEM);
   EXPECT_NE(memory.error().message.find("8.0 MiB"), std::string::npos) << memory.error().message;
+  EXPECT_NE(memory.error().message.find("the device says no"), std::string::npos);
   EXPECT_NE(memory.error().message.find("ulimit -l"), std::string::npos);
+  EXPECT_EQ(upstream->held_bytes(), 0U);
+}
+
+TEST(PinnedSource, TheLimitOfLockedMemoryIsNamedOnlyWhereItMayBeTheReason) {
+  const auto source = PinnedSource::make(PageSource::make(), {refusing(ENODEV)});
+  const Result<Memory> memory = source->allocate(kMiB);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().system_errno(), ENODEV);
+  EXPECT_EQ(memory.error().message.find("ulimit"), std::string::npos) << memory.error().message;
 }
 
 TEST(PinnedSource, HooksSeeWhatIsThereBeforeItGoes) {
   std::vector<std::string> calls;
-  const auto source = PinnedSource::make(PageSource::make(),
-                                         {.pin =
-                                              [&](std::byte* data, std::uint64_t bytes) {
-                                                calls.push_back("pin " + std::to_string(bytes));
-                                                data[0] = std::byte{1};
-                                                return 0;
-                                              },
-                                          .unpin =
-                                              [&](std::byte* data, std::uint64_t bytes) {
-                                                calls.push_back("unpin " + std::to_string(bytes));
-                                                data[0] = std::byte{2};
-                                              }});
+  const auto source = PinnedSource::make(PageSource::make(), {recorded("ring", calls)});
   {
     const Result<Memory> memory = source->allocate(100);
   }
-  EXPECT_EQ(calls, (std::vector<std::string>{"pin 4096", "unpin 4096"}));
+  EXPECT_EQ(calls, (std::vector<std::string>{"ring+4096", "ring-4096"}));
+}
+
+TEST(PinnedSource, SeveralHooksPinInTheirOrderAndUnpinInTheOpposite) {
+  std::vector<std::string> calls;
+  const auto source = PinnedSource::make(
+      PageSource::make(),
+      {recorded("lock", calls), recorded("ring", calls), recorded("gpu", calls)});
+  {
+    const Result<Memory> memory = source->allocate(8192);
+    EXPECT_EQ(calls, (std::vector<std::string>{"lock+8192", "ring+8192", "gpu+8192"}));
+    calls.clear();
+  }
+  EXPECT_EQ(calls, (std::vector<std::string>{"gpu-8192", "ring-8192", "lock-8192"}));
+}
+
+TEST(PinnedSource, ARefusalUndoesWhatTheHooksBeforeItDid) {
+  std::vector<std::string> calls;
+  const auto upstream = LimitingSource::make(PageSource::make(), kMiB, "b");
+  const auto source =
+      PinnedSource::make(upstream, {recorded("lock", calls), recorded("ring", calls),
+                                    refusing(ENODEV), recorded("never", calls)});
+  EXPECT_FALSE(source->allocate(kMiB));
+  EXPECT_EQ(calls, (std::vector<std::string>{"lock+1048576", "ring+1048576", "ring-1048576",
+                                             "lock-1048576"}));
+  EXPECT_EQ(upstream->held_bytes(), 0U) << "nothing is mapped";
+}
+
+TEST(PinnedSource, AnArenaIsPinnedOnceForAllItsSlots) {
+  std::vector<std::string> calls;
+  {
+    BufferPoolOptions options;
+    options.pinned =
+        PinnedSource::make(PageSource::make(), {recorded("ring", calls), recorded("gpu", calls)});
+    BufferPool pool(std::move(options));
+    ASSERT_TRUE(pool.shape(std::vector<ClassPlan>{{kMiB, 8}}));
+    for (int round = 0; round < 3; ++round) {
+      std::vector<Buffer> buffers;
+      for (int slot = 0; slot < 8; ++slot) {
+        buffers.push_back(*pool.acquire(kMiB));
+      }
+    }
+  }
+  EXPECT_EQ(calls, (std::vector<std::string>{"ring+8388608", "gpu+8388608", "gpu-8388608",
+                                             "ring-8388608"}));
 }
 
 // Whether the mapping that begins at `data` is kept out of forked children.
@@ -92,9 +157,7 @@ bool is_left_out_of_forks(const std::byte* data) {
 TEST(PinnedSource, ForkedChildrenNeedNoCopy) {
   const auto recycling = RecyclingSource::make(PageSource::make());
   recycling->set_retained_limit_bytes(4 * kMiB);
-  const auto source =
-      PinnedSource::make(recycling, {.pin = [](std::byte*, std::uint64_t) { return 0; },
-                                     .unpin = [](std::byte*, std::uint64_t) {}});
+  const auto source = PinnedSource::make(recycling, {});
   {
     const Result<Memory> memory = source->allocate(2 * kMiB);
     EXPECT_TRUE(is_left_out_of_forks(memory->data()));

@@ -19,10 +19,8 @@ struct Stack {
 
 // Pages that may not: a pinned piece is unpinned whole.
 struct WholeStack {
-  std::shared_ptr<LimitingSource> upstream = LimitingSource::make(
-      PinnedSource::make(PageSource::make(), {[](std::byte*, std::uint64_t) { return 0; },
-                                              [](std::byte*, std::uint64_t) {}}),
-      64 * kMiB, "b");
+  std::shared_ptr<LimitingSource> upstream =
+      LimitingSource::make(PinnedSource::make(PageSource::make(), {}), 64 * kMiB, "b");
   std::shared_ptr<RecyclingSource> source = RecyclingSource::make(upstream);
 };
 

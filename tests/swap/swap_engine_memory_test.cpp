@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tests/swap/engine_fixture.h"
 
 namespace penstock {
@@ -167,6 +169,52 @@ TEST_F(SwapEngineMemoryTest, PinnedMemoryIsWhatTheKernelCounts) {
   EXPECT_LE(engine_->stats().pool.pinned_bytes, 8 * kMiB);
   EXPECT_LE(engine_->placement().pinned_bytes, 8 * kMiB);
   EXPECT_GT(engine_->stats().pool.pinned_bytes, 4 * kMiB);
+}
+
+// As a GPU's runtime would: registered once with each, whatever is read through it.
+TEST_F(SwapEngineMemoryTest, OtherHooksShareTheRingsArenas) {
+  std::uint64_t pinned_bytes = 0;
+  int pins = 0;
+  pin_hooks_ = {{.pin = [&](std::span<std::byte> memory) -> Result<void> {
+                   pinned_bytes += memory.size();
+                   ++pins;
+                   return {};
+                 },
+                 .unpin = [&](std::span<std::byte> memory) { pinned_bytes -= memory.size(); }}};
+  open(8 * kMiB, 0);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 12; ++i) {
+    tensors.push_back(declare(numbered(i), kMiB));
+    put(tensors.back(), content(kMiB, i));
+  }
+  ASSERT_TRUE(engine_->plan().has_value());
+  EXPECT_EQ(pinned_bytes, engine_->stats().pool.pinned_bytes);
+  EXPECT_GT(pinned_bytes, 4 * kMiB);
+  const int pins_of_the_plan = pins;
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i < 12; ++i) {
+      expect_content(tensors[i], content(kMiB, i));
+    }
+  }
+  EXPECT_EQ(pins, pins_of_the_plan);
+  ASSERT_TRUE(engine_->close().has_value());
+  EXPECT_EQ(pinned_bytes, 0u);
+}
+
+TEST_F(SwapEngineMemoryTest, AHookThatRefusesCostsThePinnedMemoryAndNothingElse) {
+  pin_hooks_ = {{.pin = [](std::span<std::byte>) -> Result<void> {
+                   return system_error(ENODEV, "the device takes no memory");
+                 },
+                 .unpin = [](std::span<std::byte>) { FAIL() << "was not pinned"; }}};
+  open(8 * kMiB, 0);
+  for (unsigned i = 0; i < 4; ++i) {
+    const TensorId tensor = declare(numbered(i), kMiB);
+    put(tensor, content(kMiB, i));
+    expect_content(tensor, content(kMiB, i));
+  }
+  EXPECT_EQ(engine_->stats().pool.pinned_bytes, 0u);
+  ASSERT_FALSE(warnings_.empty());
+  EXPECT_NE(warnings_[0].find("the device takes no memory"), std::string::npos) << warnings_[0];
 }
 
 }  // namespace
