@@ -1,6 +1,7 @@
 #include "alloc/page_source.h"
 
 #include <fmt/format.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,12 +78,21 @@ void populate_pages(std::span<std::byte> memory) noexcept {
   populate(0);
 }
 
+std::shared_ptr<PageSource> PageSource::make(PageSourceOptions options) {
+  return std::make_shared<PageSource>(std::move(options));
+}
+
 Result<Memory> PageSource::allocate(std::uint64_t bytes) {
   const Result<std::uint64_t> blocks = whole_blocks(bytes);
   if (!blocks) {
     return blocks.error();
   }
   const std::uint64_t size_bytes = align_up(*blocks, page_bytes());
+  if (options_.huge_pages == HugePages::kReserved && is_aligned(size_bytes, kHugePageBytes)) {
+    if (std::byte* data = map_reserved(size_bytes); data != nullptr) {
+      return Memory(shared_from_this(), data, size_bytes);
+    }
+  }
   // mmap promises alignment to a page only: map more, and cut off what lies before and behind.
   const bool huge = size_bytes >= kHugePageBytes;
   const std::uint64_t mapped_bytes = size_bytes + (huge ? kHugePageBytes - page_bytes() : 0);
@@ -98,7 +108,52 @@ Result<Memory> PageSource::allocate(std::uint64_t bytes) {
   unmap(first, before);
   unmap(data + size_bytes, mapped_bytes - before - size_bytes);
   advise_huge_pages(data, size_bytes);
+  prefer_node({data, size_bytes});
   return Memory(shared_from_this(), data, size_bytes);
+}
+
+// The kernel promises reserved pages when they are mapped, but a control group's limit counts when
+// they are touched, and then kills by SIGBUS: they are touched here, where it is an errno.
+std::byte* PageSource::map_reserved(std::uint64_t bytes) {
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+  if (mapped == MAP_FAILED) {
+    refuse(&PageRefusals::huge_pages,
+           system_error(errno, fmt::format("no reserved huge pages for {} (vm.nr_hugepages)",
+                                           format_bytes(bytes)))
+               .message);
+    return nullptr;
+  }
+  auto* data = static_cast<std::byte*>(mapped);
+  prefer_node({data, bytes});
+  if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0) {
+    refuse(&PageRefusals::huge_pages,
+           system_error(
+               errno, fmt::format("cannot provide {} of reserved huge pages", format_bytes(bytes)))
+               .message);
+    unmap(data, bytes);
+    return nullptr;
+  }
+  return data;
+}
+
+void PageSource::prefer_node(std::span<std::byte> memory) {
+  if (options_.numa.topology == nullptr) {
+    return;
+  }
+  if (Result<void> placed = options_.numa.topology->prefer(memory, options_.numa.node); !placed) {
+    refuse(&PageRefusals::numa, std::move(placed.error().message));
+  }
+}
+
+void PageSource::refuse(std::string PageRefusals::* what, std::string reason) {
+  const std::lock_guard lock(mutex_);
+  refusals_.*what = std::move(reason);
+}
+
+PageRefusals PageSource::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return refusals_;
 }
 
 void PageSource::release(std::byte* data, std::uint64_t bytes) noexcept {

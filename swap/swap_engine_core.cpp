@@ -34,6 +34,20 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
   };
 }
 
+NumaPreference numa_preference() {
+  Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
+  if (topology.has_error()) {
+    log_info(topology.error().message);
+    return {};
+  }
+  const NumaHome home = topology.value()->home();
+  log_info(home.reason);
+  if (!home.node) {
+    return {};
+  }
+  return {std::move(topology).value(), *home.node};
+}
+
 }  // namespace
 
 Outbox::~Outbox() {
@@ -93,12 +107,15 @@ Result<void> SwapEngineCore::start() {
   waiting_ = std::make_shared<Waiting>(step);
   stalls_ = std::make_shared<Waiting>(step);
 
-  const auto pages = PageSource::make();
-  resident_source_ = pages;
-  overflow_source_ = RecyclingSource::make(pages);
+  PageSourceOptions pages{.huge_pages = HugePages::kTransparent, .numa = numa_preference()};
+  const auto pageable = PageSource::make(pages);
+  resident_source_ = pageable;
+  overflow_source_ = RecyclingSource::make(pageable);
+  pages.huge_pages = HugePages::kReserved;
+  pinned_pages_ = PageSource::make(std::move(pages));
   std::vector<PinHook> hooks = {ring_registration(queue_, options_.warn)};
   hooks.insert(hooks.end(), options_.pin_hooks.begin(), options_.pin_hooks.end());
-  pinned_source_ = LimitingSource::make(PinnedSource::make(pages, std::move(hooks)),
+  pinned_source_ = LimitingSource::make(PinnedSource::make(pinned_pages_, std::move(hooks)),
                                         budgets_.max_pinned_bytes, "max_pinned_bytes");
   BufferPoolOptions pool;
   pool.pinned = pinned_source_;

@@ -16,6 +16,7 @@
 
 #include "alloc/buffer_pool.h"
 #include "alloc/limiting_source.h"
+#include "alloc/page_source.h"
 #include "alloc/recycling_source.h"
 #include "io/io_queue.h"
 #include "swap/lease_token.h"
@@ -179,6 +180,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Budgets budgets_;
   std::shared_ptr<MemorySource> resident_source_;
   std::shared_ptr<RecyclingSource> overflow_source_;
+  std::shared_ptr<PageSource> pinned_pages_;
   std::shared_ptr<LimitingSource> pinned_source_;
   std::shared_ptr<IoQueue> queue_;  // also held by pinned memory, which may outlive the engine
   std::unique_ptr<BufferPool> pool_;

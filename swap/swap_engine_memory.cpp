@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
+#include "swap/log.h"
 #include "swap/swap_engine_core.h"
 
 namespace penstock {
@@ -278,6 +279,12 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
   const Result<void> shaped = pool_->shape(classes);
   lock.lock();
   operation_ended();
+  for (const std::string& refused :
+       {pinned_pages_->refusals().huge_pages, pinned_pages_->refusals().numa}) {
+    if (!refused.empty()) {
+      log_info(fmt::format("pinned memory does without: {}", refused));
+    }
+  }
   if (shaped.has_error()) {
     warn(fmt::format("training goes on without pinned buffers: {}", shaped.error().message));
   }

@@ -44,6 +44,8 @@ void read_meminfo(DoctorReport& report) {
       report.mem_available_bytes = value * kKiB;
     } else if (key == "HugePages_Total:") {
       report.huge_pages_reserved = value;
+    } else if (key == "HugePages_Free:") {
+      report.huge_pages_free = value;
     } else if (key == "Hugepagesize:") {
       report.huge_page_bytes = value * kKiB;
     }
@@ -71,6 +73,13 @@ void conclude(DoctorReport& report) {
     } else if (!engine.usable) {
       report.advice.push_back(fmt::format("engine {}: {}", engine.name, engine.reason));
     }
+  }
+  if (!report.numa_home.reason.empty()) {
+    report.uses.push_back(report.numa_home.reason);
+  }
+  if (report.huge_pages_free != 0 && report.huge_page_bytes == kHugePageBytes) {
+    report.uses.push_back(fmt::format("{} reserved huge pages, for buffers that are whole ones",
+                                      report.huge_pages_free));
   }
   if (report.memlock_bytes && *report.memlock_bytes < kPinnedDefault) {
     report.advice.push_back(
@@ -107,9 +116,10 @@ DoctorReport examine(const DoctorOptions& options) {
   report.memlock_bytes = memlock_limit_bytes();
   read_meminfo(report);
   report.transparent_huge_pages = read_transparent_huge_pages();
-  Result<std::vector<NumaNode>> numa = read_numa_nodes();
+  const Result<std::shared_ptr<const NumaTopology>> numa = NumaTopology::read();
   if (numa) {
-    report.numa = std::move(*numa);
+    report.numa = (*numa)->nodes();
+    report.numa_home = (*numa)->home();
   } else {
     report.numa_problem = numa.error().message;
   }

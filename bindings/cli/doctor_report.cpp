@@ -131,6 +131,7 @@ std::string DoctorReport::json() const {
                         {"huge_pages",
                          {{"transparent", or_null(transparent_huge_pages)},
                           {"reserved", huge_pages_reserved},
+                          {"free", huge_pages_free},
                           {"page_bytes", huge_page_bytes}}},
                         {"numa", numa_json(numa)},
                         {"gpus", ordered_json::array()},
@@ -164,9 +165,9 @@ std::string DoctorReport::text() const {
                                      format_bytes(mem_total_bytes)));
   text += line("memlock", memlock_bytes ? format_bytes(*memlock_bytes) : "no limit");
   text += line("huge pages",
-               fmt::format("transparent: {}; {} reserved of {}",
+               fmt::format("transparent: {}; {} reserved of {}, {} free",
                            transparent_huge_pages.empty() ? "not known" : transparent_huge_pages,
-                           huge_pages_reserved, format_bytes(huge_page_bytes)));
+                           huge_pages_reserved, format_bytes(huge_page_bytes), huge_pages_free));
   lines.clear();
   for (const NumaNode& node : numa) {
     lines.push_back(fmt::format("node {}: {}, cores {}", node.number, format_bytes(node.bytes),

@@ -21,8 +21,10 @@ struct DoctorReport {
   std::uint64_t mem_available_bytes = 0;
   std::string transparent_huge_pages;     ///< always, madvise or never; empty: not known
   std::uint64_t huge_pages_reserved = 0;  ///< HugePages_Total, of huge_page_bytes each
+  std::uint64_t huge_pages_free = 0;      ///< HugePages_Free
   std::uint64_t huge_page_bytes = 0;
   std::vector<NumaNode> numa;
+  NumaHome numa_home;        ///< where this process's memory would lie
   std::string numa_problem;  ///< why it is not known
   std::vector<Gpu> gpus;
   std::vector<PathCheckup> paths;

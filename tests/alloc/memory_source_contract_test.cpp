@@ -19,6 +19,18 @@ PinHook no_hook() {
 Source make_pages() {
   return PageSource::make();
 }
+// Huge pages that were reserved, where the machine has some; ordinary ones otherwise and beside.
+Source make_reserved() {
+  return PageSource::make({.huge_pages = HugePages::kReserved});
+}
+Source make_placed() {
+  Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
+  if (!topology) {
+    return topology.error();
+  }
+  const std::uint32_t node = (*topology)->nodes().front().number;
+  return PageSource::make({.numa = {*std::move(topology), node}});
+}
 Source make_locked() {
   auto source = PinnedSource::make(PageSource::make());
   if (Result<Memory> all = source->allocate(128 * kMiB); !all) {
@@ -45,13 +57,15 @@ Source make_recycling_pinned() {
 }
 // As the engine stacks them.
 Source make_all() {
-  return LimitingSource::make(PinnedSource::make(PageSource::make(), {no_hook()}), 256 * kMiB,
-                              "all");
+  return LimitingSource::make(
+      PinnedSource::make(PageSource::make({.huge_pages = HugePages::kReserved}), {no_hook()}),
+      256 * kMiB, "all");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Sources, MemorySourceContract,
-    testing::Values(SourceCase{"pages", make_pages}, SourceCase{"locked", make_locked},
+    testing::Values(SourceCase{"pages", make_pages}, SourceCase{"reserved", make_reserved},
+                    SourceCase{"placed", make_placed}, SourceCase{"locked", make_locked},
                     SourceCase{"pinned", make_pinned}, SourceCase{"limited", make_limiting},
                     SourceCase{"recycled", make_recycling},
                     SourceCase{"recycled_whole", make_recycling_pinned},
