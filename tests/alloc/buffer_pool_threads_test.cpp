@@ -3,24 +3,12 @@
 #include <cstring>
 #include <random>
 
-#include "tests/alloc/allocation_counter.h"
 #include "tests/alloc/pool_fixture.h"
 
 namespace penstock {
 namespace {
 
 class BufferPoolThreads : public PoolFixture {};
-
-TEST_F(BufferPoolThreads, LeasingASlotAllocatesNothing) {
-  shape({{kMiB, 2}, {64 * kKiB, 8}});
-  const std::uint64_t before = allocations_of_this_thread();
-  for (int round = 0; round < 1000; ++round) {
-    const std::optional<Buffer> large = pool_->try_acquire(kMiB);
-    std::optional<Buffer> small = pool_->try_acquire(60 * kKiB);
-    small->expect_return();
-  }
-  EXPECT_EQ(allocations_of_this_thread(), before);
-}
 
 // Every thread writes its mark over what it leases and finds it there when it gives back, while the
 // pool is reshaped underneath and promises come and go.
