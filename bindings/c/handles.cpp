@@ -1,0 +1,64 @@
+#include "bindings/c/handles.h"
+
+#include <string>
+
+namespace penstock::c {
+namespace {
+
+// Never destroyed: calls may come while the process ends, from destructors and other threads.
+template <class Table>
+Table& immortal(HandleWords words, std::uintptr_t kind) {
+  return *std::make_unique<Table>(words, kind).release();
+}
+
+}  // namespace
+
+HandleTable<penstock_engine, OpenEngine>& engines() {
+  using Table = HandleTable<penstock_engine, OpenEngine>;
+  static Table& table = immortal<Table>({"engine", "is closed"}, 1);
+  return table;
+}
+
+HandleTable<penstock_lease, HeldLease>& leases() {
+  using Table = HandleTable<penstock_lease, HeldLease>;
+  static Table& table = immortal<Table>({"lease", "was released"}, 2);
+  return table;
+}
+
+HandleTable<penstock_ticket, BegunOperation>& tickets() {
+  using Table = HandleTable<penstock_ticket, BegunOperation>;
+  static Table& table = immortal<Table>({"ticket", "was dropped"}, 3);
+  return table;
+}
+
+Result<void> required(const void* pointer, std::string_view what) {
+  if (pointer == nullptr) {
+    return fault(Fault::kInvalidArgument, fmt::format("{} is a null pointer", what));
+  }
+  return {};
+}
+
+Result<std::string> required_text(const char* text, std::string_view what) {
+  PENSTOCK_TRY(required(text, what));
+  if (*text == '\0') {
+    return fault(Fault::kInvalidArgument, fmt::format("{} is empty", what));
+  }
+  return std::string(text);
+}
+
+Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name) {
+  Result<std::shared_ptr<OpenEngine>> open = engines().find(engine);
+  PENSTOCK_TRY(open);
+  const Result<std::string> known_as = required_text(name, "the tensor's name");
+  PENSTOCK_TRY(known_as);
+  const std::optional<TensorId> tensor = (*open)->swap->find((*open)->space, *known_as);
+  if (!tensor) {
+    Error error = fault(Fault::kUnknownTensor,
+                        fmt::format("there is no tensor '{}': declare it first", *known_as));
+    error.tensor = *known_as;
+    return error;
+  }
+  return NamedTensor{*std::move(open), *tensor};
+}
+
+}  // namespace penstock::c

@@ -1,0 +1,150 @@
+// Who may do what from which thread, and what outlives what.
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "tests/c/c_fixture.h"
+
+namespace penstock {
+namespace {
+
+class CLifetime : public CFixture {};
+
+TEST_F(CLifetime, AnyThreadMayRelease) {
+  put("a", 1);
+  penstock_lease* const lease = get("a");
+  std::thread([lease] { EXPECT_EQ(penstock_release(lease), PENSTOCK_OK); }).join();
+  expect_error(penstock_release(lease), PENSTOCK_ERROR_CLOSED, "released");
+}
+
+TEST_F(CLifetime, OfManyThatReleaseOneLeaseOneDoes) {
+  put("a", 1);
+  for (int round = 0; round < 50; ++round) {
+    penstock_lease* const lease = get("a");
+    std::atomic<int> released{0};
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number) {
+      threads.emplace_back([&] {
+        const int status = penstock_release(lease);
+        released += status == PENSTOCK_OK ? 1 : 0;
+        EXPECT_TRUE(status == PENSTOCK_OK || status == PENSTOCK_ERROR_CLOSED) << status;
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(released, 1);
+  }
+}
+
+TEST_F(CLifetime, EachThreadHasItsOwnLastError) {
+  expect_error(penstock_forget(engine_, "mine"), PENSTOCK_ERROR_UNKNOWN_TENSOR, "'mine'");
+  std::thread([this] {
+    EXPECT_STREQ(penstock_last_error(), "");
+    EXPECT_EQ(penstock_last_errno(), 0);
+    expect_error(penstock_forget(engine_, "yours"), PENSTOCK_ERROR_UNKNOWN_TENSOR, "'yours'");
+  }).join();
+  EXPECT_THAT(penstock_last_error(), testing::HasSubstr("'mine'"));
+  put("a", 1);
+  EXPECT_THAT(penstock_last_error(), testing::HasSubstr("'mine'")) << "success says nothing";
+}
+
+TEST_F(CLifetime, TicketsOutliveTheirEngine) {
+  put("a", 1);
+  penstock_ticket* reading = nullptr;
+  ASSERT_EQ(penstock_get_async(engine_, "a", PENSTOCK_READ, &reading), PENSTOCK_OK);
+  ASSERT_EQ(penstock_close(engine_), PENSTOCK_OK);
+  engine_ = nullptr;
+  EXPECT_EQ(penstock_ticket_wait(reading, 0), PENSTOCK_OK) << "close waited for it";
+  penstock_lease* lease = nullptr;
+  ASSERT_EQ(penstock_ticket_lease(reading, &lease), PENSTOCK_OK) << penstock_last_error();
+  EXPECT_EQ(memory(lease)[kBytes - 1], 1);
+  EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
+  EXPECT_EQ(penstock_ticket_drop(reading), PENSTOCK_OK);
+}
+
+TEST_F(CLifetime, DroppedTicketsStillWrite) {
+  ASSERT_EQ(declare("a"), PENSTOCK_OK);
+  const std::vector<unsigned char> data(kBytes, 4);
+  penstock_ticket* writing = nullptr;
+  ASSERT_EQ(penstock_put_async(engine_, "a", data.data(), kBytes, &writing), PENSTOCK_OK);
+  EXPECT_EQ(penstock_ticket_drop(writing), PENSTOCK_OK);
+  EXPECT_EQ(penstock_flush(engine_), PENSTOCK_OK);
+  penstock_lease* const lease = get("a");
+  EXPECT_EQ(memory(lease)[0], 4);
+  EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
+}
+
+// Threads put, get and release while the engine goes: each call is done or says that it is closed.
+TEST_F(CLifetime, EnginesCloseUnderTheirUsers) {
+  for (int round = 0; round < 10; ++round) {
+    for (const char* name : {"0", "1", "2"}) {
+      put(name, 1);
+    }
+    penstock_engine* const engine = engine_;
+    std::atomic<int> begun{0};
+    std::vector<std::thread> threads;
+    for (const char* name : {"0", "1", "2"}) {
+      threads.emplace_back([&begun, engine, name] {
+        const std::vector<unsigned char> data(kBytes, 6);
+        int status = PENSTOCK_OK;
+        for (int count = 0; status == PENSTOCK_OK; ++count) {
+          begun += count == 1 ? 1 : 0;
+          penstock_lease* lease = nullptr;
+          status = penstock_put(engine, name, data.data(), kBytes);
+          status =
+              status == PENSTOCK_OK ? penstock_get(engine, name, PENSTOCK_READ, &lease) : status;
+          if (lease != nullptr) {
+            EXPECT_EQ(memory(lease)[kBytes - 1], 6);
+            EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
+          }
+        }
+        EXPECT_TRUE(status == PENSTOCK_ERROR_CLOSED || status == PENSTOCK_ERROR_UNKNOWN_TENSOR)
+            << penstock_last_error();
+      });
+    }
+    while (begun < 3) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(penstock_close(engine), PENSTOCK_OK) << penstock_last_error();
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    engine_ = open(directory_.path());
+  }
+}
+
+TEST_F(CLifetime, WarningsGoWhereTheyWereAskedFor) {
+  // Slots that the pinned budget cannot hold are said once, to whoever asked.
+  std::vector<std::string> warnings;
+  const std::string path = directory_.path();
+  const char* const paths[] = {path.c_str()};
+  penstock_engine_options options{};
+  options.struct_size = sizeof options;
+  options.config_json = R"({"penstock": {"max_pinned_bytes": "4MiB", "ram_bytes": 0}})";
+  options.paths = paths;
+  options.path_count = 1;
+  options.warn = [](void* context, const char* sentence) {
+    static_cast<std::vector<std::string>*>(context)->emplace_back(sentence);
+  };
+  options.warn_context = &warnings;
+  ASSERT_EQ(penstock_close(engine_), PENSTOCK_OK);
+  ASSERT_EQ(penstock_open(&options, &engine_), PENSTOCK_OK) << penstock_last_error();
+  const std::vector<const char*> names = {"a", "b", "c", "d", "e", "f"};
+  std::vector<penstock_lease*> held;
+  for (const char* name : names) {
+    put(name, 1);
+  }
+  for (const char* name : names) {
+    held.push_back(get(name));
+  }
+  for (penstock_lease* lease : held) {
+    EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
+  }
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], testing::HasSubstr("max_pinned_bytes"));
+}
+
+}  // namespace
+}  // namespace penstock
