@@ -1,5 +1,6 @@
 # penstock_room(NAME room SOURCES ... LINKS ...): one static library a room, with the project's
-# include root, warnings and sanitizers, so that no room can forget them.
+# include root, warnings and sanitizers, so that no room can forget them. Installed it has none of these: C++ programs
+# that link it have warnings of their own.
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "Value of -fsanitize=, empty for none")
 option(PENSTOCK_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
@@ -26,7 +27,15 @@ function(penstock_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;LINKS;PRECOMPILE" ${ARGN})
   add_library(penstock_${ROOM_NAME} STATIC ${ROOM_SOURCES})
   add_library(penstock::${ROOM_NAME} ALIAS penstock_${ROOM_NAME})
-  target_link_libraries(penstock_${ROOM_NAME} PUBLIC penstock_options ${ROOM_LINKS})
+  target_link_libraries(penstock_${ROOM_NAME} PUBLIC "$<BUILD_INTERFACE:penstock_options>" ${ROOM_LINKS})
+  target_include_directories(penstock_${ROOM_NAME} INTERFACE
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/penstock>")
+  target_compile_features(penstock_${ROOM_NAME} PUBLIC cxx_std_20)
+  set_target_properties(penstock_${ROOM_NAME} PROPERTIES EXPORT_NAME ${ROOM_NAME})
+  if(PENSTOCK_BUILD_C)
+    install(TARGETS penstock_${ROOM_NAME} EXPORT penstock_cpp
+      ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+  endif()
   if(ROOM_PRECOMPILE)
     target_precompile_headers(penstock_${ROOM_NAME} PRIVATE ${ROOM_PRECOMPILE})
   endif()
