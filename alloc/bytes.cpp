@@ -7,6 +7,8 @@
 #include <cctype>
 #include <optional>
 
+#include "alloc/excerpt.h"
+
 namespace penstock {
 namespace {
 
@@ -138,8 +140,9 @@ std::optional<std::uint64_t> multiply(Decimal number, std::uint64_t unit, std::s
 }
 
 Error not_a_size(std::string_view text, std::string_view reason) {
-  return fault(Fault::kConfiguration,
-               fmt::format("'{}' {}; write a size as 4194304, 64MiB, 1.5g or 1GB", text, reason));
+  return fault(
+      Fault::kConfiguration,
+      fmt::format("'{}' {}; write a size as 4194304, 64MiB, 1.5g or 1GB", excerpt(text), reason));
 }
 
 }  // namespace
@@ -165,7 +168,7 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   take_exponent(rest, number);
   const std::optional<std::uint64_t> unit = unit_bytes(trimmed(rest));
   if (!unit) {
-    return not_a_size(text, fmt::format("has the unknown unit '{}'", trimmed(rest)));
+    return not_a_size(text, fmt::format("has the unknown unit '{}'", excerpt(trimmed(rest))));
   }
   std::string reason;
   const std::optional<std::uint64_t> bytes = multiply(number, *unit, reason);

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <utility>
 
+#include "alloc/excerpt.h"
 #include "io/thread_engine.h"
 #include "io/uring_engine.h"
 
@@ -47,8 +48,9 @@ Result<EngineKind> parse_engine_kind(std::string_view text) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto alias = std::ranges::find(kAliases, name, &Alias::name);
   if (alias == kAliases.end()) {
-    return fault(Fault::kConfiguration,
-                 fmt::format("'{}' is no I/O engine; there are auto, uring and threads", text));
+    return fault(
+        Fault::kConfiguration,
+        fmt::format("'{}' is no I/O engine; there are auto, uring and threads", excerpt(text)));
   }
   return alias->kind;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "alloc/excerpt.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/nearest_name.h"
 
@@ -78,7 +79,7 @@ Result<DType> parse_dtype(std::string_view text) {
     names.push_back(entry.name);
   }
   return fault(Fault::kInvalidArgument,
-               fmt::format("\"{}\" is not a known element type{}; known are {}", text,
+               fmt::format("\"{}\" is not a known element type{}; known are {}", excerpt(text),
                            did_you_mean(wanted, names), fmt::join(names, ", ")));
 }
 
@@ -92,7 +93,7 @@ Result<Role> parse_role(std::string_view text) {
     return static_cast<Role>(found - kRoleNames.begin());
   }
   return fault(Fault::kInvalidArgument,
-               fmt::format("\"{}\" is not a role of a tensor{}; known are {}", text,
+               fmt::format("\"{}\" is not a role of a tensor{}; known are {}", excerpt(text),
                            did_you_mean(text, kRoleNames), fmt::join(kRoleNames, ", ")));
 }
 

@@ -75,20 +75,6 @@ class StrictnessCheck final : public json::json_sax_t {
 
 }  // namespace
 
-std::string excerpt(std::string_view text) {
-  constexpr std::size_t kLettersMax = 200;
-  std::string shortened(text.substr(0, kLettersMax));
-  for (char& c : shortened) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      c = ' ';
-    }
-  }
-  if (text.size() > kLettersMax) {
-    shortened += "...";
-  }
-  return shortened;
-}
-
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
   StrictnessCheck check;
   if (!json::sax_parse(text.begin(), text.end(), &check)) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "alloc/excerpt.h"
 #include "alloc/result.h"
 
 namespace penstock {
@@ -13,9 +14,6 @@ namespace penstock {
 /// errors
 /// (`code` is theirs), which say line and column.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, Fault code);
-
-/// `text` shortened for a message: at most 200 letters and no control characters.
-std::string excerpt(std::string_view text);
 
 /// What kind of JSON value this is, with the value where it is short: `the number 3`, `an object`.
 std::string describe_json(const nlohmann::json& value);

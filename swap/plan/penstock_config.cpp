@@ -144,7 +144,7 @@ Result<Place> parse_place(std::string_view text) {
   const auto found = std::find(kPlaceNames.begin(), kPlaceNames.end(), text);
   if (found == kPlaceNames.end()) {
     return fault(Fault::kConfiguration,
-                 fmt::format("\"{}\" is no place{}; allowed: {}", text,
+                 fmt::format("\"{}\" is no place{}; allowed: {}", excerpt(text),
                              did_you_mean(text, kPlaceNames), fmt::join(kPlaceNames, ", ")));
   }
   return static_cast<Place>(found - kPlaceNames.begin());

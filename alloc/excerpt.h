@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// `text`, which comes from outside, as it can stand in a message: at most 200 bytes (and "..."
+/// where there were more), a space for each control character, a question mark for each byte that
+/// is no UTF-8.
+std::string excerpt(std::string_view text);
+
+}  // namespace penstock
