@@ -20,6 +20,10 @@ endif()
 if(PENSTOCK_SANITIZE)
   target_compile_options(penstock_options INTERFACE
     "-fsanitize=${PENSTOCK_SANITIZE}" -fno-omit-frame-pointer)
+  if(PENSTOCK_SANITIZE MATCHES "undefined")
+    # What is only printed fails no test.
+    target_compile_options(penstock_options INTERFACE -fno-sanitize-recover=all)
+  endif()
   target_link_options(penstock_options INTERFACE "-fsanitize=${PENSTOCK_SANITIZE}")
 endif()
 
