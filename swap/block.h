@@ -26,6 +26,8 @@ struct Block {
 
   std::byte* data() const noexcept { return buffer ? buffer.data() : resident_memory.data(); }
   std::span<std::byte> span() const noexcept { return {data(), static_cast<std::size_t>(bytes)}; }
+  /// Not in a slot, which is for what passes through: a resident may stay here.
+  bool may_stay() const noexcept { return !buffer || overflows(); }
   bool overflows() const noexcept { return buffer && buffer.kind() == BufferKind::kOverflow; }
 
   Buffer buffer;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "alloc/memory_source.h"
 #include "alloc/pin_hook.h"
 #include "alloc/result.h"
 #include "io/file_system.h"
@@ -31,8 +32,10 @@ struct SwapEngineOptions {
   std::uint32_t io_depth = 32;
   /// Where stores live; outlives the engine.
   FileSystem* file_system = &os_file_system();
-  /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. Both
-  /// are for simulations, whose file system no engine of the machine understands.
+  /// Pageable memory; null: the machine's.
+  std::shared_ptr<MemorySource> pageable;
+  /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. The
+  /// three are for simulations, whose file system no engine of the machine understands.
   std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
   /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
   /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and

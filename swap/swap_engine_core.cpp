@@ -108,7 +108,8 @@ Result<void> SwapEngineCore::start() {
   stalls_ = std::make_shared<Waiting>(step);
 
   PageSourceOptions pages{.huge_pages = HugePages::kTransparent, .numa = numa_preference()};
-  const auto pageable = PageSource::make(pages);
+  const std::shared_ptr<MemorySource> pageable =
+      options_.pageable ? options_.pageable : PageSource::make(pages);
   resident_source_ = pageable;
   overflow_source_ = RecyclingSource::make(pageable);
   pages.huge_pages = HugePages::kReserved;

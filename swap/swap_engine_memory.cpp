@@ -267,7 +267,7 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
   for (const TensorId tensor : ids) {
     TensorRecord* record = record_of(tensor);
     if (record != nullptr && record->place == Place::kRam && record->block &&
-        (!record->block->buffer || record->block->overflows())) {
+        record->block->may_stay()) {
       residency_.claim(to_number(tensor), record->bytes,
                        record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
       update_use(*record);

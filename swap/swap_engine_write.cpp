@@ -41,10 +41,12 @@ Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
   if (record == nullptr || closed_) {
     return unknown(tensor);
   }
-  const bool resident = residency_.holds(to_number(tensor));
-  if (resident && record->presence == Presence::kCurrent && record->block->leases == 0 &&
-      record->writes_in_flight == 0) {
-    return lend(*record, Access::kUpdate);  // residents are renewed in place, as memory always is
+  // Residents are renewed in place, as memory always is; one that still lies in a slot moves out.
+  const bool in_place = residency_.holds(to_number(tensor)) &&
+                        record->presence == Presence::kCurrent && record->block->may_stay() &&
+                        record->block->leases == 0 && record->writes_in_flight == 0;
+  if (in_place) {
+    return lend(*record, Access::kUpdate);
   }
   operation_begun();
   Result<std::shared_ptr<Block>> block = obtain_block(tensor, lock, outbox);
@@ -87,8 +89,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
   }
   update_use(*record);
-  const bool stays =
-      residency_.holds(to_number(record->id)) && (!block->buffer || block->overflows());
+  const bool stays = residency_.holds(to_number(record->id)) && block->may_stay();
   if (stays) {
     outbox.drop(std::exchange(record->stored, nullptr));
     return Ticket::ready();

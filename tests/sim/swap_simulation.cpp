@@ -1,6 +1,7 @@
 #include "tests/sim/swap_simulation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -102,6 +103,7 @@ void SwapSimulation::open_engine() {
   options.io_depth = static_cast<std::uint32_t>(1 + below(16));
   options.warn = [](const std::string&) {};
   options.file_system = disk_.get();
+  options.pageable = memory_;
   options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
     return IoQueue::start_for_caller(make_sim_engine(*disk_, io));
   };
@@ -394,8 +396,15 @@ TensorModel::Version SwapSimulation::version_in(const Tensor& tensor,
       return version;
     }
   }
-  violate(fmt::format("tensor '{}' ({} bytes) has a content that is none of the {} it may have",
-                      tensor.name, tensor.bytes, allowed.size()));
+  for (TensorModel::Version version = tensor.model.newest(); version > 0; --version) {
+    if (TensorContent(tensor.key, version).equals(bytes)) {
+      violate(fmt::format("tensor '{}' ({} bytes) has content {} where only {} may be", tensor.name,
+                          tensor.bytes, version, fmt::join(allowed, ", ")));
+      return version;
+    }
+  }
+  violate(fmt::format("tensor '{}' ({} bytes) has a content that it never had, {} may be",
+                      tensor.name, tensor.bytes, fmt::join(allowed, ", ")));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "io/sim_disk.h"
 #include "swap/swap_engine.h"
+#include "tests/sim/sim_memory.h"
 #include "tests/sim/tensor_model.h"
 
 namespace penstock {
@@ -109,6 +110,7 @@ class SwapSimulation {
   SimulationOptions options_;
   std::mt19937_64 random_;
   std::unique_ptr<SimDisk> disk_;
+  std::shared_ptr<SimMemory> memory_ = std::make_shared<SimMemory>();
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};
   bool stormy_ = false;

@@ -23,6 +23,7 @@ class TensorModel {
   using Versions = std::set<Version>;
 
   Version begin_version() { return ++newest_; }
+  Version newest() const { return newest_; }
 
   void committed(Version version) { certain_ = version; }
   void put_begun(Version version) { underway_.insert(version); }
