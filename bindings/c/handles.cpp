@@ -31,13 +31,6 @@ HandleTable<penstock_ticket, BegunOperation>& tickets() {
   return table;
 }
 
-Result<void> required(const void* pointer, std::string_view what) {
-  if (pointer == nullptr) {
-    return fault(Fault::kInvalidArgument, fmt::format("{} is a null pointer", what));
-  }
-  return {};
-}
-
 Result<std::string> required_text(const char* text, std::string_view what) {
   PENSTOCK_TRY(required(text, what));
   if (*text == '\0') {

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "bindings/c/handle_table.h"
 #include "bindings/c/penstock.h"
@@ -41,9 +43,15 @@ struct NamedTensor {
 /// Errors: as HandleTable::find; no name; Fault::kUnknownTensor.
 Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name);
 
+/// Errors: `pointer` is NULL; `what` names it.
+template <class Pointee>
+Result<void> required(Pointee* pointer, std::string_view what) {
+  if (pointer == nullptr) {
+    return fault(Fault::kInvalidArgument, fmt::format("{} is a null pointer", what));
+  }
+  return {};
+}
 /// A text that must be there. Errors: it is NULL or empty; `what` names it.
 Result<std::string> required_text(const char* text, std::string_view what);
-/// Errors: `pointer` is NULL; `what` names it.
-Result<void> required(const void* pointer, std::string_view what);
 
 }  // namespace penstock::c
