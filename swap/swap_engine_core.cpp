@@ -464,6 +464,7 @@ Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
 
 Result<void> SwapEngineCore::close() {
   Result<void> written;
+  std::unique_ptr<BufferPool> pool;
   {
     Outbox outbox;
     Lock lock(mutex_);
@@ -480,8 +481,9 @@ Result<void> SwapEngineCore::close() {
       erase_record(*records_.begin()->second, outbox);
     }
     namespaces_.clear();
+    pool = std::move(pool_);  // others may still ask for stats
   }
-  pool_.reset();  // unregisters its arenas, for which the queue must still run
+  pool.reset();  // unregisters its arenas, for which the queue must still run
   if (queue_) {
     queue_->stop();
   }

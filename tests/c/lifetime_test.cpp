@@ -95,6 +95,9 @@ TEST_F(CLifetime, EnginesCloseUnderTheirUsers) {
           status = penstock_put(engine, name, data.data(), kBytes);
           status =
               status == PENSTOCK_OK ? penstock_get(engine, name, PENSTOCK_READ, &lease) : status;
+          penstock_engine_stats stats{};
+          stats.struct_size = sizeof stats;
+          status = status == PENSTOCK_OK ? penstock_stats(engine, &stats) : status;
           if (lease != nullptr) {
             EXPECT_EQ(memory(lease)[kBytes - 1], 6);
             EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
