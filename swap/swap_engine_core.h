@@ -206,8 +206,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::uint64_t held_overflow_max_ = 0;      // most pageable bytes that callers ever held at once
   std::uint64_t held_content_max_ = 0;       // the largest content among them
   SwapStats stats_;
-  std::shared_ptr<Waiting> waiting_;  // for everything but reads
-  std::shared_ptr<Waiting> stalls_;   // for reads: what callers spend on it is a stall
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();  // for everything but reads
+  std::shared_ptr<Waiting> stalls_ = waiting_;  // for reads: what callers spend on it is a stall
 };
 
 }  // namespace penstock
