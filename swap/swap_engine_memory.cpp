@@ -124,7 +124,7 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
   if (record->writes_in_flight == 0) {
     Writing writing;
     writing.id = tensor;
-    writing.generation = record->generation;
+    writing.generation = record->memory_generation;
     writing.block = record->block;
     writing.source = record->block->span();
     begin_write(std::move(writing), lock, outbox);
