@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -84,6 +85,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   record->reading.reset();
   record->presence = Presence::kCurrent;
   record->memory_generation = record->generation;
+  record->certain_generation = record->generation;
   record->ahead = false;
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
@@ -241,6 +243,7 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
   outbox.drop(std::move(record.stored));
   record.stored = std::move(writing.stored);
   record.stored_generation = writing.generation;
+  record.certain_generation = std::max(record.certain_generation, writing.generation);
   if (record.presence == Presence::kCurrent && record.memory_generation < writing.generation) {
     drop_memory(record, outbox);  // a content that had been brought back meanwhile
   }
@@ -300,7 +303,7 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
 /// the memory that holds it is the content again, unless a newer one has come meanwhile.
 void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
   if (!writing.before || record.presence != Presence::kAbsent ||
-      record.stored_generation >= writing.before_generation) {
+      writing.before_generation < record.certain_generation) {
     return;
   }
   record.block = writing.before;

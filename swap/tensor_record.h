@@ -39,9 +39,10 @@ struct TensorRecord {
   std::optional<Place> ruled;   ///< what the user's rules say
   Place place = Place::kClass;  ///< what the plan says; kClass before there is one
 
-  std::uint64_t generation = 0;         ///< of the newest content
-  std::uint64_t stored_generation = 0;  ///< of `stored`
-  HeldExtent stored;                    ///< newest content that is whole on a drive
+  std::uint64_t generation = 0;          ///< of the newest content
+  std::uint64_t stored_generation = 0;   ///< of `stored`
+  std::uint64_t certain_generation = 0;  ///< newest that was committed, or has reached a drive
+  HeldExtent stored;                     ///< newest content that is whole on a drive
   Presence presence = Presence::kAbsent;
   std::shared_ptr<Block> block;
   std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current
