@@ -21,7 +21,7 @@ configure_package_config_file(cmake/penstockConfig.cmake.in "${CMAKE_CURRENT_BIN
 # Before 1.0 a new minor version may change anything.
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
-install(FILES cmake/PenstockDependencies.cmake
+install(FILES cmake/PenstockDependencies.cmake cmake/FindLibaio.cmake
   "${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake"
   DESTINATION "${package_dir}" COMPONENT development)
 

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "io/aio_engine.h"
+#include "io/null_engine.h"
 #include "io/thread_engine.h"
 #include "io/uring_engine.h"
 
@@ -26,7 +28,9 @@ struct Entry {
 constexpr std::array kEntries = {
     Entry{EngineKind::kUring, "uring",
           [](const IoEngineOptions& options) { return make_uring_engine(options); }},
+    Entry{EngineKind::kAio, "aio", make_aio_engine},
     Entry{EngineKind::kThreads, "threads", make_thread_engine},
+    Entry{EngineKind::kNull, "null", make_null_engine},
 };
 
 struct Alias {
@@ -34,11 +38,30 @@ struct Alias {
   EngineKind kind;
 };
 
+// Our name first, then fio's.
 constexpr std::array kAliases = {
     Alias{"auto", EngineKind::kAuto},      Alias{"uring", EngineKind::kUring},
-    Alias{"io_uring", EngineKind::kUring}, Alias{"threads", EngineKind::kThreads},
+    Alias{"io_uring", EngineKind::kUring}, Alias{"aio", EngineKind::kAio},
+    Alias{"libaio", EngineKind::kAio},     Alias{"threads", EngineKind::kThreads},
     Alias{"psync", EngineKind::kThreads},  Alias{"pvsync", EngineKind::kThreads},
+    Alias{"null", EngineKind::kNull},
 };
+
+bool is_candidate(const Entry& entry, EngineKind asked_for) {
+  return entry.kind == asked_for || (asked_for == EngineKind::kAuto && moves_bytes(entry.kind));
+}
+
+// One reason is told as it is; of several, each after the engine that it concerns.
+Error none_usable(const std::vector<EngineCandidate>& refused, const Error& last) {
+  if (refused.size() < 2) {
+    return last;
+  }
+  std::string message = "no I/O engine is usable";
+  for (const EngineCandidate& candidate : refused) {
+    message += fmt::format("; {}: {}", candidate.name, candidate.reason);
+  }
+  return {last.code, std::move(message), {}, {}};
+}
 
 }  // namespace
 
@@ -48,16 +71,24 @@ Result<EngineKind> parse_engine_kind(std::string_view text) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto alias = std::ranges::find(kAliases, name, &Alias::name);
   if (alias == kAliases.end()) {
-    return fault(
-        Fault::kConfiguration,
-        fmt::format("'{}' is no I/O engine; there are auto, uring and threads", excerpt(text)));
+    return fault(Fault::kConfiguration,
+                 fmt::format("'{}' is no I/O engine; there are auto, uring, aio and threads, and "
+                             "null, which moves nothing, for measuring",
+                             excerpt(text)));
   }
   return alias->kind;
+}
+
+std::string_view engine_kind_name(EngineKind kind) noexcept {
+  return std::ranges::find(kAliases, kind, &Alias::kind)->name;
 }
 
 std::vector<EngineCandidate> probe_engines() {
   std::vector<EngineCandidate> candidates;
   for (const Entry& entry : kEntries) {
+    if (!is_candidate(entry, EngineKind::kAuto)) {
+      continue;
+    }
     const Result<std::unique_ptr<IoEngine>> engine = entry.make({});
     EngineCandidate candidate;
     candidate.name = entry.name;
@@ -76,9 +107,9 @@ Result<std::unique_ptr<IoEngine>> make_engine(EngineKind kind, const IoEngineOpt
                                               std::vector<EngineCandidate>* refusals) {
   PENSTOCK_TRY(check_options(options));
   std::vector<EngineCandidate> refused;
-  Error last = fault(Fault::kUnsupported, "no I/O engine is usable");
+  Error last;
   for (const Entry& entry : kEntries) {
-    if (kind != EngineKind::kAuto && kind != entry.kind) {
+    if (!is_candidate(entry, kind)) {
       continue;
     }
     Result<std::unique_ptr<IoEngine>> engine = entry.make(options);
@@ -91,10 +122,11 @@ Result<std::unique_ptr<IoEngine>> make_engine(EngineKind kind, const IoEngineOpt
     last = engine.error();
     refused.push_back({entry.name, false, last.message, {}});
   }
+  Error error = none_usable(refused, last);
   if (refusals != nullptr) {
     *refusals = std::move(refused);
   }
-  return last;
+  return error;
 }
 
 }  // namespace penstock

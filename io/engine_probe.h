@@ -11,10 +11,16 @@
 
 namespace penstock {
 
-enum class EngineKind : std::uint8_t { kAuto, kUring, kThreads };
+enum class EngineKind : std::uint8_t { kAuto, kUring, kAio, kThreads, kNull };
 
-/// `auto`, `uring`, `threads` (also fio's `io_uring`, `psync`, `pvsync`).
+/// `auto`, `uring`, `aio`, `threads`, `null` (also fio's `io_uring`, `libaio`, `psync`, `pvsync`).
 Result<EngineKind> parse_engine_kind(std::string_view text);
+/// The first of those names.
+std::string_view engine_kind_name(EngineKind kind) noexcept;
+/// False for kNull, which loses what is written: for measuring, never for anybody's data.
+constexpr bool moves_bytes(EngineKind kind) noexcept {
+  return kind != EngineKind::kNull;
+}
 
 struct EngineCandidate {
   std::string name;
@@ -23,11 +29,13 @@ struct EngineCandidate {
   std::vector<std::string> features;  ///< what the kernel granted: single_issuer, defer_taskrun, …
 };
 
-/// Tries every engine in the order of preference and keeps each refusal. Makes and drops a ring.
+/// Tries every engine that kAuto would, in the order of preference (uring, aio, threads), and keeps
+/// each refusal. Makes and drops a ring.
 std::vector<EngineCandidate> probe_engines();
 
-/// The engine asked for, or for kAuto the first that can be made; `refusals` (may be null) gets one
-/// entry for each that could not. Errors: the one asked for cannot be made, with its reason.
+/// The engine asked for, or for kAuto the first that can be made and moves bytes; `refusals` (may
+/// be null) gets one entry for each that could not. Errors: the one asked for cannot be made, with
+/// its reason; for kAuto, none can, with every reason.
 Result<std::unique_ptr<IoEngine>> make_engine(EngineKind kind, const IoEngineOptions& options,
                                               std::vector<EngineCandidate>* refusals = nullptr);
 

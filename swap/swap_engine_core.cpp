@@ -85,6 +85,11 @@ Result<void> SwapEngineCore::start() {
         fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
                     options_.config.penstock.mode));
   }
+  if (!moves_bytes(options_.config.penstock.engine)) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
+                             engine_kind_name(options_.config.penstock.engine)));
+  }
   facts_ = {read_mem_available_bytes(), options_.ranks_on_node,
             dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
   budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts_));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/cli/text_table.h"
+#include "io/engine_probe.h"
 
 namespace penstock::cli {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kDevices{"none", "cpu", "nvme"};
-constexpr std::array<std::string_view, 3> kEngines{"auto", "uring", "threads"};
 constexpr std::array<std::string_view, 3> kIntegrity{"off", "sampled", "full"};
 
 using Values = std::vector<std::pair<std::string, ordered_json>>;
@@ -100,7 +100,7 @@ void append_penstock(const PenstockConfig& config, Values& values) {
   };
   append("max_pinned_bytes", size_or_auto(config.max_pinned_bytes));
   append("ram_bytes", size_or_auto(config.ram_bytes));
-  append("engine", name_in(kEngines, config.engine));
+  append("engine", engine_kind_name(config.engine));
   append("integrity", name_in(kIntegrity, config.integrity));
   append("mode", config.mode);
   append("size_classes",

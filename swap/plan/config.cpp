@@ -25,10 +25,10 @@ std::optional<Error> apply_environment(Config& config) {
   if (engine == nullptr || *engine == '\0') {
     return std::nullopt;
   }
-  const Result<EngineKind> kind = parse_engine_kind(engine);
+  const Result<EngineKind> kind = parse_storing_engine(engine);
   if (!kind) {
     return fault(Fault::kConfiguration,
-                 fmt::format("the environment's PENSTOCK_ENGINE={} is not an engine: {}", engine,
+                 fmt::format("the environment's PENSTOCK_ENGINE={} cannot be used: {}", engine,
                              kind.error().message));
   }
   config.penstock.engine = *kind;

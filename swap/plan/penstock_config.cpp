@@ -150,6 +150,17 @@ Result<Place> parse_place(std::string_view text) {
   return static_cast<Place>(found - kPlaceNames.begin());
 }
 
+Result<EngineKind> parse_storing_engine(std::string_view text) {
+  Result<EngineKind> kind = parse_engine_kind(text);
+  if (kind && !moves_bytes(*kind)) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("'{}' moves nothing and is for measuring only, so that every tensor "
+                             "swapped to it would be lost; choose auto, uring, aio or threads",
+                             text));
+  }
+  return kind;
+}
+
 PenstockConfig read_penstock_config(ConfigSection& top) {
   PenstockConfig config;
   std::optional<ConfigSection> block = top.section("penstock");
@@ -161,9 +172,9 @@ PenstockConfig read_penstock_config(ConfigSection& top) {
   block->read_size("ram_bytes", config.ram_bytes);
   std::string engine = "auto";
   block->read_text("engine", engine);
-  const Result<EngineKind> kind = parse_engine_kind(engine);
+  const Result<EngineKind> kind = parse_storing_engine(engine);
   if (!kind) {
-    block->refuse("engine", fmt::format("is not an engine: {}", kind.error().message));
+    block->refuse("engine", fmt::format("cannot be used: {}", kind.error().message));
   } else {
     config.engine = *kind;
   }

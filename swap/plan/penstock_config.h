@@ -8,6 +8,9 @@ namespace penstock {
 /// The keys of the `penstock` block, in the order in which they are documented.
 std::span<const std::string_view> penstock_keys() noexcept;
 
+/// An engine to keep tensors with. Errors: no engine's name; `null`, into which they would vanish.
+Result<EngineKind> parse_storing_engine(std::string_view text);
+
 /// The `penstock` block of a file's top, all defaults where there is none. Unknown keys are
 /// problems.
 PenstockConfig read_penstock_config(ConfigSection& top);

@@ -10,7 +10,7 @@ def test_without_a_path(penstock):
     report = penstock.json("doctor")
     assert report["schema"] == "penstock.doctor/1"
     assert report["healthy"] is True
-    assert [engine["name"] for engine in report["engines"]] == ["uring", "threads"]
+    assert [engine["name"] for engine in report["engines"]] == ["uring", "aio", "threads"]
     for engine in report["engines"]:
         assert engine["usable"] or engine["reason"]
     assert report["memory"]["total_bytes"] > 0

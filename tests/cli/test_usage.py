@@ -59,7 +59,7 @@ def test_version(penstock):
     version = penstock.json("version")
     assert version["schema"] == "penstock.version/1"
     assert version["version"] in done.stdout
-    assert {engine["name"] for engine in version["engines"]} >= {"uring", "threads"}
+    assert {engine["name"] for engine in version["engines"]} >= {"uring", "aio", "threads"}
     assert version["libraries"]["boost"].count(".") == 2
     assert version["build"]["compiler"]
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <deque>
 
+#include "io/aio_engine.h"
+#include "io/null_engine.h"
 #include "io/thread_engine.h"
 #include "io/uring_engine.h"
 #include "tests/alloc/allocation_counter.h"
@@ -26,7 +28,7 @@ std::ostream& operator<<(std::ostream& out, const EngineCase& engine) {
   return out << engine.name << " at depth " << engine.depth;
 }
 
-/// What io/io_engine.h promises of every backend, on real files.
+/// What io/io_engine.h promises of every backend.
 class IoEngineContract : public testing::TestWithParam<EngineCase> {
  protected:
   static constexpr std::uint32_t kBlock = 64 * 1024;
@@ -62,7 +64,10 @@ class IoEngineContract : public testing::TestWithParam<EngineCase> {
   std::unique_ptr<IoEngine> engine_;
 };
 
-TEST_P(IoEngineContract, BringsBackWhatWasWritten) {
+/// What it promises of backends that move bytes, on real files.
+class IoEngineBytes : public IoEngineContract {};
+
+TEST_P(IoEngineBytes, BringsBackWhatWasWritten) {
   const File file = scratch(DirectMode::kAuto);
   for (const std::uint64_t bytes :
        {std::uint64_t{0}, 4 * kKiB, kBlock - 4 * kKiB, std::uint64_t{kBlock}, kBlock + 4 * kKiB,
@@ -73,14 +78,14 @@ TEST_P(IoEngineContract, BringsBackWhatWasWritten) {
   EXPECT_EQ(engine_->stats().errors, 0U);
 }
 
-TEST_P(IoEngineContract, TakesAnySizeAndPlaceOnBufferedFiles) {
+TEST_P(IoEngineBytes, TakesAnySizeAndPlaceOnBufferedFiles) {
   const File file = scratch(DirectMode::kBuffered);
   for (const std::uint64_t bytes : {1U, 13U, 4097U, kBlock - 1, kBlock + 1, 7 * kBlock + 3}) {
     expect_round_trip(file, bytes, 12345);
   }
 }
 
-TEST_P(IoEngineContract, ThousandsOfOperationsEachWithItsOwnBytes) {
+TEST_P(IoEngineBytes, ThousandsOfOperationsEachWithItsOwnBytes) {
   constexpr std::uint64_t kOps = 4000;
   constexpr std::uint64_t kOpBytes = 4 * kKiB;
   const File file = scratch(DirectMode::kAuto);
@@ -129,7 +134,7 @@ TEST_P(IoEngineContract, CompletionFdTellsOfEveryResult) {
   }
 }
 
-TEST_P(IoEngineContract, ReadingBeyondTheEndIsNoData) {
+TEST_P(IoEngineBytes, ReadingBeyondTheEndIsNoData) {
   const File file = scratch(DirectMode::kBuffered);
   const Memory memory = pages(20 * kBlock);
   const std::uint64_t end = 3 * kBlock + 100;
@@ -144,7 +149,7 @@ TEST_P(IoEngineContract, ReadingBeyondTheEndIsNoData) {
   EXPECT_EQ(run(IoKind::kRead, file, memory.span().first(1), end), ENODATA);
 }
 
-TEST_P(IoEngineContract, DirectReadingBeyondAnUnalignedEndIsNoData) {
+TEST_P(IoEngineBytes, DirectReadingBeyondAnUnalignedEndIsNoData) {
   File file = scratch(DirectMode::kAuto);
   if (!file.direct().supported) {
     GTEST_SKIP() << file.direct().reason;
@@ -158,7 +163,7 @@ TEST_P(IoEngineContract, DirectReadingBeyondAnUnalignedEndIsNoData) {
   EXPECT_GE(op.error_offset, kBlock);
 }
 
-TEST_P(IoEngineContract, WritingToAReadOnlyFileIsEbadf) {
+TEST_P(IoEngineBytes, WritingToAReadOnlyFileIsEbadf) {
   const std::string path = directory_ / "data";
   const Memory memory = pages(4 * kBlock);
   ASSERT_EQ(run(IoKind::kWrite, *File::open(path, File::Access::kCreate, DirectMode::kBuffered),
@@ -244,7 +249,7 @@ TEST_P(IoEngineContract, CallbacksMayResubmitAndDestroy) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_P(IoEngineContract, RegisteredMemoryBehavesLikeAnyOther) {
+TEST_P(IoEngineBytes, RegisteredMemoryBehavesLikeAnyOther) {
   const File file = scratch(DirectMode::kAuto);
   const Memory registered = pages(4 * kMiB);
   const Memory plain = pages(4 * kMiB);
@@ -313,7 +318,7 @@ bool fails_at_the_file_size_limit(IoEngine& engine, const File& file, std::uint6
   return op.error == EFBIG && op.error_offset == limit_bytes;
 }
 
-TEST_P(IoEngineContract, AFileSizeLimitIsAnError) {
+TEST_P(IoEngineBytes, AFileSizeLimitIsAnError) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const File file = scratch(DirectMode::kBuffered);
   EXPECT_EXIT(std::_Exit(fails_at_the_file_size_limit(*engine_, file, 2 * kBlock) ? 0 : 1),
@@ -332,7 +337,16 @@ std::vector<EngineCase> cases() {
     all.push_back({"uring" + suffix, make_uring<UringMode::kDeferred>, depth});
     all.push_back({"uring_cooperative" + suffix, make_uring<UringMode::kCooperative>, depth});
     all.push_back({"uring_plain" + suffix, make_uring<UringMode::kPlain>, depth});
+    all.push_back({"aio" + suffix, make_aio_engine, depth});
     all.push_back({"threads" + suffix, make_thread_engine, depth});
+  }
+  return all;
+}
+
+std::vector<EngineCase> cases_with_null() {
+  std::vector<EngineCase> all = cases();
+  for (const std::uint32_t depth : {1U, 8U}) {
+    all.push_back({"null_depth" + std::to_string(depth), make_null_engine, depth});
   }
   return all;
 }
@@ -341,7 +355,8 @@ std::string name_of(const testing::TestParamInfo<EngineCase>& engine) {
   return engine.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, IoEngineContract, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Engines, IoEngineContract, testing::ValuesIn(cases_with_null()), name_of);
+INSTANTIATE_TEST_SUITE_P(Engines, IoEngineBytes, testing::ValuesIn(cases()), name_of);
 
 }  // namespace
 }  // namespace penstock

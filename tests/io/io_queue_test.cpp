@@ -6,17 +6,16 @@
 #include <atomic>
 #include <cerrno>
 #include <deque>
-#include <functional>
 #include <latch>
 #include <thread>
 
+#include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
-#include "tests/io/test_op.h"
 
 namespace penstock {
 
 static std::string name_of(EngineKind kind) {
-  return kind == EngineKind::kUring ? "uring" : "threads";
+  return std::string(engine_kind_name(kind));
 }
 
 // Found by GoogleTest where it prints the parameter.
@@ -25,25 +24,6 @@ static void PrintTo(EngineKind kind, std::ostream* out) {
 }
 
 namespace {
-
-/// An operation that counts down a latch, and remembers where it was called.
-struct QueueOp : TestOp {
-  QueueOp() {
-    on_complete = [](IoOp& op) noexcept {
-      auto& self = static_cast<QueueOp&>(op);
-      ++self.calls;
-      self.thread = std::this_thread::get_id();
-      if (self.before_done) {
-        self.before_done();
-      }
-      self.done->count_down();
-    };
-  }
-
-  std::latch* done = nullptr;
-  std::thread::id thread;
-  std::function<void()> before_done;
-};
 
 class IoQueueTest : public testing::TestWithParam<EngineKind> {
  protected:
@@ -296,7 +276,8 @@ TEST_P(IoQueueTest, NamesItsEngine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, IoQueueTest,
-                         testing::Values(EngineKind::kUring, EngineKind::kThreads),
+                         testing::Values(EngineKind::kUring, EngineKind::kAio,
+                                         EngineKind::kThreads),
                          [](const testing::TestParamInfo<EngineKind>& kind) {
                            return name_of(kind.param);
                          });

@@ -241,6 +241,17 @@ TEST(ConfigTest, TheEnvironmentStandsAboveTheFile) {
   EXPECT_EQ(config.origins.at("penstock.engine"), "PENSTOCK_ENGINE");
   ::setenv("PENSTOCK_ENGINE", "steam", 1);
   EXPECT_THAT(problem("{}"), HasSubstr("PENSTOCK_ENGINE=steam"));
+  ::setenv("PENSTOCK_ENGINE", "libaio", 1);
+  EXPECT_EQ(parse_config("{}", "ds.json")->penstock.engine, EngineKind::kAio);
+  ::unsetenv("PENSTOCK_ENGINE");
+}
+
+TEST(ConfigTest, AnEngineThatLosesEverythingIsRefused) {
+  EXPECT_THAT(problem(R"({"penstock": {"engine": "null"}})"),
+              testing::AllOf(HasSubstr("penstock.engine"), HasSubstr("moves nothing"),
+                             HasSubstr("uring, aio or threads")));
+  ::setenv("PENSTOCK_ENGINE", "null", 1);
+  EXPECT_THAT(problem("{}"), HasSubstr("PENSTOCK_ENGINE=null"));
   ::unsetenv("PENSTOCK_ENGINE");
 }
 

@@ -191,9 +191,10 @@ TEST_P(StoreTransferTest, AFileThatEndsEarlyIsAnErrorWithPlaceAndName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, StoreTransferTest,
-                         ::testing::Values(EngineKind::kUring, EngineKind::kThreads),
+                         ::testing::Values(EngineKind::kUring, EngineKind::kAio,
+                                           EngineKind::kThreads),
                          [](const auto& engine) {
-                           return engine.param == EngineKind::kUring ? "uring" : "threads";
+                           return std::string(engine_kind_name(engine.param));
                          });
 
 }  // namespace

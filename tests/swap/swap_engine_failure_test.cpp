@@ -102,5 +102,14 @@ TEST_F(SwapEngineFailureTest, DurableModeIsRefusedForTraining) {
   EXPECT_NE(refused.error().message.find("scratch"), std::string::npos);
 }
 
+TEST_F(SwapEngineFailureTest, AnEngineThatLosesEverythingIsRefused) {
+  SwapEngineOptions options;
+  options.config.penstock.engine = EngineKind::kNull;
+  const auto refused = SwapEngine::open(options);
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().code, Fault::kConfiguration);
+  EXPECT_NE(refused.error().message.find("null"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock
