@@ -72,10 +72,11 @@ void IoEngine::submit(IoOp& op) {
   op.pieces_in_flight = 0;
   op.state = IoOp::State::kQueued;
   ++unfinished_ops_;
-  if (draining_) {
+  const bool cancelled = draining_ || op.cancelled.load(std::memory_order_acquire);
+  if (cancelled) {
     fail(op, ECANCELED, op.offset);
   }
-  if (draining_ || op.bytes == 0) {
+  if (cancelled || op.bytes == 0) {
     finish_op_if_over(op);
     return;
   }
@@ -98,10 +99,52 @@ void IoEngine::promote_urgent() {
 }
 
 void IoEngine::cancel(IoOp& op) {
+  end_early(op, ECANCELED);
+}
+
+void IoEngine::cancel_flagged() {
+  for_each_unfinished([this](IoOp& op) {
+    if (op.cancelled.load(std::memory_order_acquire)) {
+      end_early(op, ECANCELED);
+    }
+  });
+}
+
+IoOp::TimePoint IoEngine::expire(IoOp::TimePoint now) {
+  IoOp::TimePoint next = IoOp::kNoDeadline;
+  for_each_unfinished([this, now, &next](IoOp& op) {
+    if (op.deadline <= now) {
+      end_early(op, ETIMEDOUT);
+    } else {
+      next = std::min(next, op.deadline);
+    }
+  });
+  return next;
+}
+
+// What has failed already stays what it was.
+void IoEngine::end_early(IoOp& op, int error) {
   const bool submitted = op.state == IoOp::State::kQueued || op.state == IoOp::State::kInFlight;
-  if (submitted && op.place != IoOp::Place::kFinished) {
-    fail(op, ECANCELED, op.offset);
+  if (submitted && op.place != IoOp::Place::kFinished && op.error == 0) {
+    fail(op, error, op.offset);
     finish_op_if_over(op);
+  }
+}
+
+// Twice where a part is issued and a part is not. `function` may end the operation.
+template <class Function>
+void IoEngine::for_each_unfinished(Function function) {
+  for (Queue& queue : queues_) {
+    for (IoOp* op = queue.first; op != nullptr;) {
+      IoOp* const next = op->next;
+      function(*op);
+      op = next;
+    }
+  }
+  for (const Piece& piece : pieces_) {
+    if (piece.op != nullptr) {
+      function(*piece.op);
+    }
   }
 }
 
@@ -331,14 +374,13 @@ void IoEngine::drop_again(const IoOp& op) noexcept {
 }
 
 // Nothing more of a failed operation is issued; what the kernel has is waited for. Several pieces
-// may fail: the first place in the file is the one to report. Being cancelled is no news to a
-// failed one.
+// may fail: the first place in the file is the one to report. One that was ended early failed at
+// its begin, before which there is no place.
 void IoEngine::fail(IoOp& op, int error, std::uint64_t offset) noexcept {
   if (op.place != IoOp::Place::kNowhere) {
     unlink(op);
   }
-  const bool both_failed = op.error != ECANCELED && error != ECANCELED;
-  if (op.error == 0 || (both_failed && offset < op.error_offset)) {
+  if (op.error == 0 || offset < op.error_offset) {
     op.error = error;
     op.error_offset = offset;
   }

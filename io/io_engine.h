@@ -43,6 +43,11 @@ class IoEngine {
   void promote_urgent();
   /// Ends `op` with ECANCELED: at once where nothing of it is in flight, else after what is.
   void cancel(IoOp& op);
+  /// Does that to every operation whose `cancelled` flag is set.
+  void cancel_flagged();
+  /// Ends with ETIMEDOUT, as cancel() does, every operation whose deadline is `now` or was before.
+  /// Returns the earliest deadline of the others; kNoDeadline if none has one.
+  IoOp::TimePoint expire(IoOp::TimePoint now);
 
   /// Reads all results that are there, continues or finishes their operations, issues more, then
   /// calls the callbacks of what finished and issues what they submitted. Never blocks. Returns how
@@ -122,6 +127,9 @@ class IoEngine {
   void drop_piece(Piece& piece) noexcept;
   void drop_again(const IoOp& op) noexcept;
   void fail(IoOp& op, int error, std::uint64_t offset) noexcept;
+  void end_early(IoOp& op, int error);
+  template <class Function>
+  void for_each_unfinished(Function function);
   void finish_op_if_over(IoOp& op) noexcept;
 
   Queue& queue_of(IoOp::Place place) noexcept;

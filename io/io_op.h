@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,6 +27,8 @@ inline constexpr std::size_t kIoPriorities = 3;
 ///   kIdle -submit-> kQueued -first piece issued-> kInFlight -callback-> kDone -submit-> kQueued
 struct IoOp {
   enum class State : std::uint8_t { kIdle, kQueued, kInFlight, kDone };
+  using TimePoint = std::chrono::steady_clock::time_point;
+  static constexpr TimePoint kNoDeadline = TimePoint::max();
 
   IoOp() = default;
   IoOp(const IoOp&) = delete;
@@ -40,6 +43,9 @@ struct IoOp {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   void* context = nullptr;
+  /// From then on nothing more of it is issued, and it ends with ETIMEDOUT. Not before the kernel
+  /// has answered what it has: nobody touches `data` afterwards. Watched by IoQueue.
+  TimePoint deadline = kNoDeadline;
   /// Called once, on the thread that polls the engine, after all bookkeeping: it may reuse,
   /// resubmit or destroy this operation. ECANCELED means that the engine ends: do not resubmit to
   /// it.
@@ -47,6 +53,8 @@ struct IoOp {
 
   /// Set from any thread by IoQueue::promote: the engine moves the operation to the demand queue.
   std::atomic<bool> urgent{false};
+  /// Set from any thread by IoQueue::cancel: the engine ends the operation with ECANCELED.
+  std::atomic<bool> cancelled{false};
 
   // Result, valid in on_complete: 0 or an errno (ENODATA: the file ended early), and where it
   // failed.

@@ -1,9 +1,12 @@
 #include "io/io_queue.h"
 
+#include <algorithm>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
 #include <future>
 #include <mutex>
 #include <system_error>
@@ -17,7 +20,7 @@ namespace penstock {
 /// What happens on the loop's thread, and the list through which other threads reach it.
 class IoQueue::Pump {
  public:
-  explicit Pump(EventLoop& loop) : loop_(loop), results_(loop.context()) {}
+  explicit Pump(EventLoop& loop) : loop_(loop), results_(loop.context()), alarm_(loop.context()) {}
 
   // On the loop's thread.
   Result<std::string_view> open(EngineKind kind, const IoEngineOptions& options,
@@ -30,6 +33,7 @@ class IoQueue::Pump {
   // From any thread.
   void submit(std::span<IoOp* const> ops);
   void promote(IoOp& op);
+  void cancel(IoOp& op);
   void request_stop();
   IoStats stats() const;
   /// Calls `function(engine)` on the loop's thread and returns its value; `otherwise` when stopped.
@@ -43,6 +47,7 @@ class IoQueue::Pump {
   void arm();
   void run();
   void take_submitted();
+  void watch_deadlines();
   void publish();
 
   EventLoop& loop_;
@@ -50,16 +55,21 @@ class IoQueue::Pump {
   // The loop thread's.
   std::unique_ptr<IoEngine> engine_;
   boost::asio::posix::stream_descriptor results_;  // borrows the engine's completion_fd()
+  boost::asio::steady_timer alarm_;
+  IoOp::TimePoint alarm_at_ = IoOp::kNoDeadline;  // no operation's deadline is before
   bool stopping_ = false;
 
   std::mutex mutex_;
   IoOp* first_ = nullptr;  // submitted and not taken yet, linked by IoOp::next
   IoOp* last_ = nullptr;
   bool promote_posted_ = false;
+  bool cancel_posted_ = false;
   bool closed_ = false;
+  bool gone_ = false;  // the engine, hence soon the loop
   // Each of these handlers is posted at most once at a time.
   HandlerStorage take_storage_;
   HandlerStorage promote_storage_;
+  HandlerStorage cancel_storage_;
 
   mutable std::mutex stats_mutex_;
   IoStats stats_;
@@ -145,6 +155,11 @@ void IoQueue::Pump::run() {
     if (results_.is_open()) {
       results_.release();  // the descriptor is the engine's; this also ends the wait of arm()
     }
+    alarm_.cancel();
+    {
+      const std::lock_guard lock(mutex_);
+      gone_ = true;
+    }
     engine_.reset();
   }
 }
@@ -163,6 +178,7 @@ void IoQueue::Pump::submit(std::span<IoOp* const> ops) {
   }
   const bool was_empty = first_ == nullptr;
   for (IoOp* const op : ops) {
+    op->cancelled.store(false, std::memory_order_relaxed);  // of the last time
     op->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = op;
     last_ = op;
@@ -181,12 +197,34 @@ void IoQueue::Pump::take_submitted() {
     op = std::exchange(first_, nullptr);
     last_ = nullptr;
   }
+  IoOp::TimePoint earliest = IoOp::kNoDeadline;
   while (op != nullptr) {
     IoOp* const next = op->next;
+    earliest = std::min(earliest, op->deadline);
     engine_->submit(*op);
     op = next;
   }
+  if (earliest < alarm_at_) {
+    watch_deadlines();
+  }
   run();
+}
+
+// The alarm is set for the earliest deadline there was when it was set: an operation that ends in
+// time leaves it as it is, and it then rings in vain.
+void IoQueue::Pump::watch_deadlines() {
+  alarm_at_ = engine_->expire(std::chrono::steady_clock::now());
+  if (alarm_at_ == IoOp::kNoDeadline) {
+    return;
+  }
+  alarm_.expires_at(alarm_at_);
+  alarm_.async_wait([this](const boost::system::error_code& error) {
+    if (error || engine_ == nullptr) {
+      return;  // set anew, or stopped
+    }
+    watch_deadlines();
+    run();
+  });
 }
 
 void IoQueue::Pump::promote(IoOp& op) {
@@ -203,6 +241,26 @@ void IoQueue::Pump::promote(IoOp& op) {
                         promote_posted_ = false;
                       }
                       engine_->promote_urgent();
+                    }));
+}
+
+void IoQueue::Pump::cancel(IoOp& op) {
+  op.cancelled.store(true, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  if (gone_ || cancel_posted_) {
+    return;
+  }
+  cancel_posted_ = true;
+  const HandlerAllocator<void> allocator(cancel_storage_);
+  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
+                      {
+                        const std::lock_guard posted_lock(mutex_);
+                        cancel_posted_ = false;
+                      }
+                      if (engine_ != nullptr) {
+                        engine_->cancel_flagged();
+                        run();
+                      }
                     }));
 }
 
@@ -282,6 +340,10 @@ void IoQueue::submit(std::span<IoOp* const> ops) {
 
 void IoQueue::promote(IoOp& op) {
   pump_->promote(op);
+}
+
+void IoQueue::cancel(IoOp& op) {
+  pump_->cancel(op);
 }
 
 Result<void> IoQueue::register_memory(std::span<std::byte> memory) {

@@ -30,6 +30,10 @@ class IoQueue {
   void submit(std::span<IoOp* const> ops);
   /// Makes an operation urgent, whatever its state. It must be alive during this call only.
   void promote(IoOp& op);
+  /// Ends an operation with ECANCELED unless it ends before: soon where nothing of it is with the
+  /// kernel, else when that has answered, and its callback is called as ever. From any thread, also
+  /// while stop() waits; the operation must be alive during this call only.
+  void cancel(IoOp& op);
 
   /// As IoEngine's; wait for the loop, so hold no lock that a callback takes. After stop() the
   /// first is an error and the second has nothing to do.

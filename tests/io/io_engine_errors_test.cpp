@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <chrono>
 
 #include "tests/io/scripted_engine.h"
 
@@ -163,6 +164,103 @@ TEST_F(IoEngineErrors, AFinishedOperationCannotBeCancelledAnyMore) {
   engine_.poll();
   EXPECT_EQ(op.calls, 1);
   EXPECT_EQ(op.error, 0);
+}
+
+TEST_F(IoEngineErrors, FlaggedOperationsAreCancelledWhereverTheyAre) {
+  TestOp running;
+  TestOp partly;
+  TestOp queued;
+  TestOp other;
+  submit(running, IoKind::kRead, 2 * kBlock);
+  submit(partly, IoKind::kRead, 5 * kBlock);
+  engine_.poll();
+  submit(queued, IoKind::kRead, kBlock);
+  submit(other, IoKind::kRead, kBlock);
+  for (TestOp* op : {&running, &partly, &queued}) {
+    op->cancelled = true;
+  }
+  engine_.cancel_flagged();
+  engine_.cancel_flagged();
+  engine_.poll();
+  EXPECT_EQ(queued.calls, 1);
+  EXPECT_EQ(queued.error, ECANCELED);
+  EXPECT_EQ(running.calls + partly.calls, 0) << "the kernel still writes into their memory";
+  engine_.answer_all();
+  engine_.poll();
+  for (const TestOp* op : {&running, &partly}) {
+    EXPECT_EQ(op->calls, 1);
+    EXPECT_EQ(op->error, ECANCELED);
+  }
+  engine_.answer_all();
+  engine_.poll();
+  EXPECT_EQ(other.calls, 1);
+  EXPECT_EQ(other.error, 0);
+}
+
+TEST_F(IoEngineErrors, AnOperationFlaggedBeforeItArrivesIsNeverIssued) {
+  TestOp op;
+  op.cancelled = true;
+  submit(op, IoKind::kRead, kBlock);
+  engine_.poll();
+  EXPECT_TRUE(engine_.take_issued().empty());
+  EXPECT_EQ(op.calls, 1);
+  EXPECT_EQ(op.error, ECANCELED);
+}
+
+TEST_F(IoEngineErrors, DeadlinesEndWhatIsLateAndOnlyThat) {
+  const IoOp::TimePoint begin{};
+  const auto at = [begin](int seconds) { return begin + std::chrono::seconds(seconds); };
+  TestOp running;  // all of it issued
+  TestOp partly;
+  TestOp queued;
+  TestOp patient;
+  running.deadline = at(3);
+  partly.deadline = at(1);
+  queued.deadline = at(2);
+  submit(running, IoKind::kRead, kBlock);
+  submit(partly, IoKind::kRead, 9 * kBlock, 10 * kBlock);
+  submit(queued, IoKind::kRead, kBlock);
+  submit(patient, IoKind::kRead, kBlock);
+  engine_.poll();
+  const std::vector<Issued> issued = engine_.take_issued();
+  EXPECT_EQ(engine_.expire(at(0)), at(1));
+  EXPECT_EQ(engine_.expire(at(1)), at(2)) << "a deadline is late when it is now";
+  engine_.poll();
+  EXPECT_EQ(partly.calls, 0) << "the kernel still writes into its memory";
+  EXPECT_EQ(engine_.expire(at(2)), at(3));
+  engine_.poll();
+  EXPECT_EQ(queued.calls, 1);
+  EXPECT_EQ(queued.error, ETIMEDOUT);
+  EXPECT_EQ(engine_.expire(at(3)), IoOp::kNoDeadline);
+  engine_.answer(issued[0], kBlock);
+  engine_.answer(issued[1], -EIO);
+  engine_.answer(issued[2], kBlock);
+  engine_.answer(issued[3], 10);  // short: not continued
+  engine_.poll();
+  EXPECT_EQ(running.error, ETIMEDOUT) << "all bytes came, but late";
+  EXPECT_EQ(partly.error, ETIMEDOUT);
+  EXPECT_EQ(partly.error_offset, 10 * kBlock);
+  engine_.answer_all();
+  engine_.poll();
+  EXPECT_EQ(patient.error, 0);
+  EXPECT_TRUE(engine_.idle());
+}
+
+TEST_F(IoEngineErrors, AFailureIsNotAlsoATimeout) {
+  TestOp op;
+  op.deadline = IoOp::TimePoint{};
+  submit(op, IoKind::kRead, 4 * kBlock, 7 * kBlock);
+  engine_.poll();
+  const std::vector<Issued> issued = engine_.take_issued();
+  engine_.answer(issued[3], -EIO);
+  engine_.poll();
+  EXPECT_EQ(engine_.expire(op.deadline), IoOp::kNoDeadline);
+  for (const std::size_t index : {0U, 1U, 2U}) {
+    engine_.answer(issued[index], kBlock);
+  }
+  engine_.poll();
+  EXPECT_EQ(op.error, EIO);
+  EXPECT_EQ(op.error_offset, 10 * kBlock);
 }
 
 TEST_F(IoEngineErrors, DestroyingAnEngineEndsWhatItHas) {
