@@ -1,6 +1,7 @@
 #include "io/event_loop.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <utility>
@@ -43,6 +44,34 @@ EventLoop::~EventLoop() {
 
 bool EventLoop::on_loop_thread() const noexcept {
   return thread_id_.load() == std::this_thread::get_id();
+}
+
+Result<void> EventLoop::run_on(std::span<const std::uint32_t> cpus) {
+  const std::lock_guard lock(stop_mutex_);
+  if (!thread_.joinable()) {
+    return {};
+  }
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (const int error = ::pthread_getaffinity_np(thread_.native_handle(), sizeof allowed, &allowed);
+      error != 0) {
+    return system_error(error, "cannot ask on which cores the I/O loop may run");
+  }
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (const std::uint32_t cpu : cpus) {
+    if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed)) {
+      CPU_SET(cpu, &wanted);
+    }
+  }
+  if (CPU_COUNT(&wanted) == 0) {
+    return {};
+  }
+  if (const int error = ::pthread_setaffinity_np(thread_.native_handle(), sizeof wanted, &wanted);
+      error != 0) {
+    return system_error(error, "cannot keep the I/O loop on its cores");
+  }
+  return {};
 }
 
 void EventLoop::stop() {

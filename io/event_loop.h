@@ -3,9 +3,13 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+
+#include "alloc/result.h"
 
 namespace penstock {
 
@@ -14,7 +18,8 @@ namespace penstock {
 /// owner; everything else from any thread.
 class EventLoop {
  public:
-  /// Throws std::system_error where there can be no more threads or files.
+  /// Throws std::system_error where there can be no more threads; what is made over context()
+  /// throws boost::system::system_error, which is another, where there can be no more files.
   explicit EventLoop(std::string thread_name);
   /// Has no thread: step() does the work.
   EventLoop();
@@ -29,6 +34,9 @@ class EventLoop {
   /// Where there is no thread: runs what is posted, then `more`. Returns how many handlers ran.
   template <class Function>
   std::size_t step(Function more);
+  /// Keeps the thread on these cores, as far as it may run on them: where whoever started the
+  /// process has said otherwise, that counts, and without any core in common nothing changes.
+  Result<void> run_on(std::span<const std::uint32_t> cpus);
   /// Lets what is posted finish, then joins the thread. Idempotent. Not from the loop's own thread.
   void stop();
 

@@ -361,6 +361,10 @@ void IoQueue::unregister_memory(std::span<std::byte> memory) {
       false);
 }
 
+Result<void> IoQueue::run_on(std::span<const std::uint32_t> cpus) {
+  return loop_->run_on(cpus);
+}
+
 void IoQueue::stop() {
   PENSTOCK_CHECK(!on_loop_thread(), "an I/O queue cannot be stopped from a callback");
   pump_->request_stop();

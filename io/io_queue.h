@@ -40,6 +40,9 @@ class IoQueue {
   Result<void> register_memory(std::span<std::byte> memory);
   void unregister_memory(std::span<std::byte> memory);
 
+  /// As EventLoop::run_on.
+  Result<void> run_on(std::span<const std::uint32_t> cpus);
+
   /// Lets everything submitted complete, then stops the loop. Idempotent. Not from a callback.
   void stop();
 

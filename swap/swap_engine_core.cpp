@@ -10,6 +10,7 @@
 #include "alloc/check.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
+#include "io/drive_cores.h"
 #include "swap/log.h"
 
 namespace penstock {
@@ -146,8 +147,24 @@ Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
     return not_open();
   }
   const NamespaceId id{next_namespace_++};
+  const bool is_first = namespaces_.empty();
   namespaces_[id] = {std::move(name), std::move(store).value(), {}};
+  lock.unlock();
+  if (is_first) {
+    run_loop_near(paths);
+  }
   return id;
+}
+
+// Where the machine says what is near; the drives of the first namespace count.
+void SwapEngineCore::run_loop_near(const std::vector<PathConfig>& paths) {
+  std::vector<std::string> directories;
+  for (const PathConfig& path : paths) {
+    directories.push_back(path.path);
+  }
+  if (const Result<void> placed = queue_->run_on(cores_near_drives(directories)); !placed) {
+    options_.warn(placed.error().message);
+  }
 }
 
 Result<void> SwapEngineCore::close_namespace(NamespaceId space) {

@@ -121,6 +121,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   explicit SwapEngineCore(SwapEngineOptions options);
   Result<void> start();
+  void run_loop_near(const std::vector<PathConfig>& paths);
   bool untold_failure();
   Result<void> tell_failure();
 

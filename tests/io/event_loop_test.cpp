@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <future>
 #include <string>
+#include <vector>
 
 #include "io/event_fd.h"
 
@@ -48,6 +50,42 @@ TEST(EventLoop, StopLetsWhatIsPostedFinish) {
   EXPECT_EQ(ran, 2000);
   loop.stop();
   EXPECT_FALSE(loop.on_loop_thread());
+}
+
+cpu_set_t cores_of(EventLoop& loop) {
+  std::promise<cpu_set_t> cores;
+  boost::asio::post(loop.context(), [&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    ::pthread_getaffinity_np(::pthread_self(), sizeof set, &set);
+    cores.set_value(set);
+  });
+  return cores.get_future().get();
+}
+
+TEST(EventLoop, RunsOnTheCoresGivenAsFarAsItMay) {
+  EventLoop loop("loop");
+  const cpu_set_t before = cores_of(loop);
+  std::uint32_t first = 0;
+  while (!CPU_ISSET(first, &before)) {
+    ++first;
+  }
+  const std::vector<std::uint32_t> none = {CPU_SETSIZE - 1, CPU_SETSIZE + 5};
+  if (!CPU_ISSET(CPU_SETSIZE - 1, &before)) {
+    ASSERT_TRUE(loop.run_on(none).has_value());
+    const cpu_set_t unchanged = cores_of(loop);
+    EXPECT_TRUE(CPU_EQUAL(&unchanged, &before)) << "no core in common";
+  }
+  ASSERT_TRUE(loop.run_on({}).has_value());
+  ASSERT_TRUE(loop.run_on(std::vector{first, std::uint32_t{CPU_SETSIZE} + 5}).has_value());
+  const cpu_set_t after = cores_of(loop);
+  EXPECT_EQ(CPU_COUNT(&after), 1);
+  EXPECT_TRUE(CPU_ISSET(first, &after));
+  cpu_set_t mine;
+  ::pthread_getaffinity_np(::pthread_self(), sizeof mine, &mine);
+  EXPECT_TRUE(CPU_EQUAL(&mine, &before)) << "this thread stays where it was";
+  loop.stop();
+  EXPECT_TRUE(loop.run_on(std::vector{first}).has_value()) << "nobody is there to be moved";
 }
 
 TEST(EventFd, IsReadableFromNotifyToClear) {
