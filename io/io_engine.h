@@ -102,6 +102,8 @@ class IoEngine {
   /// The one way in which a request ends: `result` is bytes moved or -errno.
   void finish(std::uint32_t piece_index, std::int64_t result);
 
+  /// What issue() was given with this index, while it is in flight.
+  const Piece& piece(std::uint32_t index) const noexcept { return pieces_[index]; }
   /// Requests that the kernel has and whose results were not read yet.
   std::uint32_t in_flight() const noexcept { return in_flight_; }
   /// For destructors of backends: operations in flight end as they end, queued ones with ECANCELED.

@@ -5,6 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
 #include <future>
@@ -305,7 +306,11 @@ Result<std::unique_ptr<IoQueue>> IoQueue::start(EngineKind kind, const IoEngineO
     queue->loop_ = std::make_unique<EventLoop>("penstock-io");
     queue->pump_ = std::make_unique<Pump>(*queue->loop_);
   } catch (const std::system_error& error) {
-    return system_error(error.code().value(), "cannot start the I/O loop");
+    return system_error(error.code().value(),
+                        "cannot start the I/O loop's thread (`ulimit -u` limits threads)");
+  } catch (const boost::system::system_error& error) {
+    return system_error(error.code().value(),
+                        "cannot start the I/O loop (`ulimit -n` limits open files)");
   }
   Result<std::string_view> name = std::string_view();
   queue->pump_->call([&] { name = queue->pump_->open(kind, options, queue->refusals_); });

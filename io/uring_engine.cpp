@@ -7,30 +7,48 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "alloc/check.h"
 #include "io/event_fd.h"
 #include "io/file.h"
 #include "io/registered_buffers.h"
+#include "io/transfer_threads.h"
 #include "io/uring_refusal.h"
 
 namespace penstock {
 namespace {
 
-struct RingFlag {
+struct NamedBit {
   unsigned bit;
   const char* name;
 };
 
+// What we asked for and were granted.
 constexpr std::array kRingFlags = {
-    RingFlag{IORING_SETUP_SINGLE_ISSUER, "single_issuer"},
-    RingFlag{IORING_SETUP_DEFER_TASKRUN, "defer_taskrun"},
-    RingFlag{IORING_SETUP_COOP_TASKRUN, "coop_taskrun"},
-    RingFlag{IORING_SETUP_SUBMIT_ALL, "submit_all"},
+    NamedBit{IORING_SETUP_SINGLE_ISSUER, "single_issuer"},
+    NamedBit{IORING_SETUP_DEFER_TASKRUN, "defer_taskrun"},
+    NamedBit{IORING_SETUP_COOP_TASKRUN, "coop_taskrun"},
+    NamedBit{IORING_SETUP_SUBMIT_ALL, "submit_all"},
 };
+
+// What this kernel's rings can do anyway.
+constexpr std::array kRingFeatures = {
+    NamedBit{IORING_FEAT_NODROP, "nodrop"},
+    NamedBit{IORING_FEAT_EXT_ARG, "ext_arg"},
+};
+
+void append_names(std::span<const NamedBit> bits, unsigned set, std::vector<std::string>& names) {
+  for (const NamedBit& named : bits) {
+    if ((set & named.bit) != 0) {
+      names.emplace_back(named.name);
+    }
+  }
+}
 
 // By UringMode; each kernel that refuses one with EINVAL may know the next. TASKRUN_FLAG makes the
 // kernel tell in the ring that it holds results back until we enter it.
@@ -77,11 +95,8 @@ class UringEngine final : public IoEngine {
   std::string_view name() const noexcept override { return "uring"; }
   std::vector<std::string> features() const override {
     std::vector<std::string> names;
-    for (const RingFlag& flag : kRingFlags) {
-      if ((ring_.flags & flag.bit) != 0) {
-        names.emplace_back(flag.name);
-      }
-    }
+    append_names(kRingFlags, ring_.flags, names);
+    append_names(kRingFeatures, ring_.features, names);
     if (buffers_.usable()) {
       names.emplace_back("registered_buffers");
     }
@@ -173,11 +188,21 @@ class UringEngine final : public IoEngine {
     unsigned head = 0;
     io_uring_cqe* cqe = nullptr;
     io_uring_for_each_cqe(&ring_, head, cqe) {
-      finish(static_cast<std::uint32_t>(cqe->user_data), cqe->res);
+      const auto index = static_cast<std::uint32_t>(cqe->user_data);
+      finish(index, cqe->res == -ECANCELED ? transfer_here(index) : cqe->res);
       ++count;
     }
     ::io_uring_cq_advance(&ring_, count);
     return count;
+  }
+
+  // A request that would block is carried by a thread of the kernel's. Where that can start none
+  // (`ulimit -u`, a storm of signals), it gives the request back as cancelled, which nobody has
+  // asked for here.
+  std::int64_t transfer_here(std::uint32_t index) const {
+    const Piece& it = piece(index);
+    return TransferThreads::transfer(
+        {it.op->file->fd(), it.op->kind, it.data, it.offset, it.bytes, index});
   }
 
   bool results_held_back() const noexcept {
@@ -220,15 +245,41 @@ int make_ring(Ring& ring, std::uint32_t depth, UringMode newest) {
   return error;
 }
 
-// The ring is older than these (Linux 5.1 and 5.6).
-bool has_read_and_write(Ring& ring) {
-  io_uring_probe* const probe = ::io_uring_get_probe_ring(&ring.raw);
-  const bool has = probe != nullptr && ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
-                   ::io_uring_opcode_supported(probe, IORING_OP_WRITE) != 0;
-  if (probe != nullptr) {
-    ::io_uring_free_probe(probe);
+// 0 or an errno; EINVAL where the kernel lacks them: the ring is older (Linux 5.1) than these
+// (5.6), and so is asking for them.
+int require_read_and_write(Ring& ring) {
+  constexpr unsigned kOps = IORING_OP_LAST;
+  static_assert(sizeof(io_uring_probe) % sizeof(io_uring_probe_op) == 0);
+  constexpr std::size_t kHeadOps = sizeof(io_uring_probe) / sizeof(io_uring_probe_op);
+  std::array<io_uring_probe_op, kHeadOps + kOps> room{};
+  auto* const probe = reinterpret_cast<io_uring_probe*>(room.data());
+  if (const int result = ::io_uring_register_probe(&ring.raw, probe, kOps); result < 0) {
+    return -result;
   }
-  return has;
+  const bool has = ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
+                   ::io_uring_opcode_supported(probe, IORING_OP_WRITE) != 0;
+  return has ? 0 : EINVAL;
+}
+
+// 0 or an errno: a filter may allow to make a ring and forbid to enter it.
+int try_nothing(Ring& ring) {
+  ::io_uring_prep_nop(::io_uring_get_sqe(&ring.raw));
+  int result = 0;
+  do {
+    result = ::io_uring_submit_and_wait(&ring.raw, 1);
+  } while (result == -EINTR);
+  if (result < 0) {
+    return -result;
+  }
+  io_uring_cqe* cqe = nullptr;
+  do {
+    result = ::io_uring_wait_cqe(&ring.raw, &cqe);
+  } while (result == -EINTR);
+  if (result < 0) {
+    return -result;
+  }
+  ::io_uring_cqe_seen(&ring.raw, cqe);
+  return 0;
 }
 
 }  // namespace
@@ -244,8 +295,10 @@ Result<std::unique_ptr<IoEngine>> make_uring_engine(const IoEngineOptions& optio
   if (const int error = make_ring(*ring, options.depth, newest); error != 0) {
     return explain_uring_refusal(error, read_io_uring_disabled());
   }
-  if (!has_read_and_write(*ring)) {
-    return explain_uring_refusal(EINVAL, std::nullopt);
+  for (const auto require : {require_read_and_write, try_nothing}) {
+    if (const int error = require(*ring); error != 0) {
+      return explain_uring_refusal(error, read_io_uring_disabled());
+    }
   }
   if (const int result = ::io_uring_register_eventfd(&ring->raw, (*event)->fd()); result < 0) {
     return system_error(-result, "cannot let io_uring tell of results by an eventfd");
