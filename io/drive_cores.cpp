@@ -80,12 +80,13 @@ std::vector<std::uint32_t> cores_near_drives(const std::vector<std::string>& pat
   if (drive_nodes.size() != 1 || !drive_nodes.begin()->has_value()) {
     return {};
   }
-  const Result<std::vector<NumaNode>> nodes = read_numa_nodes();
-  if (!nodes || nodes->size() < 2) {
+  const Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
+  if (!topology || (*topology)->nodes().size() < 2) {
     return {};
   }
-  const auto node = std::ranges::find(*nodes, **drive_nodes.begin(), &NumaNode::number);
-  return node == nodes->end() ? std::vector<std::uint32_t>() : node->cpus;
+  const std::vector<NumaNode>& nodes = (*topology)->nodes();
+  const auto node = std::ranges::find(nodes, **drive_nodes.begin(), &NumaNode::number);
+  return node == nodes.end() ? std::vector<std::uint32_t>() : node->cpus;
 }
 
 }  // namespace penstock
