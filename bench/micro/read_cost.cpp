@@ -1,10 +1,12 @@
 // What reading costs: CPU time a GB of direct reads through IoQueue, all threads of the process
 // counted, set-up not. One line of JSON; bench/micro/read_cost.py runs it in turns with fio.
 //
-//   read_cost FILE [BYTES [DEPTH [ENGINE]]]
+//   read_cost FILE [BYTES [DEPTH [ENGINE [huge|small]]]]
 //
 // FILE is read from its begin, again and again until BYTES (default 1 GiB) have been read, in
-// requests of 1 MiB, DEPTH (default 8) of them under way at once, into registered memory.
+// requests of 1 MiB, DEPTH (default 8) of them under way at once, into registered memory: `huge`
+// (default) in one piece, as our pools have it, for which the kernel may take huge pages; `small`
+// in pieces of 1 MiB, which are made of pages of 4 KiB, as fio's are.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -18,6 +20,9 @@
 #include <latch>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
@@ -36,6 +41,7 @@ struct Job {
   std::uint64_t bytes = kGiB;
   std::uint32_t depth = 8;
   EngineKind engine = EngineKind::kUring;
+  bool huge = true;
 };
 
 double seconds(const timeval& time) {
@@ -54,13 +60,17 @@ double cpu_seconds() {
 /// Reads the file round and round: each operation that ends begins the next one.
 class Reader {
  public:
-  Reader(IoQueue& queue, const File& file, std::uint64_t file_bytes, const Memory& memory,
-         const Job& job)
-      : queue_(queue), file_bytes_(file_bytes), blocks_(job.bytes / kBlock), done_(job.depth) {
-    for (std::uint32_t index = 0; index < job.depth; ++index) {
+  /// Reads into `blocks`, all at once.
+  Reader(IoQueue& queue, const File& file, std::uint64_t file_bytes,
+         std::span<std::byte* const> blocks, const Job& job)
+      : queue_(queue),
+        file_bytes_(file_bytes),
+        blocks_(job.bytes / kBlock),
+        done_(static_cast<std::ptrdiff_t>(blocks.size())) {
+    for (std::byte* const block : blocks) {
       IoOp& op = ops_.emplace_back();
       op.file = &file;
-      op.data = memory.data() + index * kBlock;
+      op.data = block;
       op.bytes = kBlock;
       op.context = this;
       op.on_complete = [](IoOp& over) noexcept { static_cast<Reader*>(over.context)->next(over); };
@@ -116,11 +126,21 @@ Result<std::string> measure(const Job& job) {
   }
   const auto queue = IoQueue::start(job.engine, {.depth = job.depth});
   PENSTOCK_TRY(queue);
-  const Result<Memory> memory = PageSource::make()->allocate(job.depth * kBlock);
-  PENSTOCK_TRY(memory);
-  const Result<void> registered = (*queue)->register_memory(memory->span());
+  std::deque<Memory> memory;
+  std::vector<std::byte*> blocks;
+  Result<void> registered;
+  const std::uint64_t piece_bytes = job.huge ? job.depth * kBlock : kBlock;
+  while (blocks.size() < job.depth) {
+    Result<Memory> piece = PageSource::make()->allocate(piece_bytes);
+    PENSTOCK_TRY(piece);
+    registered = (*queue)->register_memory(piece->span());
+    for (std::uint64_t at = 0; at < piece_bytes; at += kBlock) {
+      blocks.push_back(piece->data() + at);
+    }
+    memory.push_back(std::move(*piece));
+  }
 
-  Reader reader(**queue, *file, file_bytes, *memory, job);
+  Reader reader(**queue, *file, file_bytes, blocks, job);
   const auto begin = steady_clock::now();
   const double cpu_before = cpu_seconds();
   const int error = reader.run();
@@ -130,7 +150,9 @@ Result<std::string> measure(const Job& job) {
     return system_error(error, fmt::format("cannot read {}", job.path), job.path);
   }
   const auto bytes = static_cast<double>((*queue)->stats().read_bytes);
-  (*queue)->unregister_memory(memory->span());
+  for (const Memory& piece : memory) {
+    (*queue)->unregister_memory(piece.span());
+  }
   return fmt::format(
       R"({{"engine": "{}", "direct": {}, "registered": {}, "bytes": {:.0f}, "wall_s": {:.6f}, )"
       R"("cpu_s": {:.6f}, "cpu_ms_per_gb": {:.3f}}})",
@@ -139,8 +161,9 @@ Result<std::string> measure(const Job& job) {
 }
 
 Result<Job> parse(std::span<char*> arguments) {
-  if (arguments.size() < 2 || arguments.size() > 5) {
-    return fault(Fault::kInvalidArgument, "usage: read_cost FILE [BYTES [DEPTH [ENGINE]]]");
+  if (arguments.size() < 2 || arguments.size() > 6) {
+    return fault(Fault::kInvalidArgument,
+                 "usage: read_cost FILE [BYTES [DEPTH [ENGINE [huge|small]]]]");
   }
   Job job;
   job.path = arguments[1];
@@ -157,6 +180,7 @@ Result<Job> parse(std::span<char*> arguments) {
     PENSTOCK_TRY(engine);
     job.engine = *engine;
   }
+  job.huge = arguments.size() < 6 || std::string_view(arguments[5]) != "small";
   return job;
 }
 

@@ -1,6 +1,6 @@
 """CPU a GB of reads of 1 MiB: penstock's queue on io_uring against fio, in turns.
 
-    .venv/bin/python bench/micro/read_cost.py [--pairs 10] [--path DIRECTORY] [--bytes 1GiB] [--depth 8]
+    .venv/bin/python bench/micro/read_cost.py [--pairs 10] [--path DIRECTORY] [--memory small]
 
 Both read the same file by direct I/O into registered buffers (fio: ioengine=io_uring, fixedbufs=1), in the order
 ABBA ABBA ..., so that a machine that drifts does so for both. CPU is user and system time: penstock's of its whole
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def run_penstock(program: Path, file: Path, args: argparse.Namespace) -> float:
     """CPU in ms a GB."""
     done = subprocess.run(
-        [program, file, str(args.bytes), str(args.depth), args.engine],
+        [program, file, str(args.bytes), str(args.depth), args.engine, args.memory],
         capture_output=True,
         text=True,
         check=True,
@@ -68,6 +68,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--file-bytes", type=int, default=1 << 30)
     parser.add_argument("--depth", type=int, default=8)
     parser.add_argument("--engine", default="uring")
+    parser.add_argument(
+        "--memory", choices=["huge", "small"], default="huge", help="our buffers; small: pages of 4 KiB, as fio's"
+    )
     parser.add_argument("--program", type=Path, default=ROOT / "build/release/bench/micro/read_cost")
     return parser.parse_args()
 
