@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "alloc/sabotage.h"
 #include "io/file_system.h"
 
 namespace penstock {
@@ -95,6 +96,9 @@ Result<void> File::truncate(std::uint64_t bytes) const {
 }
 
 Result<void> File::sync() const {
+  if (sabotaged(Sabotage::kSync)) {
+    return {};
+  }
   if (const int result = system_->sync(fd_); result < 0) {
     return cannot(-result, "sync");
   }
@@ -107,6 +111,13 @@ Result<bool> File::try_lock() const {
     return cannot(-result, "lock");
   }
   return result == 0;
+}
+
+Result<void> File::unlock() const {
+  if (const int result = system_->unlock(fd_); result < 0) {
+    return cannot(-result, "unlock");
+  }
+  return {};
 }
 
 Result<void> File::read_at(std::uint64_t offset, std::span<std::byte> target) const {

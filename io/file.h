@@ -58,9 +58,11 @@ class File {
   Result<void> truncate(std::uint64_t bytes) const;
   /// What was written so far, and the size, survives a crash from here on (fdatasync).
   Result<void> sync() const;
-  /// True if this process holds the file alone now, until it is closed; false if another one does
-  /// (or this one, by another File).
+  /// True if this process holds the file alone now, until unlock() or until it is closed, which
+  /// requests that are still under way put off; false if another one does (or this one, by another
+  /// File).
   Result<bool> try_lock() const;
+  Result<void> unlock() const;
 
   /// Small transfers on the caller's thread, for files opened buffered; all of it or an error.
   /// Errors: errno and path (ENODATA: the file ends early).

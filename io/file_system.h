@@ -56,6 +56,7 @@ class FileSystem {
   virtual std::int64_t size(int fd) = 0;
   virtual int sync(int fd) = 0;
   virtual int try_lock(int fd) = 0;
+  virtual int unlock(int fd) = 0;
   virtual std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) = 0;
   virtual std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) = 0;
 };

@@ -266,6 +266,7 @@ class OsFileSystem final : public FileSystem {
   }
 
   int try_lock(int fd) override { return result_of(::flock(fd, LOCK_EX | LOCK_NB)); }
+  int unlock(int fd) override { return result_of(::flock(fd, LOCK_UN)); }
 
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override {
     const ssize_t moved = ::pread(fd, target.data(), target.size(), static_cast<::off_t>(offset));

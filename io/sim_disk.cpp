@@ -449,6 +449,15 @@ int SimDisk::try_lock(int fd) {
   return 0;
 }
 
+int SimDisk::unlock(int fd) {
+  const std::lock_guard lock(mutex_);
+  Node& node = *handle(fd).node;
+  if (node.lock_holder == fd) {
+    node.lock_holder = -1;
+  }
+  return 0;
+}
+
 std::int64_t SimDisk::read(int fd, std::span<std::byte> target, std::uint64_t offset) {
   return transfer(IoKind::kRead, fd, target, offset);
 }

@@ -93,6 +93,7 @@ class SimDisk final : public FileSystem {
   std::int64_t size(int fd) override;
   int sync(int fd) override;
   int try_lock(int fd) override;
+  int unlock(int fd) override;
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override;
   std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) override;
 

@@ -122,6 +122,10 @@ TEST_P(FileSystemContract, OneHolderOfALock) {
   EXPECT_TRUE(*first.try_lock()) << "it is held already";
   const File third = open("lock");
   EXPECT_FALSE(*third.try_lock()) << "closing another File did not let go of it";
+  EXPECT_TRUE(third.unlock()) << "of what it does not hold";
+  EXPECT_FALSE(*third.try_lock());
+  EXPECT_TRUE(first.unlock());
+  EXPECT_TRUE(*third.try_lock());
 }
 
 TEST_P(FileSystemContract, ScratchFilesHaveNoName) {
