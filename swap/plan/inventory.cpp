@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "swap/plan/checkpoint.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/safetensors_header.h"
@@ -30,10 +31,6 @@ Error with_path(Error error, const std::string& path) {
     error.path = path;
   }
   return error;
-}
-
-Error not_inventory(const std::string& path, std::string message) {
-  return with_path(fault(Fault::kInvalidArgument, std::move(message)), path);
 }
 
 Result<Inventory> checked(Inventory inventory, const std::string& origin) {
@@ -59,49 +56,6 @@ Result<Inventory> checked(Inventory inventory, const std::string& origin) {
   return inventory;
 }
 
-// The file that stands for a directory, in the order in which transformers looks for it.
-Result<std::string> find_in_directory(const std::string& path) {
-  const std::filesystem::path directory(path);
-  std::error_code ignored;
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    if (std::filesystem::is_regular_file(directory / name, ignored)) {
-      return (directory / name).string();
-    }
-  }
-  std::vector<std::string> indices;
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(".safetensors.index.json")) {
-      indices.push_back(entry->path().string());
-    } else if (name.ends_with(".safetensors")) {
-      files.push_back(entry->path().string());
-    }
-  }
-  if (error) {
-    return system_error(error.value(), fmt::format("cannot list {}", path), path);
-  }
-  if (indices.size() == 1) {
-    return indices.front();
-  }
-  if (indices.empty() && files.size() == 1) {
-    return files.front();
-  }
-  if (indices.empty() && files.empty()) {
-    return not_inventory(
-        path, fmt::format("{} has neither a .safetensors file nor a .safetensors.index.json; for a "
-                          "directory with only a config.json, `python -m penstock.inventory {}` "
-                          "writes an inventory",
-                          path, path));
-  }
-  return not_inventory(path,
-                       fmt::format("{} has {} .safetensors files and {} indices; name the one "
-                                   "that is meant",
-                                   path, files.size(), indices.size()));
-}
-
 Result<Inventory> load_file(const std::string& path) {
   if (path.ends_with(".safetensors")) {
     return load_safetensors(path);
@@ -124,6 +78,21 @@ std::uint64_t TensorInfo::elements() const noexcept {
     product *= side;
   }
   return product;
+}
+
+bool TensorInfo::fits_63_bits() const noexcept {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+  std::uint64_t product = dtype_bytes(dtype);
+  for (const std::uint64_t side : shape) {
+    if (side == 0) {
+      return true;
+    }
+    if (product > kMax / side) {
+      return false;
+    }
+    product *= side;
+  }
+  return true;
 }
 
 std::uint64_t Inventory::bytes() const noexcept {
@@ -178,7 +147,7 @@ Result<Inventory> load_inventory(const std::string& path) {
   std::error_code ignored;
   std::string file = path;
   if (std::filesystem::is_directory(path, ignored)) {
-    Result<std::string> found = find_in_directory(path);
+    Result<std::string> found = find_checkpoint_file(path);
     if (!found) {
       return std::move(found).error();
     }

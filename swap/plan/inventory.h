@@ -47,6 +47,9 @@ struct TensorInfo {
 
   std::uint64_t elements() const noexcept;
   std::uint64_t bytes() const noexcept { return elements() * dtype_bytes(dtype); }
+  /// Whether bytes() is below 2^63, so that sums of a few can be formed without looking; ask before
+  /// a shape from outside is believed.
+  bool fits_63_bits() const noexcept;
 };
 
 /// Everything that there is to be swapped, in order of first use as far as it is known.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -54,7 +55,7 @@ Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uin
 }
 
 std::optional<Error> find_overlap(std::vector<DataRange>& ranges,
-                                  const std::vector<TensorInfo>& tensors,
+                                  const std::vector<SafetensorsTensor>& tensors,
                                   const std::string& origin) {
   std::erase_if(ranges, [](const DataRange& range) { return range.begin == range.end; });
   std::sort(ranges.begin(), ranges.end(),
@@ -62,17 +63,28 @@ std::optional<Error> find_overlap(std::vector<DataRange>& ranges,
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin < ranges[i - 1].end) {
       return not_safetensors(fmt::format("{}: the data of {} and {} overlap", origin,
-                                         excerpt(tensors[ranges[i - 1].tensor].name),
-                                         excerpt(tensors[ranges[i].tensor].name)));
+                                         excerpt(tensors[ranges[i - 1].tensor].info.name),
+                                         excerpt(tensors[ranges[i].tensor].info.name)));
     }
   }
   return std::nullopt;
 }
 
-}  // namespace
+// Texts by their keys; anything else in it is nobody's business.
+std::map<std::string, std::string> read_metadata(const json& header) {
+  std::map<std::string, std::string> metadata;
+  if (const auto found = header.find("__metadata__"); found != header.end() && found->is_object()) {
+    for (const auto& [key, value] : found->items()) {
+      if (value.is_string()) {
+        metadata.emplace(key, value.get_ref<const std::string&>());
+      }
+    }
+  }
+  return metadata;
+}
 
-Result<Inventory> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
-                                           const std::string& origin) {
+Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data_bytes,
+                                       const std::string& origin) {
   const std::string what = "the safetensors header of " + origin;
   Result<json> parsed = parse_json(text, what, Fault::kInvalidArgument);
   if (!parsed) {
@@ -81,7 +93,8 @@ Result<Inventory> parse_safetensors_header(std::string_view text, std::uint64_t 
   if (!parsed->is_object()) {
     return not_safetensors(fmt::format("{} is {}, not an object", what, describe_json(*parsed)));
   }
-  Inventory inventory;
+  SafetensorsHeader header;
+  header.metadata = read_metadata(*parsed);
   std::vector<DataRange> ranges;
   for (const auto& [name, entry] : parsed->items()) {
     if (name == "__metadata__") {
@@ -96,19 +109,40 @@ Result<Inventory> parse_safetensors_header(std::string_view text, std::uint64_t 
     if (!range) {
       return std::move(range).error();
     }
-    range->tensor = inventory.tensors.size();
+    range->tensor = header.tensors.size();
     ranges.push_back(*range);
-    inventory.tensors.push_back(std::move(*info));
+    header.tensors.push_back({std::move(*info), range->begin});
   }
-  if (std::optional<Error> overlap = find_overlap(ranges, inventory.tensors, origin)) {
+  if (std::optional<Error> overlap = find_overlap(ranges, header.tensors, origin)) {
     return std::move(*overlap);
   }
-  std::sort(inventory.tensors.begin(), inventory.tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return natural_less(a.name, b.name); });
+  std::ranges::sort(header.tensors, [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
+    return natural_less(a.info.name, b.info.name);
+  });
+  return header;
+}
+
+}  // namespace
+
+Inventory SafetensorsHeader::inventory() const {
+  Inventory inventory;
+  inventory.tensors.reserve(tensors.size());
+  for (const SafetensorsTensor& tensor : tensors) {
+    inventory.tensors.push_back(tensor.info);
+  }
   return inventory;
 }
 
-Result<Inventory> load_safetensors(const std::string& path) {
+Result<Inventory> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
+                                           const std::string& origin) {
+  Result<SafetensorsHeader> header = parse_header(text, data_bytes, origin);
+  if (!header) {
+    return std::move(header).error();
+  }
+  return header->inventory();
+}
+
+Result<SafetensorsHeader> load_safetensors_header(const std::string& path) {
   Result<InputFile> file = InputFile::open(path);
   if (!file) {
     return std::move(file).error();
@@ -142,16 +176,27 @@ Result<Inventory> load_safetensors(const std::string& path) {
     return refuse(fmt::format("{} ends at byte {}, within its header of {} bytes: it is cut short",
                               path, file->size_bytes(), header_bytes));
   }
-  Result<std::string> header = file->read(kLengthBytes, header_bytes);
+  Result<std::string> text = file->read(kLengthBytes, header_bytes);
+  if (!text) {
+    return std::move(text).error();
+  }
+  const std::uint64_t data_offset = kLengthBytes + header_bytes;
+  Result<SafetensorsHeader> header = parse_header(*text, file->size_bytes() - data_offset, path);
+  if (!header) {
+    return refuse(header.error().message);
+  }
+  for (SafetensorsTensor& tensor : header->tensors) {
+    tensor.offset += data_offset;
+  }
+  return header;
+}
+
+Result<Inventory> load_safetensors(const std::string& path) {
+  Result<SafetensorsHeader> header = load_safetensors_header(path);
   if (!header) {
     return std::move(header).error();
   }
-  Result<Inventory> inventory =
-      parse_safetensors_header(*header, file->size_bytes() - kLengthBytes - header_bytes, path);
-  if (!inventory) {
-    return refuse(inventory.error().message);
-  }
-  return inventory;
+  return header->inventory();
 }
 
 }  // namespace penstock

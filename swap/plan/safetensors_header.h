@@ -1,13 +1,32 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "swap/plan/inventory.h"
 
 namespace penstock {
 
-/// The tensors of one `.safetensors` file in natural order of their names; reads its header only.
+struct SafetensorsTensor {
+  TensorInfo info;
+  std::uint64_t offset = 0;  ///< in the file, of its first byte
+};
+
+/// What the header of one `.safetensors` file says.
+struct SafetensorsHeader {
+  std::vector<SafetensorsTensor> tensors;  ///< in natural order of their names
+  std::map<std::string, std::string> metadata;
+
+  Inventory inventory() const;
+};
+
+/// Reads the header only; every tensor is known to lie within the file, and none over another.
 /// Errors: errno with the path; Fault::kInvalidArgument saying what is wrong with the file.
+Result<SafetensorsHeader> load_safetensors_header(const std::string& path);
+
+/// The tensors alone.
 Result<Inventory> load_safetensors(const std::string& path);
 
 }  // namespace penstock

@@ -64,38 +64,50 @@ Result<Shards> read_weight_map(const std::string& path) {
 
 }  // namespace
 
-Result<Inventory> load_safetensors_index(const std::string& path) {
+Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
   Result<Shards> shards = read_weight_map(path);
   if (!shards) {
     return std::move(shards).error();
   }
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  Inventory inventory;
+  Checkpoint checkpoint;
   for (auto& [shard, names] : *shards) {
     const std::string shard_path = (directory / shard).string();
     std::error_code ignored;
     if (!std::filesystem::exists(shard_path, ignored)) {
       return bad_index(path, fmt::format("{} names the shard {}, which is not there", path, shard));
     }
-    Result<Inventory> part = load_safetensors(shard_path);
+    Result<SafetensorsHeader> part = load_safetensors_header(shard_path);
     if (!part) {
       return std::move(part).error();
     }
-    for (TensorInfo& tensor : part->tensors) {
+    for (SafetensorsTensor& tensor : part->tensors) {
       // What the index does not name is not part of the model.
-      if (names.erase(tensor.name) != 0) {
-        inventory.tensors.push_back(std::move(tensor));
+      if (names.erase(tensor.info.name) != 0) {
+        checkpoint.tensors.push_back(
+            {std::move(tensor.info), checkpoint.files.size(), tensor.offset});
       }
     }
+    checkpoint.files.push_back(shard_path);
+    checkpoint.metadata.merge(part->metadata);
     if (!names.empty()) {
       return bad_index(path,
                        fmt::format("{} says that {} is in {}, which does not have it", path,
                                    excerpt(*std::min_element(names.begin(), names.end())), shard));
     }
   }
-  std::sort(inventory.tensors.begin(), inventory.tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return natural_less(a.name, b.name); });
-  return inventory;
+  std::ranges::sort(checkpoint.tensors, [](const CheckpointTensor& a, const CheckpointTensor& b) {
+    return natural_less(a.info.name, b.info.name);
+  });
+  return checkpoint;
+}
+
+Result<Inventory> load_safetensors_index(const std::string& path) {
+  const Result<Checkpoint> checkpoint = load_indexed_checkpoint(path);
+  if (!checkpoint) {
+    return checkpoint.error();
+  }
+  return checkpoint->inventory();
 }
 
 }  // namespace penstock

@@ -2,12 +2,15 @@
 
 #include <string>
 
-#include "swap/plan/inventory.h"
+#include "swap/plan/checkpoint.h"
 
 namespace penstock {
 
-/// The tensors of a checkpoint in shards, from its `….safetensors.index.json`, in natural order of
-/// their names. Every shard that it names must be there and hold what the index says it holds.
+/// A checkpoint in shards, from its `….safetensors.index.json`. Every shard that it names must be
+/// there and hold what the index says it holds.
+Result<Checkpoint> load_indexed_checkpoint(const std::string& path);
+
+/// The tensors alone.
 Result<Inventory> load_safetensors_index(const std::string& path);
 
 }  // namespace penstock

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -36,23 +35,6 @@ Result<std::vector<std::uint64_t>> read_shape(const json& entry, const std::stri
   return shape;
 }
 
-// Whether the product of the sides and the element's bytes stays below 2^63, so that sums of a few
-// can be formed without looking.
-bool fits_63_bits(const TensorInfo& info) {
-  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
-  std::uint64_t bytes = dtype_bytes(info.dtype);
-  for (const std::uint64_t side : info.shape) {
-    if (side == 0) {
-      return true;
-    }
-    if (bytes > kMax / side) {
-      return false;
-    }
-    bytes *= side;
-  }
-  return true;
-}
-
 }  // namespace
 
 Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry,
@@ -76,7 +58,7 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry,
     return std::move(shape).error();
   }
   info.shape = std::move(*shape);
-  if (!fits_63_bits(info)) {
+  if (!info.fits_63_bits()) {
     return bad_tensor(where, fmt::format("has a shape of more than 2^63 bytes: [{}]",
                                          fmt::join(info.shape, ", ")));
   }
