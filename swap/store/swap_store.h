@@ -1,79 +1,87 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "alloc/extent_allocator.h"
 #include "alloc/result.h"
 #include "io/file.h"
 #include "io/file_system.h"
 #include "swap/plan/config.h"
-#include "swap/store/identity_block.h"
+#include "swap/store/store_drives.h"
+#include "swap/store/stored_tensor.h"
 
 namespace penstock {
 
-/// Where one generation of one tensor lies. Layout of the extent: the tensor's bytes up to the last
-/// whole 4 KiB; if something remains, one block that begins with it; the identity block.
-struct StoredTensor {
-  std::uint32_t drive = 0;
-  Extent extent;
-  IdentityBlock identity;
-
-  std::uint64_t bytes() const noexcept { return identity.bytes; }
-  std::uint64_t body_bytes() const noexcept { return align_down_block(identity.bytes); }
-  std::uint64_t tail_bytes() const noexcept { return identity.bytes - body_bytes(); }
-  /// The tail's block, if any, and the identity block.
-  std::uint64_t trailer_bytes() const noexcept {
-    return (tail_bytes() > 0 ? IdentityBlock::kBytes : 0) + IdentityBlock::kBytes;
-  }
-
- private:
-  static constexpr std::uint64_t align_down_block(std::uint64_t bytes) noexcept {
-    return bytes & ~(IdentityBlock::kBytes - 1);
-  }
+/// What a store has written beside contents, since it was opened.
+struct StoreCounters {
+  std::uint64_t journal_bytes = 0;  ///< padding included
+  std::uint64_t publishes = 0;
 };
 
-/// The drives of one namespace and the space on them: one unlinked file a path, grown as needed,
-/// space reserved before it is promised. A tensor lies whole on one drive; drives are filled in
-/// proportion to their weights. Moves no bytes itself (StoreTransfer does). Thread-safe.
+/// The tensors of one namespace on its drives. This one is scratch: unlinked files, of which
+/// nothing outlives the process. DurableStore keeps what is published. Moves no bytes itself
+/// (StoreTransfer does). Thread-safe.
 class SwapStore {
  public:
   /// Opens a scratch file in every path. Errors: no path given; errno and the path that refused.
   /// `system` outlives the store.
   static Result<std::unique_ptr<SwapStore>> open_scratch(const std::vector<PathConfig>& paths,
                                                          FileSystem& system = os_file_system());
+  virtual ~SwapStore() = default;
+  SwapStore(const SwapStore&) = delete;
+  SwapStore& operator=(const SwapStore&) = delete;
 
   /// Space for the next generation of a tensor, never over an older one. Tries the drives in turn
-  /// when one is full. Errors: ENOSPC (or what the last drive said) with path, and what is free
-  /// there.
-  Result<StoredTensor> reserve(std::uint64_t tensor, std::uint64_t generation, std::uint64_t bytes);
-  /// Gives an extent's space back.
-  void release(const StoredTensor& stored);
+  /// when one is full, never those in `avoid`. Errors: ENOSPC (or what the last drive said) with
+  /// path, and what is free there.
+  virtual Result<StoredTensor> reserve(std::uint64_t tensor, std::uint64_t generation,
+                                       std::uint64_t bytes,
+                                       std::span<const std::uint32_t> avoid = {});
+  /// Gives an extent's space back. hold() does so with the last holder.
+  void release(const StoredTensor& stored) { drives_->release(stored.drive, stored.extent); }
+  std::shared_ptr<StoredTensor> hold(const StoredTensor& stored) { return drives_->hold(stored); }
+  /// A write of `stored` was refused by its drive.
+  void note_failure(const StoredTensor& stored) { drives_->note_failure(stored.drive); }
 
-  const File& file(const StoredTensor& stored) const { return drives_[stored.drive]->file; }
-  std::uint64_t used_bytes() const;
+  /// Errors: the drive is missing, and why; the sentence names tensor and path.
+  Result<void> check_readable(const StoredTensor& stored, const std::string& tensor_name) const;
+  /// Of what is readable.
+  const File& file(const StoredTensor& stored) const { return drives_->file(stored.drive); }
+  std::uint64_t used_bytes() const { return drives_->used_bytes(); }
+  std::vector<DriveState> drive_states() const { return drives_->states(); }
+
+  /// Whether contents that are published outlive the process. Where not, the rest does nothing.
+  virtual bool is_durable() const noexcept { return false; }
+  /// A number for a new tensor, for IdentityBlock::tensor; never used before in this store.
+  std::uint64_t number_tensor() { return ++last_tensor_; }
+  /// Makes this the content to be published: it is whole on its drive. Errors: the journal has no
+  /// room for it.
+  virtual Result<void> stage(const TensorInfo& info, const HeldExtent& content);
+  /// To be published: the tensor is gone.
+  virtual void stage_removal(const std::string& name);
+  /// To be published: it has another name.
+  virtual void stage_name(const std::string& from, const std::string& to);
+  /// What was staged before survives a crash from here on. Errors: what of it does not, and why.
+  virtual Result<void> publish() { return {}; }
+  /// Publishes and ends in good order. Nothing else may be asked of the store afterwards.
+  virtual Result<void> close() { return {}; }
+  virtual StoreCounters counters() const { return {}; }
+
+ protected:
+  explicit SwapStore(FileSystem& system);
+  static Error no_paths();
+  StoreDrives& drives() noexcept { return *drives_; }
+  const StoreDrives& drives() const noexcept { return *drives_; }
+  void number_tensors_after(std::uint64_t last) { last_tensor_ = last; }
 
  private:
-  struct Drive {
-    Drive(File opened, const PathConfig& config);
-    File file;
-    std::uint64_t max_bytes;
-    double weight;
-    ExtentAllocator space;  // guarded by SwapStore::mutex_
-  };
-
-  explicit SwapStore(FileSystem& system);
-  Result<Extent> reserve_on(Drive& drive, std::uint64_t bytes);
-  std::string describe_free_space(const std::string& path) const;
-  std::vector<std::size_t> drives_by_fill() const;
-
-  FileSystem& system_;
-  std::uint64_t number_;  // random; tells this opening's bytes from any other's
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Drive>> drives_;
+  std::uint64_t opening_;  // random; tells this opening's bytes from any other's
+  std::shared_ptr<StoreDrives> drives_;
+  std::atomic<std::uint64_t> last_tensor_{0};
 };
 
 }  // namespace penstock

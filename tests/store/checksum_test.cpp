@@ -62,5 +62,30 @@ TEST(Checksum, SmallAndEmpty) {
   }
 }
 
+TEST(ChecksumStream, PartsMakeTheSameAsTheWhole) {
+  for (const std::size_t size : {0UL, 1UL, 4095UL, 4096UL, 4097UL, 100'000UL, 131'072UL}) {
+    const std::vector<std::byte> bytes = random_bytes(size);
+    for (const IntegrityLevel level :
+         {IntegrityLevel::kOff, IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
+      for (const std::size_t part : {4096UL, 12'288UL, 1'000'000UL}) {
+        ChecksumStream stream(level, size);
+        for (std::size_t at = 0; at < size; at += part) {
+          stream.update(std::span(bytes).subspan(at, std::min(part, size - at)));
+        }
+        EXPECT_EQ(stream.finish(), checksum(level, bytes)) << size << ' ' << part;
+      }
+    }
+  }
+}
+
+TEST(ChecksumStream, FullTakesPartsOfAnySize) {
+  const std::vector<std::byte> bytes = random_bytes(50'000);
+  ChecksumStream stream(IntegrityLevel::kFull, bytes.size());
+  for (std::size_t at = 0, step = 1; at < bytes.size(); at += step, step = step * 7 % 5003 + 1) {
+    stream.update(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
+  }
+  EXPECT_EQ(stream.finish(), checksum(IntegrityLevel::kFull, bytes));
+}
+
 }  // namespace
 }  // namespace penstock

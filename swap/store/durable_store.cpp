@@ -1,0 +1,248 @@
+#include "swap/store/durable_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/plan/natural_order.h"
+
+namespace penstock {
+namespace {
+
+// Superseded contents are given up at the latest when they take this much of the drives.
+constexpr std::uint64_t kSupersededMax = 512 * kMiB;
+// What is kept for the journal beside the records that wait: a publish of some hundred tensors.
+constexpr std::uint64_t kSpareBytes = 64 * kKiB;
+// A record's fields beside name and shape, generously.
+constexpr std::uint64_t kRecordBytes = 128;
+constexpr std::size_t kNamesInError = 5;
+
+bool is_full(const Error& error) {
+  const int number = error.system_errno();
+  return number == ENOSPC || number == EDQUOT || number == EFBIG;
+}
+
+std::uint64_t record_bytes(const TensorInfo& info) {
+  return kRecordBytes + info.name.size() + info.shape.size() * sizeof(std::uint64_t);
+}
+
+}  // namespace
+
+DurableStore::DurableStore(DurableStoreOptions options)
+    : SwapStore(*options.system), options_(std::move(options)), publish_at_bytes_(kSupersededMax) {}
+
+Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t generation,
+                                           std::uint64_t bytes,
+                                           std::span<const std::uint32_t> avoid) {
+  Lock lock(mutex_);
+  const std::uint64_t superseded = catalog_.superseded_bytes();
+  const bool due = superseded > publish_at_bytes_;
+  lock.unlock();
+  if (due) {
+    // Who wants contents to be safe asks for it, and is told; here it is only about space.
+    const bool published = publish().has_value();
+    lock.lock();
+    publish_at_bytes_ = kSupersededMax + (published ? 0 : superseded);
+    lock.unlock();
+  }
+  Result<StoredTensor> reserved = SwapStore::reserve(tensor, generation, bytes, avoid);
+  if (reserved.has_value() || !is_full(reserved.error()) || superseded == 0) {
+    return reserved;
+  }
+  if (publish().has_error()) {
+    return reserved;
+  }
+  return SwapStore::reserve(tensor, generation, bytes, avoid);
+}
+
+Result<void> DurableStore::stage(const TensorInfo& info, const HeldExtent& content) {
+  const std::lock_guard lock(mutex_);
+  if (!manifest_) {
+    return not_writable();
+  }
+  const std::uint64_t waiting = staged_record_bytes_ + record_bytes(info);
+  PENSTOCK_TRY(manifest_->spare().keep(kSpareBytes + waiting));
+  staged_record_bytes_ = waiting;
+  catalog_.stage({info, content});
+  return {};
+}
+
+void DurableStore::stage_removal(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  catalog_.stage_removal(name);
+}
+
+void DurableStore::stage_name(const std::string& from, const std::string& to) {
+  const std::lock_guard lock(mutex_);
+  catalog_.stage_name(from, to);
+}
+
+void DurableStore::stage_note(const std::string& key, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = notes_.find(key); known != notes_.end() && known->second == text) {
+    return;
+  }
+  notes_[key] = text;
+  new_notes_.emplace_back(NoteRecord{key, text});
+}
+
+Result<void> DurableStore::publish() {
+  const std::lock_guard publishing(publish_mutex_);
+  if (!manifest_) {
+    return not_writable();
+  }
+  std::set<std::uint32_t> touched;
+  {
+    const std::lock_guard lock(mutex_);
+    batch_record_bytes_ = staged_record_bytes_;
+    for (const auto& [name, change] : catalog_.begin_batch()) {
+      if (change.content) {
+        touched.insert(change.content->extent->drive);
+      }
+    }
+  }
+  for (const std::uint32_t drive : touched) {
+    if (const Result<void> synced = drives().file(drive).sync(); synced.has_error()) {
+      drives().note_failure(drive);
+      const std::lock_guard lock(mutex_);
+      catalog_.take_unsafe(drive, synced.error());
+    }
+  }
+  PENSTOCK_TRY(publish_batch());
+  const std::lock_guard lock(mutex_);
+  if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
+    return unsafe_error(unsafe);
+  }
+  return {};
+}
+
+Error DurableStore::not_writable() const {
+  return fault(Fault::kClosed,
+               fmt::format("the store {} is closed, or was opened to be read", directory()));
+}
+
+/// The second half of a publish: the contents are safe, the manifest does not name them yet.
+Result<void> DurableStore::publish_batch() {
+  Lock lock(mutex_);
+  std::vector<ManifestRecord> changes = std::exchange(new_notes_, {});
+  const std::vector<ManifestRecord> notes = changes;
+  for (const auto& [name, change] : catalog_.batch()) {
+    if (change.content) {
+      changes.emplace_back(change.content->record());
+    } else {
+      changes.emplace_back(RemovalRecord{name});
+    }
+  }
+  if (changes.empty()) {
+    return {};
+  }
+  lock.unlock();
+  const Result<void> published = manifest_->publish(changes, [this] {
+    const std::lock_guard for_all(mutex_);
+    return all_records();
+  });
+  lock.lock();
+  counters_.journal_bytes = manifest_->written_bytes();
+  if (published.has_error()) {
+    catalog_.end_failed(manifest_->in_doubt());
+    new_notes_.insert(new_notes_.begin(), notes.begin(), notes.end());
+    return published;
+  }
+  ++counters_.publishes;
+  catalog_.end_published();
+  staged_record_bytes_ -= batch_record_bytes_;
+  // Where it was used and the drive is still full, the next content that is staged says so.
+  (void)manifest_->spare().keep(kSpareBytes);
+  return {};
+}
+
+Error DurableStore::unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const {
+  std::vector<std::string> names;
+  for (const auto& [name, why] : unsafe) {
+    if (names.size() == kNamesInError) {
+      names.emplace_back("…");
+      break;
+    }
+    names.push_back(name);
+  }
+  Error error = unsafe.front().second;
+  error.message = fmt::format(
+      "the last contents of {} tensors ({}) are not safe, what was published before still is: {}; "
+      "put them again, they go to another path where there is one",
+      unsafe.size(), fmt::join(names, ", "), error.message);
+  error.tensor = unsafe.front().first;
+  return error;
+}
+
+/// With the lock held: what a manifest that begins anew says.
+std::vector<ManifestRecord> DurableStore::all_records() const {
+  std::vector<ManifestRecord> records(drive_records_.begin(), drive_records_.end());
+  for (const auto& [key, text] : notes_) {
+    records.emplace_back(NoteRecord{key, text});
+  }
+  std::ranges::move(catalog_.published_records(), std::back_inserter(records));
+  records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
+  return records;
+}
+
+Result<void> DurableStore::close() {
+  if (!writes()) {
+    return {};
+  }
+  PENSTOCK_TRY(publish());
+  PENSTOCK_TRY(drives().trim());
+  const std::lock_guard publishing(publish_mutex_);
+  if (!manifest_) {
+    return not_writable();
+  }
+  PENSTOCK_TRY(manifest_->spare().remove());
+  const std::vector<ManifestRecord> end{SessionRecord{SessionRecord::Event::kClosed}};
+  PENSTOCK_TRY(manifest_->publish(end, [this, &end] {
+    const std::lock_guard lock(mutex_);
+    std::vector<ManifestRecord> all = all_records();
+    all.push_back(end.front());
+    return all;
+  }));
+  const std::lock_guard lock(mutex_);
+  counters_.journal_bytes = manifest_->written_bytes();
+  manifest_.reset();
+  PENSTOCK_TRY(drives().unlock());  // contents that are leased out keep the files open
+  lock_.reset();
+  return {};
+}
+
+StoreCounters DurableStore::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+std::vector<CatalogEntry> DurableStore::contents() const {
+  std::vector<CatalogEntry> entries;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [name, entry] : catalog_.newest()) {
+      entries.push_back(std::move(entry));
+    }
+  }
+  std::ranges::sort(entries, [](const CatalogEntry& a, const CatalogEntry& b) {
+    return natural_less(a.info.name, b.info.name);
+  });
+  return entries;
+}
+
+std::optional<CatalogEntry> DurableStore::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const CatalogEntry* const entry = catalog_.find(name);
+  return entry == nullptr ? std::nullopt : std::optional(*entry);
+}
+
+std::map<std::string, std::string> DurableStore::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+}  // namespace penstock

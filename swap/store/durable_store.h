@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "swap/store/manifest.h"
+#include "swap/store/store_catalog.h"
+#include "swap/store/store_lock.h"
+#include "swap/store/swap_store.h"
+
+namespace penstock {
+
+struct DurableStoreOptions {
+  enum class Access : std::uint8_t {
+    kRead,
+    kWrite,  ///< makes the store where there is none
+  };
+  std::string directory;
+  Access access = Access::kWrite;
+  /// The drives to write to, each with its weight; the directory itself is one only if it is named.
+  /// Drives of the store that are missing here are read and take nothing new. Empty: all that the
+  /// store has, for a new store its directory.
+  std::vector<PathConfig> paths;
+  FileSystem* system = &os_file_system();  ///< outlives the store
+};
+
+/// A store whose published contents outlive the process and survive a crash at any instant: a
+/// directory with a lock, a manifest that says what lies where, and one file of contents a drive.
+///
+/// Publishing: contents are whole on their drives -> their files are synced -> one batch is
+/// appended to the manifest and synced -> only then the extents that it supersedes are free again.
+/// Many contents a publish: when asked to, and when superseded extents demand it. Opening reads the
+/// manifest only. Thread-safe.
+class DurableStore final : public SwapStore {
+ public:
+  /// Errors: EBUSY naming who uses it; ENOENT for kRead where there is none; what is wrong with the
+  /// manifest; a new drive that cannot be. A known drive that cannot be opened is no error:
+  /// drive_states() says why, and check_readable() of what lies there.
+  static Result<std::unique_ptr<DurableStore>> open(DurableStoreOptions options);
+
+  Result<StoredTensor> reserve(std::uint64_t tensor, std::uint64_t generation, std::uint64_t bytes,
+                               std::span<const std::uint32_t> avoid = {}) override;
+  bool is_durable() const noexcept override { return true; }
+  Result<void> stage(const TensorInfo& info, const HeldExtent& content) override;
+  void stage_removal(const std::string& name) override;
+  void stage_name(const std::string& from, const std::string& to) override;
+  /// A note belongs to the store, not to a tensor.
+  void stage_note(const std::string& key, const std::string& text);
+  /// Errors also while a content whose drive could not be synced waits to be put again.
+  Result<void> publish() override;
+  Result<void> close() override;
+  StoreCounters counters() const override;
+
+  /// The newest contents in natural order of their names, staged ones included.
+  std::vector<CatalogEntry> contents() const;
+  std::optional<CatalogEntry> find(const std::string& name) const;
+  std::map<std::string, std::string> notes() const;
+  const std::string& directory() const noexcept { return options_.directory; }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  explicit DurableStore(DurableStoreOptions options);
+  bool writes() const noexcept { return options_.access == DurableStoreOptions::Access::kWrite; }
+
+  // Opening (durable_store_opening.cpp).
+  Result<void> take_directory();
+  Result<void> check_directory() const;
+  Result<void> begin_manifest(ManifestState& state);
+  Result<void> continue_manifest(ManifestState& state);
+  std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
+  Result<void> open_drives(const ManifestState& state);
+  Result<File> open_drive(const DriveRecord& drive, bool holds_contents);
+  bool is_wanted(const DriveRecord& drive) const;
+  void restore(const ManifestState& state);
+
+  std::vector<ManifestRecord> all_records() const;
+  Result<void> publish_batch();
+  Error not_writable() const;
+  Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
+
+  const DurableStoreOptions options_;
+  std::optional<StoreLock> lock_;
+  std::size_t known_drives_ = 0;  // that the manifest had when it was read
+
+  std::mutex publish_mutex_;  // one publish at a time; before mutex_
+  std::unique_ptr<Manifest> manifest_;
+
+  mutable std::mutex mutex_;  // the rest
+  std::vector<DriveRecord> drive_records_;
+  std::map<std::string, std::string> notes_;
+  std::vector<ManifestRecord> new_notes_;
+  StoreCatalog catalog_;
+  std::uint64_t staged_record_bytes_ = 0;  // of what waits for a publish, and what is in one
+  std::uint64_t batch_record_bytes_ = 0;   // of what is in one
+  std::uint64_t publish_at_bytes_;         // superseded
+  StoreCounters counters_;
+};
+
+}  // namespace penstock

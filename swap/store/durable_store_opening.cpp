@@ -1,0 +1,264 @@
+// How a durable store is found or begun: its directory, its lock, its manifest, its drives.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "swap/store/durable_store.h"
+#include "swap/store/random_number.h"
+
+namespace penstock {
+namespace {
+
+// Comparable, and the same from whatever directory it is used.
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path full = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!full.has_filename() && full.has_relative_path()) {
+    full = full.parent_path();
+  }
+  return full.string();
+}
+
+// Whoever made the directories of `path` may have been stopped before their names were safe, so all
+// of them are made safe, but for those that are not ours to touch.
+Result<void> make_path_safe(FileSystem& system, const std::string& path) {
+  const std::filesystem::path whole = absolute(path);
+  for (std::filesystem::path at = whole.parent_path();; at = at.parent_path()) {
+    const Result<void> synced = system.sync_directory(at.string());
+    if (synced.has_error()) {
+      const int number = synced.error().system_errno();
+      const bool not_ours = number == EACCES || number == EPERM || number == EINVAL;
+      if (!not_ours) {
+        return synced.error();
+      }
+    }
+    if (at == at.parent_path()) {
+      return {};
+    }
+  }
+}
+
+/// Writes that io_uring has begun may outlive a process that was killed, and land where somebody
+/// else's content lies by then. They keep the file open, and with it the lock on it.
+Result<File> lock_contents(File file) {
+  constexpr std::chrono::seconds kPatience{30};
+  constexpr std::chrono::milliseconds kPause{2};
+  for (auto waited = std::chrono::milliseconds::zero(); waited < kPatience; waited += kPause) {
+    const Result<bool> locked = file.try_lock();
+    if (locked.has_error()) {
+      return locked.error();
+    }
+    if (*locked) {
+      return file;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return system_error(EBUSY,
+                      fmt::format("cannot use {}: another process has it locked, or writes of one "
+                                  "that was killed do not end",
+                                  file.path()),
+                      file.path());
+}
+
+bool may_lie_beside(const std::string& name) {
+  return name == "lock" || name == "spare" || name == "manifest.new" || name == "lost+found" ||
+         (name.starts_with("tensors-") && name.ends_with(".data"));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions options) {
+  if (options.directory.empty()) {
+    return no_paths();
+  }
+  std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
+  PENSTOCK_TRY(store->take_directory());
+  FileSystem& system = *store->options_.system;
+  Result<ManifestState> state = Manifest::read(system, store->directory());
+  const bool is_new = state.has_error() && state.error().system_errno() == ENOENT;
+  if (is_new && store->writes()) {
+    PENSTOCK_TRY(store->check_directory());
+    state = ManifestState();
+  } else if (state.has_error()) {
+    return std::move(state).error();
+  }
+  store->known_drives_ = state->drives.size();
+  if (store->writes()) {
+    PENSTOCK_TRY(is_new ? store->begin_manifest(*state) : store->continue_manifest(*state));
+  }
+  PENSTOCK_TRY(store->open_drives(*state));
+  store->restore(*state);
+  return store;
+}
+
+Result<void> DurableStore::take_directory() {
+  FileSystem& system = *options_.system;
+  if (writes()) {
+    PENSTOCK_TRY(system.make_directories(directory()));
+  } else {
+    // Looked at before the lock: whoever mistypes a path wants no lock file there.
+    PENSTOCK_TRY(Manifest::read(system, directory()));
+  }
+  Result<StoreLock> lock = StoreLock::take(
+      system, directory(), writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
+  if (lock.has_error()) {
+    return std::move(lock).error();
+  }
+  lock_ = std::move(lock).value();
+  return {};
+}
+
+/// A store is begun in an empty directory: nobody's files lie among ours by a slip of the keyboard.
+Result<void> DurableStore::check_directory() const {
+  const Result<std::vector<std::string>> names = options_.system->list(directory());
+  if (names.has_error()) {
+    return names.error();
+  }
+  const auto foreign = std::ranges::find_if_not(*names, may_lie_beside);
+  if (foreign != names->end()) {
+    Error error = system_error(
+        ENOTEMPTY,
+        fmt::format("cannot begin a store in {}, where there is {}; choose an empty directory",
+                    directory(), *foreign),
+        directory());
+    return error;
+  }
+  return {};
+}
+
+/// The drives that the caller names, as records: known ones as they are now, then new ones.
+std::vector<DriveRecord> DurableStore::wanted_drives(const ManifestState& state) const {
+  std::vector<DriveRecord> drives = state.drives;
+  std::vector<PathConfig> paths = options_.paths;
+  if (paths.empty() && drives.empty()) {
+    paths.push_back({directory(), std::nullopt, std::nullopt});
+  }
+  for (const PathConfig& path : paths) {
+    const std::string full = absolute(path.path);
+    const std::string place = full == absolute(directory()) ? std::string() : full;
+    auto known = std::ranges::find(drives, place, &DriveRecord::directory);
+    if (known == drives.end()) {
+      DriveRecord drive;
+      drive.index = static_cast<std::uint32_t>(drives.size());
+      drive.directory = place;
+      drive.file = fmt::format("tensors-{:016x}.data", state.store);
+      known = drives.insert(drives.end(), std::move(drive));
+    }
+    known->weight = path.weight.value_or(1.0);
+    known->max_bytes = path.max_bytes;
+  }
+  return drives;
+}
+
+Result<void> DurableStore::begin_manifest(ManifestState& state) {
+  PENSTOCK_TRY(make_path_safe(*options_.system, directory()));
+  state.store = random_number();
+  state.drives = wanted_drives(state);
+  std::vector<ManifestRecord> records = state.records();
+  records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
+  Result<std::unique_ptr<Manifest>> manifest =
+      Manifest::create(*options_.system, directory(), state.store, records);
+  if (manifest.has_error()) {
+    return std::move(manifest).error();
+  }
+  manifest_ = std::move(manifest).value();
+  return {};
+}
+
+Result<void> DurableStore::continue_manifest(ManifestState& state) {
+  Result<std::unique_ptr<Manifest>> manifest = Manifest::open(*options_.system, directory(), state);
+  if (manifest.has_error()) {
+    return std::move(manifest).error();
+  }
+  manifest_ = std::move(manifest).value();
+  std::vector<ManifestRecord> changes;
+  const std::vector<DriveRecord> drives = wanted_drives(state);
+  for (const DriveRecord& drive : drives) {
+    if (drive.index >= state.drives.size() || drive != state.drives[drive.index]) {
+      changes.emplace_back(drive);
+    }
+  }
+  state.drives = drives;
+  changes.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
+  return manifest_->publish(changes, [&] {
+    std::vector<ManifestRecord> all = state.records();
+    all.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
+    return all;
+  });
+}
+
+bool DurableStore::is_wanted(const DriveRecord& drive) const {
+  const auto is_this = [&](const PathConfig& path) {
+    const std::string full = absolute(path.path);
+    return drive.directory == (full == absolute(directory()) ? std::string() : full);
+  };
+  return options_.paths.empty() || std::ranges::any_of(options_.paths, is_this);
+}
+
+Result<void> DurableStore::open_drives(const ManifestState& state) {
+  std::vector<std::vector<Extent>> taken(state.drives.size());
+  for (const auto& [name, entry] : state.tensors) {
+    taken[entry.stored.drive].push_back(entry.stored.extent);
+  }
+  for (const DriveRecord& drive : state.drives) {
+    std::vector<Extent>& extents = taken[drive.index];
+    std::ranges::sort(extents, {}, &Extent::offset);
+    const PathConfig config{drive.directory, drive.weight, drive.max_bytes};
+    Result<File> file = open_drive(drive, !extents.empty());
+    if (file.has_value()) {
+      const bool grows = writes() && is_wanted(drive);
+      drives().add(std::move(file).value(), config,
+                   grows ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired, extents);
+    } else if (drive.index >= known_drives_) {
+      return std::move(file).error();
+    } else {
+      Error why = std::move(file).error();
+      std::string path = why.path;
+      drives().add_missing(std::move(path), config, std::move(why));
+    }
+  }
+  return {};
+}
+
+/// A drive that holds nothing is made anew where it is missing; one that holds contents must be
+/// the one that it was.
+Result<File> DurableStore::open_drive(const DriveRecord& drive, bool holds_contents) {
+  FileSystem& system = *options_.system;
+  const std::string place = drive.directory.empty() ? directory() : drive.directory;
+  const std::string path = place + "/" + drive.file;
+  if (!writes()) {
+    return system.open(path, File::Access::kRead, DirectMode::kAuto);
+  }
+  if (!holds_contents) {
+    PENSTOCK_TRY(system.make_directories(place));
+  }
+  Result<File> file = system.open(
+      path, holds_contents ? File::Access::kReadWrite : File::Access::kCreate, DirectMode::kAuto);
+  if (file.has_error()) {
+    return file;
+  }
+  if (!holds_contents) {
+    PENSTOCK_TRY(system.sync_directory(place));
+    PENSTOCK_TRY(make_path_safe(system, place));
+  }
+  return lock_contents(std::move(file).value());
+}
+
+void DurableStore::restore(const ManifestState& state) {
+  drive_records_ = state.drives;
+  notes_ = state.notes;
+  std::uint64_t last_tensor = 0;
+  for (const auto& [name, entry] : state.tensors) {
+    last_tensor = std::max(last_tensor, entry.stored.identity.tensor);
+    catalog_.restore({entry.info, hold(entry.stored)});
+  }
+  number_tensors_after(last_tensor);
+}
+
+}  // namespace penstock

@@ -1,0 +1,202 @@
+#include "swap/store/manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/store/manifest_batch.h"
+
+namespace penstock {
+namespace {
+
+// A journal of this many bytes is read in no time; a longer one is written anew when it has become
+// several times as long as what it says.
+constexpr std::uint64_t kShortBytes = 4 * kMiB;
+constexpr std::uint64_t kLongerTimes = 4;
+constexpr int kReadsMax = 3;
+// More than ten million tensors need; a file that claims more is none of ours.
+constexpr std::uint64_t kManifestBytesMax = 4 * kGiB;
+
+std::string path_in(const std::string& directory) {
+  return directory + "/manifest";
+}
+std::string path_beside(const std::string& directory) {
+  return directory + "/manifest.new";
+}
+
+Result<std::vector<std::byte>> read_whole(const File& file) {
+  const Result<std::uint64_t> size = file.size_bytes();
+  if (size.has_error()) {
+    return size.error();
+  }
+  if (*size > kManifestBytesMax) {
+    Error error = fault(Fault::kInvalidArgument, fmt::format("{} has {}: it is no manifest",
+                                                             file.path(), format_bytes(*size)));
+    error.path = file.path();
+    return error;
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
+  PENSTOCK_TRY(file.read_at(0, bytes));
+  return bytes;
+}
+
+Result<ManifestState> read_once(const File& file) {
+  const Result<std::vector<std::byte>> bytes = read_whole(file);
+  if (bytes.has_error()) {
+    return bytes.error();
+  }
+  Result<ManifestState> state = parse_manifest(*bytes, file.path());
+  if (state.has_error()) {
+    Error error = std::move(state).error();
+    error.path = file.path();
+    return error;
+  }
+  return state;
+}
+
+bool is_full(const Error& error) {
+  return error.system_errno() == ENOSPC || error.system_errno() == EDQUOT;
+}
+
+}  // namespace
+
+Manifest::Manifest(FileSystem& system, std::string directory, std::uint64_t store)
+    : system_(system), directory_(std::move(directory)), store_(store) {}
+
+Result<ManifestState> Manifest::read(FileSystem& system, const std::string& directory) {
+  const Result<File> file =
+      system.open(path_in(directory), File::Access::kRead, DirectMode::kBuffered);
+  if (file.has_error() && file.error().system_errno() == ENOENT) {
+    return system_error(
+        ENOENT, fmt::format("{} is no durable store of penstock, it has no manifest", directory),
+        directory);
+  }
+  if (file.has_error()) {
+    return file.error();
+  }
+  Result<ManifestState> best = read_once(*file);
+  for (int i = 1; i < kReadsMax && (best.has_error() || best->torn_bytes > 0); ++i) {
+    Result<ManifestState> again = read_once(*file);
+    if (best.has_error() || (again && again->sequence > best->sequence)) {
+      best = std::move(again);
+    }
+  }
+  return best;
+}
+
+Result<std::unique_ptr<Manifest>> Manifest::create(FileSystem& system, const std::string& directory,
+                                                   std::uint64_t store,
+                                                   std::span<const ManifestRecord> records) {
+  std::unique_ptr<Manifest> manifest(new Manifest(system, directory, store));
+  Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(system, directory);
+  if (spare.has_error()) {
+    return std::move(spare).error();
+  }
+  manifest->spare_ = std::move(spare).value();
+  PENSTOCK_TRY(manifest->rewrite(records));
+  return manifest;
+}
+
+Result<std::unique_ptr<Manifest>> Manifest::open(FileSystem& system, const std::string& directory,
+                                                 const ManifestState& state) {
+  std::unique_ptr<Manifest> manifest(new Manifest(system, directory, state.store));
+  Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(system, directory);
+  if (spare.has_error()) {
+    return std::move(spare).error();
+  }
+  manifest->spare_ = std::move(spare).value();
+  Result<File> file =
+      system.open(path_in(directory), File::Access::kReadWrite, DirectMode::kBuffered);
+  if (file.has_error()) {
+    return std::move(file).error();
+  }
+  // Of a process that was stopped nobody knows whether its last syncs, of the file or of its name,
+  // have come through: what is read here may be gone after a power cut. So the journal begins anew.
+  manifest->in_doubt_ = !state.closed || state.torn_bytes > 0;
+  manifest->file_ = std::make_unique<File>(std::move(file).value());
+  manifest->sequence_ = state.sequence;
+  manifest->end_ = state.valid_bytes;
+  return manifest;
+}
+
+Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const AllRecords& all) {
+  if (in_doubt_) {
+    return rewrite(all());
+  }
+  if (Result<void> appended = append(changes); appended.has_error()) {
+    in_doubt_ = true;
+    if (is_full(appended.error())) {  // some file systems say so only when they sync
+      PENSTOCK_TRY(spare_->release());
+    }
+    return rewrite(all()).has_error() ? std::move(appended) : Result<void>();
+  }
+  if (is_long()) {
+    // It is safe already; if this fails, the journal goes on growing or is tried again.
+    (void)rewrite(all());
+  }
+  return {};
+}
+
+bool Manifest::is_long() const noexcept {
+  return end_ > std::max(kShortBytes, kLongerTimes * anew_bytes_);
+}
+
+Result<void> Manifest::append(std::span<const ManifestRecord> records) {
+  const std::vector<std::byte> batch = encode_batch(store_, sequence_ + 1, records);
+  PENSTOCK_TRY(write(*file_, end_, batch));
+  PENSTOCK_TRY(file_->sync());
+  ++sequence_;
+  end_ += batch.size();
+  return {};
+}
+
+/// Until the new file has the name, the old one stands as it is; from then on, until the name is
+/// safe, either may be what a crash leaves, so nothing may be appended to only one of them.
+Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
+  std::vector<std::byte> bytes = encode_head({ManifestHead::kVersion, store_, sequence_ + 1});
+  const std::vector<std::byte> batch = encode_batch(store_, sequence_ + 1, records);
+  bytes.insert(bytes.end(), batch.begin(), batch.end());
+  PENSTOCK_TRY(write_beside(bytes));
+  in_doubt_ = true;
+  PENSTOCK_TRY(system_.rename(path_beside(directory_), path_in(directory_)));
+  PENSTOCK_TRY(system_.sync_directory(directory_));
+  Result<File> file =
+      system_.open(path_in(directory_), File::Access::kReadWrite, DirectMode::kBuffered);
+  if (file.has_error()) {
+    return std::move(file).error();
+  }
+  in_doubt_ = false;
+  file_ = std::make_unique<File>(std::move(file).value());
+  ++sequence_;
+  end_ = bytes.size();
+  anew_bytes_ = bytes.size();
+  return {};
+}
+
+Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
+  const Result<File> file =
+      system_.open(path_beside(directory_), File::Access::kCreate, DirectMode::kBuffered);
+  if (file.has_error()) {
+    return file.error();
+  }
+  PENSTOCK_TRY(file->truncate(0));  // of one that was begun before a crash
+  PENSTOCK_TRY(write(*file, 0, bytes));
+  return file->sync();
+}
+
+Result<void> Manifest::write(const File& file, std::uint64_t offset,
+                             std::span<const std::byte> bytes) {
+  Result<void> written = file.write_at(offset, bytes);
+  if (written.has_error() && is_full(written.error())) {
+    PENSTOCK_TRY(spare_->release());
+    written = file.write_at(offset, bytes);
+  }
+  written_bytes_ += written.has_value() ? bytes.size() : 0;
+  return written;
+}
+
+}  // namespace penstock

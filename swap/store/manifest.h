@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alloc/result.h"
+#include "io/file_system.h"
+#include "swap/store/manifest_state.h"
+#include "swap/store/spare_space.h"
+
+namespace penstock {
+
+/// The manifest of a durable store as a file that is written: what has been published is safe from
+/// any crash, what is being published is there as a whole or not at all. One thread at a time, in
+/// the one process that holds the store's lock.
+class Manifest {
+ public:
+  /// What the manifest in `directory` says; changes nothing. A drive may give wrong bytes once, so
+  /// what is not whole is read again before it is believed. Errors: ENOENT if there is none; as
+  /// parse_manifest.
+  static Result<ManifestState> read(FileSystem& system, const std::string& directory);
+
+  /// Begins a manifest where there is none; it is safe on return.
+  static Result<std::unique_ptr<Manifest>> create(FileSystem& system, const std::string& directory,
+                                                  std::uint64_t store,
+                                                  std::span<const ManifestRecord> records);
+  /// Goes on with one that was read(). Where nobody ended it in good order it is in doubt: the next
+  /// publish() begins it anew.
+  static Result<std::unique_ptr<Manifest>> open(FileSystem& system, const std::string& directory,
+                                                const ManifestState& state);
+
+  /// All of the store as it is once `changes` are published.
+  using AllRecords = std::function<std::vector<ManifestRecord>()>;
+
+  /// Safe on return. Where the journal has become long, or a write or sync of it has failed, all()
+  /// is written anew into another file that takes its place. Errors: errno and path. Afterwards
+  /// either state may be what a crash leaves, until a later publish() succeeds; in_doubt() says so.
+  Result<void> publish(std::span<const ManifestRecord> changes, const AllRecords& all);
+
+  bool in_doubt() const noexcept { return in_doubt_; }
+  std::uint64_t sequence() const noexcept { return sequence_; }
+  /// Written since this object was made, padding included.
+  std::uint64_t written_bytes() const noexcept { return written_bytes_; }
+  SpareSpace& spare() noexcept { return *spare_; }
+
+ private:
+  Manifest(FileSystem& system, std::string directory, std::uint64_t store);
+  Result<void> append(std::span<const ManifestRecord> records);
+  Result<void> rewrite(std::span<const ManifestRecord> records);
+  Result<void> write_beside(std::span<const std::byte> bytes);
+  Result<void> write(const File& file, std::uint64_t offset, std::span<const std::byte> bytes);
+  bool is_long() const noexcept;
+
+  FileSystem& system_;
+  std::string directory_;
+  std::uint64_t store_;
+  std::unique_ptr<SpareSpace> spare_;
+  std::unique_ptr<File> file_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t end_ = 0;         // where the next batch goes
+  std::uint64_t anew_bytes_ = 0;  // of the file when it was last written anew
+  std::uint64_t written_bytes_ = 0;
+  bool in_doubt_ = false;  // what the file holds beyond the last good publish
+};
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#include "swap/store/spare_space.h"
+
+#include <utility>
+
+#include "alloc/bytes.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kStepBytes = kMiB;
+
+}  // namespace
+
+Result<std::unique_ptr<SpareSpace>> SpareSpace::open(FileSystem& system,
+                                                     const std::string& directory) {
+  Result<File> file =
+      system.open(directory + "/spare", File::Access::kCreate, DirectMode::kBuffered);
+  if (file.has_error()) {
+    return std::move(file).error();
+  }
+  return std::unique_ptr<SpareSpace>(new SpareSpace(system, std::move(file).value()));
+}
+
+Result<void> SpareSpace::keep(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes <= kept_bytes_) {
+    return {};
+  }
+  for (const std::uint64_t wanted : {align_up(bytes, kStepBytes), bytes}) {
+    Result<void> reserved = file_.reserve(0, wanted);
+    if (reserved.has_value()) {
+      kept_bytes_ = wanted;
+      return {};
+    }
+    if (wanted == bytes) {
+      return reserved;
+    }
+  }
+  return {};
+}
+
+Result<void> SpareSpace::release() {
+  const std::lock_guard lock(mutex_);
+  kept_bytes_ = 0;
+  return file_.truncate(0);
+}
+
+Result<void> SpareSpace::remove() {
+  PENSTOCK_TRY(release());
+  return system_.remove(file_.path());
+}
+
+}  // namespace penstock

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "alloc/result.h"
+#include "io/file_system.h"
+
+namespace penstock {
+
+/// Room on a drive that is ours before it is needed: a file of nothing, cut off when a journal has
+/// to grow on a drive that is full. Without it a full drive could not even be told which older
+/// contents to give up. Thread-safe.
+class SpareSpace {
+ public:
+  /// Named `spare` in `directory`. Errors: errno and path.
+  static Result<std::unique_ptr<SpareSpace>> open(FileSystem& system, const std::string& directory);
+
+  /// At least `bytes` are kept from here on. Errors: ENOSPC… with the path; what was kept stays.
+  Result<void> keep(std::uint64_t bytes);
+  /// Gives all of it to the drive. Errors: errno with the path.
+  Result<void> release();
+  /// For the end of the store's use: nothing is kept, and no file either.
+  Result<void> remove();
+
+ private:
+  SpareSpace(FileSystem& system, File file) : system_(system), file_(std::move(file)) {}
+
+  FileSystem& system_;
+  File file_;
+  std::mutex mutex_;
+  std::uint64_t kept_bytes_ = 0;  // guarded by mutex_
+};
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alloc/result.h"
+#include "swap/store/manifest_record.h"
+#include "swap/store/stored_tensor.h"
+
+namespace penstock {
+
+/// A content and the hold on its place.
+struct CatalogEntry {
+  TensorInfo info;
+  HeldExtent extent;
+
+  StoreEntry record() const { return {info, *extent}; }
+};
+
+/// What a durable store knows of its tensors: which contents the manifest on the drive names, and
+/// which changes are to come. Holds every extent that a crash could bring back, so that none is
+/// written over. Pure bookkeeping; not thread-safe, its owner holds the lock.
+class StoreCatalog {
+ public:
+  /// One name's next state; without content: it is gone.
+  struct Change {
+    std::optional<CatalogEntry> content;
+    std::optional<Error> unsafe;  ///< its drive could not make it safe: never published as it is
+  };
+  /// Changes that are being published together.
+  using Batch = std::map<std::string, Change>;
+
+  /// What the manifest names when the store is opened.
+  void restore(CatalogEntry entry);
+
+  void stage(CatalogEntry entry);
+  void stage_removal(const std::string& name);
+  void stage_name(const std::string& from, const std::string& to);
+
+  /// Takes all changes that may be published; one batch at a time. The batch stays as it is until
+  /// it is ended; changes that are staged meanwhile come after it.
+  const Batch& begin_batch();
+  const Batch& batch() const noexcept { return batch_; }
+  /// A drive could not be synced: what the batch has there is not safe and goes back.
+  void take_unsafe(std::uint32_t drive, const Error& why);
+  /// The manifest names the batch now.
+  void end_published();
+  /// The batch is still to come, except where newer changes have overtaken it. `in_doubt`: a crash
+  /// might bring it back all the same.
+  void end_failed(bool in_doubt);
+
+  /// The newest state of every tensor by name, changes to come included.
+  std::map<std::string, CatalogEntry> newest() const;
+  /// Of one; null if there is none. Valid until the next change.
+  const CatalogEntry* find(const std::string& name) const;
+  /// What the manifest names once the batch is published.
+  std::vector<ManifestRecord> published_records() const;
+  /// Changes that cannot become safe: they wait to be put again.
+  std::vector<std::pair<std::string, Error>> unsafe() const;
+  /// Bytes of extents that only the manifest still needs: the next publish frees them.
+  std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
+
+ private:
+  void set_change(const std::string& name, Change change);
+  void set_published(const std::string& name, std::optional<CatalogEntry> entry);
+  std::uint64_t published_bytes(const std::string& name) const;
+
+  std::map<std::string, CatalogEntry> published_;
+  Batch batch_;   // on their way into the manifest
+  Batch staged_;  // newer than both
+  std::vector<HeldExtent> in_doubt_;
+  std::uint64_t superseded_bytes_ = 0;
+};
+
+}  // namespace penstock

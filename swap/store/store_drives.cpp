@@ -1,0 +1,223 @@
+#include "swap/store/store_drives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "alloc/check.h"
+
+namespace penstock {
+namespace {
+
+/// Files grow by at least this much, so that the first step does not ask the file system for every
+/// tensor; where that much is not free, by what is needed.
+constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
+
+// An allocator of `bytes` in which `taken` (disjoint, ascending) is in use and the rest is free.
+// While it is extended range by range nothing else is free, so each is given what was just added.
+ExtentAllocator restore_space(std::uint64_t bytes, std::span<const Extent> taken) {
+  ExtentAllocator space(0, kBlockBytes);
+  std::vector<Extent> gaps;
+  const auto take = [&space](std::uint64_t end) {
+    const std::uint64_t length = end - space.capacity_bytes();
+    space.extend(length);
+    const std::optional<Extent> extent = space.allocate(length);
+    PENSTOCK_CHECK(extent && extent->end() == end, "{} bytes up to {}", length, end);
+    return *extent;
+  };
+  for (const Extent& extent : taken) {
+    if (extent.offset > space.capacity_bytes()) {
+      gaps.push_back(take(extent.offset));
+    }
+    take(extent.end());
+  }
+  if (bytes > space.capacity_bytes()) {
+    space.extend(align_down(bytes - space.capacity_bytes(), kBlockBytes));
+  }
+  for (const Extent& gap : gaps) {
+    space.release(gap);
+  }
+  return space;
+}
+
+}  // namespace
+
+void StoreDrives::add(File file, const PathConfig& config, Role role,
+                      std::span<const Extent> taken) {
+  Drive& drive = drives_.emplace_back();
+  drive.path = file.path();
+  drive.max_bytes = config.max_bytes;
+  drive.weight = config.weight.value_or(1.0);
+  drive.role = role;
+  // Where the size cannot be told, what lies there is kept and room is added behind it.
+  const Result<std::uint64_t> size = file.size_bytes();
+  drive.space = restore_space(size.has_value() ? *size : 0, taken);
+  drive.file = std::move(file);
+}
+
+void StoreDrives::add_missing(std::string path, const PathConfig& config, Error why) {
+  Drive& drive = drives_.emplace_back();
+  drive.path = std::move(path);
+  drive.max_bytes = config.max_bytes;
+  drive.weight = config.weight.value_or(1.0);
+  drive.missing = std::move(why);
+}
+
+Result<StoreDrives::Space> StoreDrives::reserve(std::uint64_t bytes,
+                                                std::span<const std::uint32_t> avoid) {
+  const std::lock_guard lock(mutex_);
+  std::optional<Error> last;
+  for (const std::uint32_t index : order()) {
+    if (std::ranges::find(avoid, index) != avoid.end()) {
+      continue;
+    }
+    Result<Extent> extent = reserve_on(drives_[index], bytes);
+    if (extent.has_value()) {
+      return Space{index, *extent};
+    }
+    last = std::move(extent).error();
+  }
+  if (last) {
+    return std::move(*last);
+  }
+  for (const Drive& drive : drives_) {
+    if (drive.missing) {
+      return *drive.missing;
+    }
+  }
+  return system_error(ENOSPC, "no drive of the store takes anything new");
+}
+
+void StoreDrives::release(std::uint32_t drive, Extent extent) {
+  const std::lock_guard lock(mutex_);
+  if (!drives_[drive].missing) {
+    drives_[drive].space.release(extent);
+  }
+}
+
+std::shared_ptr<StoredTensor> StoreDrives::hold(const StoredTensor& stored) {
+  const auto give_back = [drives = shared_from_this()](StoredTensor* held) {
+    drives->release(held->drive, held->extent);
+    delete held;
+  };
+  return {new StoredTensor(stored), give_back};
+}
+
+void StoreDrives::note_failure(std::uint32_t drive) {
+  const std::lock_guard lock(mutex_);
+  drives_[drive].failed = true;
+}
+
+Result<void> StoreDrives::check_present(std::uint32_t drive) const {
+  if (drives_[drive].missing) {
+    return *drives_[drive].missing;
+  }
+  return {};
+}
+
+const File& StoreDrives::file(std::uint32_t drive) const {
+  PENSTOCK_CHECK(drives_[drive].file.has_value(), "drive {} of {} is missing", drive,
+                 drives_.size());
+  return *drives_[drive].file;
+}
+
+std::uint64_t StoreDrives::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return std::accumulate(
+      drives_.begin(), drives_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const Drive& drive) { return sum + drive.space.used_bytes(); });
+}
+
+std::vector<DriveState> StoreDrives::states() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<DriveState> states;
+  for (const Drive& drive : drives_) {
+    states.push_back({drive.path, drive.weight, drive.max_bytes, drive.space.capacity_bytes(),
+                      drive.space.used_bytes(), drive.missing});
+  }
+  return states;
+}
+
+Result<void> StoreDrives::trim() {
+  const std::lock_guard lock(mutex_);
+  for (Drive& drive : drives_) {
+    const std::uint64_t tail = drive.space.free_tail_bytes();
+    if (drive.file && tail > 0) {
+      PENSTOCK_TRY(drive.file->truncate(drive.space.capacity_bytes() - tail));
+    }
+  }
+  return {};
+}
+
+Result<void> StoreDrives::unlock() {
+  for (const Drive& drive : drives_) {
+    if (drive.file) {
+      PENSTOCK_TRY(drive.file->unlock());
+    }
+  }
+  return {};
+}
+
+/// Those that take something new; sound ones first, then the emptiest, in shares of its weight.
+std::vector<std::uint32_t> StoreDrives::order() const {
+  std::vector<std::uint32_t> indices;
+  for (std::uint32_t i = 0; i < drives_.size(); ++i) {
+    if (drives_[i].file && drives_[i].role == Role::kGrows) {
+      indices.push_back(i);
+    }
+  }
+  const auto rank = [this](std::uint32_t index) {
+    const Drive& drive = drives_[index];
+    const auto used = static_cast<double>(drive.space.used_bytes());
+    return std::tuple(drive.failed, used / std::max(drive.weight, 1e-9));
+  };
+  std::ranges::stable_sort(indices, {}, rank);
+  return indices;
+}
+
+std::string StoreDrives::describe_free_space(const std::string& path) const {
+  const std::optional<std::uint64_t> bytes = system_.free_bytes(path);
+  return bytes ? fmt::format("{} free there", format_bytes(*bytes)) : "free space unknown";
+}
+
+Result<Extent> StoreDrives::reserve_on(Drive& drive, std::uint64_t bytes) {
+  if (const std::optional<Extent> extent = drive.space.allocate(bytes)) {
+    return *extent;
+  }
+  return grow(drive, bytes);
+}
+
+Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
+  const std::uint64_t capacity = drive.space.capacity_bytes();
+  const std::uint64_t needed = bytes - drive.space.free_tail_bytes();
+  const std::uint64_t limit = drive.max_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
+  if (capacity + needed > limit) {
+    return system_error(
+        ENOSPC,
+        fmt::format("cannot reserve {} in {}: {} of the {} that penstock.paths allows are laid out",
+                    format_bytes(bytes), drive.path, format_bytes(capacity), format_bytes(limit)),
+        drive.path);
+  }
+  const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
+  const std::uint64_t wanted = std::min(std::max(needed, kGrowthBytes), room);
+  Error error;
+  for (const std::uint64_t growth : {wanted, needed}) {
+    Result<void> reserved = drive.file->reserve(capacity, growth);
+    if (reserved.has_value()) {
+      drive.space.extend(growth);
+      return *drive.space.allocate(bytes);
+    }
+    error = std::move(reserved).error();
+  }
+  error.message = fmt::format("cannot reserve {} in {} ({}): {}", format_bytes(bytes), drive.path,
+                              describe_free_space(drive.path), error.code.message());
+  return error;
+}
+
+}  // namespace penstock

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/page_source.h"
+#include "io/io_queue.h"
+#include "swap/store/checksum.h"
+#include "swap/store/durable_store.h"
+#include "swap/store/store_transfer.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+
+/// Durable stores, and what it takes to put contents into them.
+class DurableFixture : public ::testing::Test {
+ protected:
+  DurableFixture() {
+    IoEngineOptions options;
+    options.depth = 8;
+    queue_ = IoQueue::start(EngineKind::kThreads, options).value();
+    BufferPoolOptions pool;
+    pool.pinned = PageSource::make();
+    pool.overflow = PageSource::make();
+    pool_ = std::make_unique<BufferPool>(std::move(pool));
+  }
+
+  static PathConfig path(const std::string& directory) {
+    return {directory, std::nullopt, std::nullopt};
+  }
+
+  using Opened = Result<std::unique_ptr<DurableStore>>;
+  Opened try_open(std::vector<PathConfig> paths = {}, FileSystem& system = os_file_system(),
+                  DurableStoreOptions::Access access = DurableStoreOptions::Access::kWrite) {
+    return DurableStore::open({directory_ / "store", access, std::move(paths), &system});
+  }
+  std::unique_ptr<DurableStore> open(std::vector<PathConfig> paths = {},
+                                     FileSystem& system = os_file_system()) {
+    Opened opened = try_open(std::move(paths), system);
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return std::move(opened).value();
+  }
+  std::unique_ptr<DurableStore> open_to_read() {
+    return try_open({}, os_file_system(), DurableStoreOptions::Access::kRead).value();
+  }
+
+  static std::vector<std::byte> content(std::uint64_t bytes, unsigned seed) {
+    std::vector<std::byte> data(bytes);
+    std::uint32_t state = seed * 2654435761U + 1;
+    for (std::byte& byte : data) {
+      state = state * 1664525U + 1013904223U;
+      byte = static_cast<std::byte>(state >> 24);
+    }
+    return data;
+  }
+
+  /// Writes the next content and stages it, as an engine does.
+  Result<void> put(DurableStore& store, const std::string& name, std::span<const std::byte> data) {
+    const std::optional<CatalogEntry> old = store.find(name);
+    const std::uint64_t number = old ? old->extent->identity.tensor : store.number_tensor();
+    const std::uint64_t generation = old ? old->extent->identity.generation + 1 : 1;
+    Result<StoredTensor> reserved = store.reserve(number, generation, data.size());
+    if (reserved.has_error()) {
+      return reserved.error();
+    }
+    StoredTensor stored = *reserved;
+    stored.identity.level = static_cast<std::uint64_t>(IntegrityLevel::kFull);
+    stored.identity.checksum = checksum(IntegrityLevel::kFull, data);
+    const HeldExtent held = store.hold(stored);
+    std::vector<std::byte> source(data.begin(), data.end());
+    if (auto error = transfer(store, stored, source, IoKind::kWrite)) {
+      return std::move(*error);
+    }
+    return store.stage({name, DType::kU8, {data.size()}, Role::kParam}, held);
+  }
+
+  std::optional<Error> transfer(const DurableStore& store, const StoredTensor& stored,
+                                std::span<std::byte> memory, IoKind kind) {
+    StoreTransfer transfer({queue_.get(), pool_.get(), &store.file(stored), stored, "t"});
+    std::promise<std::optional<Error>> done;
+    const auto on_complete = [&done](std::optional<Error> error) {
+      done.set_value(std::move(error));
+    };
+    if (kind == IoKind::kRead) {
+      transfer.start_read(memory, IoPriority::kDemand, on_complete);
+    } else {
+      transfer.start_write(memory, IoPriority::kDemand, on_complete);
+    }
+    return done.get_future().get();
+  }
+
+  /// Whether the store holds exactly this, proved by identity and checksum.
+  ::testing::AssertionResult holds(const DurableStore& store, const std::string& name,
+                                   const std::vector<std::byte>& data) {
+    const std::optional<CatalogEntry> entry = store.find(name);
+    if (!entry) {
+      return ::testing::AssertionFailure() << name << " is not there";
+    }
+    std::vector<std::byte> found(entry->extent->bytes());
+    if (const auto error = transfer(store, *entry->extent, found, IoKind::kRead)) {
+      return ::testing::AssertionFailure() << error->message;
+    }
+    if (found != data) {
+      return ::testing::AssertionFailure()
+             << name << " has other bytes, of generation " << entry->extent->identity.generation;
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<IoQueue> queue_;
+  std::unique_ptr<BufferPool> pool_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,201 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "alloc/bytes.h"
+#include "tests/store/durable_fixture.h"
+#include "tests/store/flaky_file_system.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+
+class DurableStoreFaultTest : public DurableFixture {
+ protected:
+  /// Fails the next call whose text contains both words, once or for ever.
+  void fail(const std::string& verb, const std::string& file, int error, bool once = true) {
+    system_.set_fault([=, done = false](const std::string& call) mutable {
+      const bool hit = !done && call.starts_with(verb) && call.find(file) != std::string::npos;
+      done = done || (hit && once);
+      return hit ? error : 0;
+    });
+  }
+  static std::size_t place(const std::vector<std::string>& calls, const std::string& verb,
+                           const std::string& file) {
+    const auto found = std::ranges::find_if(calls, [&](const std::string& call) {
+      return call.starts_with(verb) && call.find(file) != std::string::npos;
+    });
+    EXPECT_NE(found, calls.end()) << verb << ' ' << file;
+    return static_cast<std::size_t>(found - calls.begin());
+  }
+
+  FlakyFileSystem system_;
+};
+
+TEST_F(DurableStoreFaultTest, ContentsAreSafeBeforeTheManifestNamesThem) {
+  auto store = open({}, system_);
+  ASSERT_TRUE(put(*store, "a", content(10, 1)));
+  (void)system_.take_calls();
+  ASSERT_TRUE(store->publish());
+  const std::vector<std::string> calls = system_.take_calls();
+  EXPECT_LT(place(calls, "sync", "tensors-"), place(calls, "write", "manifest"));
+  EXPECT_LT(place(calls, "write", "manifest"), place(calls, "sync", "manifest"));
+}
+
+TEST_F(DurableStoreFaultTest, AJournalThatCannotBeWrittenOrSyncedBeginsAnew) {
+  for (const std::string verb : {"write", "sync"}) {
+    auto store = open({}, system_);
+    ASSERT_TRUE(put(*store, verb, content(10, 1)));
+    fail(verb, "/manifest", EIO);
+    EXPECT_TRUE(store->publish()) << verb;
+    store.reset();
+    system_.set_fault({});
+    EXPECT_TRUE(holds(*open(), verb, content(10, 1)));
+  }
+}
+
+TEST_F(DurableStoreFaultTest, WhileTheManifestIsInDoubtNeitherContentIsWrittenOver) {
+  auto store = open({}, system_);
+  ASSERT_TRUE(put(*store, "a", content(kMiB, 1)));
+  ASSERT_TRUE(store->publish());
+  // From the second publish on nothing is certain: the batch may have come through or not.
+  ASSERT_TRUE(put(*store, "a", content(kMiB, 2)));
+  system_.set_fault([](const std::string& call) {
+    return call.starts_with("sync") && call.find("manifest") != std::string::npos ? EIO : 0;
+  });
+  EXPECT_TRUE(store->publish().has_error());
+  EXPECT_TRUE(put(*store, "a", content(kMiB, 3)));
+  EXPECT_TRUE(store->publish().has_error());
+  EXPECT_TRUE(put(*store, "a", content(kMiB, 4)));
+  EXPECT_EQ(store->used_bytes(), 4 * (kMiB + kBlockBytes)) << "any of them may be what is named";
+  system_.set_fault({});
+  EXPECT_TRUE(store->publish());
+  EXPECT_EQ(store->used_bytes(), kMiB + kBlockBytes);
+  store.reset();
+  EXPECT_TRUE(holds(*open(), "a", content(kMiB, 4)));
+}
+
+TEST_F(DurableStoreFaultTest, ANameThatIsNotSafeKeepsTheManifestInDoubt) {
+  auto store = open({}, system_);
+  ASSERT_TRUE(put(*store, "a", content(10, 1)));
+  system_.set_fault([](const std::string& call) {
+    const bool append = call.starts_with("write") && call.ends_with("/manifest");
+    return append || call.starts_with("syncdir") ? EIO : 0;
+  });
+  EXPECT_TRUE(store->publish().has_error());
+  EXPECT_TRUE(store->publish().has_error());
+  system_.set_fault({});
+  EXPECT_TRUE(store->publish());
+  store.reset();
+  EXPECT_TRUE(holds(*open(), "a", content(10, 1)));
+}
+
+TEST_F(DurableStoreFaultTest, WhatADriveCannotSyncIsNotPublishedAndSaidUntilItIsPutAgain) {
+  auto store = open({path(directory_ / "store"), path(directory_ / "other")}, system_);
+  for (unsigned i = 0; i < 4; ++i) {
+    ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, i)));
+  }
+  ASSERT_TRUE(store->publish());
+  for (unsigned i = 0; i < 4; ++i) {
+    ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, 10 + i)));
+  }
+  fail("sync", "/other/", EIO);
+  const Result<void> first = store->publish();
+  ASSERT_TRUE(first.has_error());
+  EXPECT_EQ(first.error().system_errno(), EIO);
+  EXPECT_THAT(first.error().message, HasSubstr("2 tensors"));
+  EXPECT_TRUE(store->publish().has_error()) << "a later sync that succeeds proves nothing";
+  const std::string victim = first.error().tensor;
+  ASSERT_TRUE(put(*store, victim, content(4096, 77)));
+  const Result<void> second = store->publish();
+  ASSERT_TRUE(second.has_error());
+  EXPECT_THAT(second.error().message, HasSubstr("1 tensors"));
+  ASSERT_TRUE(put(*store, second.error().tensor, content(4096, 78)));
+  EXPECT_TRUE(store->publish());
+  store.reset();
+  store = open();
+  EXPECT_TRUE(holds(*store, victim, content(4096, 77)));
+  EXPECT_TRUE(holds(*store, second.error().tensor, content(4096, 78)));
+}
+
+TEST_F(DurableStoreFaultTest, AFullDriveStillTakesTheJournal) {
+  auto store = open({}, system_);
+  ASSERT_TRUE(put(*store, "a", content(kMiB, 1)));
+  bool spare = true;  // what is kept for this case, and nothing else is free
+  system_.set_fault([&spare](const std::string& call) {
+    if (call.starts_with("truncate") && call.find("spare") != std::string::npos) {
+      spare = false;
+      return 0;
+    }
+    const bool grows = call.starts_with("write") || call.starts_with("reserve");
+    return grows && spare ? ENOSPC : 0;
+  });
+  EXPECT_TRUE(store->publish());
+  EXPECT_FALSE(spare);
+  system_.set_fault({});
+  store.reset();
+  EXPECT_TRUE(holds(*open(), "a", content(kMiB, 1)));
+}
+
+TEST_F(DurableStoreFaultTest, WithoutRoomForTheJournalAContentIsRefusedAtOnce) {
+  auto store = open({}, system_);
+  fail("reserve", "spare", ENOSPC, false);
+  const Result<void> refused = put(*store, "a", content(10, 1));
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().system_errno(), ENOSPC);
+  EXPECT_FALSE(store->find("a"));
+}
+
+/// The machine stops at any call: what is found afterwards is the last state that was published, or
+/// the one that was being published, whole, and the store goes on from there.
+TEST_F(DurableStoreFaultTest, StoppedAtAnyCallLeavesTheOldOrTheNewContents) {
+  const auto run = [&]() -> unsigned {  // returns how many rounds were published for certain
+    unsigned published = 0;
+    Opened store = try_open({path(directory_ / "store"), path(directory_ / "other")}, system_);
+    if (store.has_error()) {
+      return 0;
+    }
+    for (unsigned round = 1; round <= 3; ++round) {
+      for (const std::string name : {"a", "b"}) {
+        if (put(**store, name, content(5000, round)).has_error()) {
+          return published;
+        }
+      }
+      if (round == 3 ? (*store)->close().has_error() : (*store)->publish().has_error()) {
+        return published;
+      }
+      published = round;
+    }
+    return published;
+  };
+  system_.set_fault({});
+  ASSERT_EQ(run(), 3U);
+  const std::size_t calls = system_.take_calls().size();
+  ASSERT_GT(calls, 30U);
+  for (std::size_t stop = 0; stop < calls; ++stop) {
+    std::filesystem::remove_all(directory_ / "store");
+    std::filesystem::remove_all(directory_ / "other");
+    system_.stop_after(stop);
+    const unsigned published = run();
+    system_.set_fault({});
+    auto store = open({path(directory_ / "store"), path(directory_ / "other")});
+    unsigned found = 0;
+    for (unsigned round = published; round <= std::min(published + 1, 3U); ++round) {
+      if (round > 0 && holds(*store, "a", content(5000, round))) {
+        EXPECT_TRUE(holds(*store, "b", content(5000, round))) << "one batch, stopped at " << stop;
+        found = round;
+      }
+    }
+    ASSERT_TRUE(found > 0 || (published == 0 && !store->find("a"))) << "stopped at " << stop;
+    ASSERT_TRUE(put(*store, "a", content(6000, 9)));
+    ASSERT_TRUE(store->close());
+    store = open();
+    ASSERT_TRUE(holds(*store, "a", content(6000, 9))) << "stopped at " << stop;
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cerrno>
+#include <functional>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_system.h"
+
+namespace penstock {
+
+/// The machine's file system, except that calls which change something are written down, and fail
+/// where a test says so. What the calls before a failure did stays done, whether it was synced or
+/// not: syncs are written down, not made.
+class FlakyFileSystem final : public FileSystem {
+ public:
+  /// "write /dir/manifest", "sync /dir/manifest", "rename /dir/manifest"… Returns an errno for the
+  /// call that is about to be made, 0 to let it be.
+  using Fault = std::function<int(const std::string& call)>;
+
+  void set_fault(Fault fault) {
+    const std::lock_guard lock(mutex_);
+    fault_ = std::move(fault);
+  }
+  /// From the n-th call on (0: the next one) everything fails: the machine has stopped.
+  void stop_after(std::size_t calls) {
+    set_fault([calls](const std::string&) mutable { return calls == 0 ? EIO : (--calls, 0); });
+  }
+  std::vector<std::string> take_calls() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+  Result<File> create_scratch(const std::string& directory, DirectMode mode) override {
+    PENSTOCK_TRY(check("create", directory));
+    return hand_out(os_file_system().create_scratch(directory, mode));
+  }
+  Result<File> open(const std::string& path, File::Access access, DirectMode mode) override {
+    if (access != File::Access::kRead) {
+      PENSTOCK_TRY(check("open", path));
+    }
+    return hand_out(os_file_system().open(path, access, mode));
+  }
+  Result<void> make_directories(const std::string& path) override {
+    PENSTOCK_TRY(check("mkdir", path));
+    return os_file_system().make_directories(path);
+  }
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    return os_file_system().list(directory);
+  }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    PENSTOCK_TRY(check("rename", to));
+    return os_file_system().rename(from, to);
+  }
+  Result<void> remove(const std::string& path) override {
+    PENSTOCK_TRY(check("remove", path));
+    return os_file_system().remove(path);
+  }
+  Result<void> sync_directory(const std::string& directory) override {
+    return check("syncdir", directory);
+  }
+  std::optional<std::uint64_t> free_bytes(const std::string& path) override {
+    return os_file_system().free_bytes(path);
+  }
+
+ protected:
+  void close(int fd) noexcept override {
+    const std::lock_guard lock(mutex_);
+    files_.erase(fd);
+  }
+  int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
+    return run("reserve", fd, [&](const File& file) { return file.reserve(offset, bytes); });
+  }
+  int truncate(int fd, std::uint64_t bytes) override {
+    return run("truncate", fd, [&](const File& file) { return file.truncate(bytes); });
+  }
+  std::int64_t size(int fd) override {
+    return static_cast<std::int64_t>(*file_of(fd).size_bytes());
+  }
+  int sync(int fd) override {
+    return run("sync", fd, [](const File&) { return Result<void>(); });
+  }
+  int try_lock(int fd) override { return *file_of(fd).try_lock() ? 0 : -EWOULDBLOCK; }
+  int unlock(int fd) override {
+    const Result<void> done = file_of(fd).unlock();
+    return done ? 0 : -done.error().system_errno();
+  }
+  std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override {
+    const Result<void> done = file_of(fd).read_at(offset, target);
+    return done ? static_cast<std::int64_t>(target.size()) : -done.error().system_errno();
+  }
+  std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) override {
+    const int result =
+        run("write", fd, [&](const File& file) { return file.write_at(offset, source); });
+    return result == 0 ? static_cast<std::int64_t>(source.size()) : result;
+  }
+
+ private:
+  Result<void> check(const std::string& verb, const std::string& path) {
+    const std::string call = verb + " " + path;
+    const std::lock_guard lock(mutex_);
+    const int error = fault_ ? fault_(call) : 0;
+    calls_.push_back(call + (error == 0 ? "" : " failed"));
+    if (error != 0) {
+      return system_error(error, "cannot " + call, path);
+    }
+    return {};
+  }
+
+  template <class Call>
+  int run(const std::string& verb, int fd, Call call) {
+    const File& file = file_of(fd);
+    Result<void> done = check(verb, file.path());
+    if (done.has_value()) {
+      done = call(file);
+    }
+    return done ? 0 : -done.error().system_errno();
+  }
+
+  Result<File> hand_out(Result<File> opened) {
+    if (opened.has_error()) {
+      return opened;
+    }
+    const int fd = opened->fd();
+    File outer = make_file(*this, fd, opened->path(), opened->direct());
+    const std::lock_guard lock(mutex_);
+    files_.emplace(fd, std::move(opened).value());
+    return outer;
+  }
+  const File& file_of(int fd) {
+    const std::lock_guard lock(mutex_);
+    return files_.at(fd);
+  }
+
+  std::mutex mutex_;
+  Fault fault_;
+  std::vector<std::string> calls_;
+  std::map<int, File> files_;
+};
+
+}  // namespace penstock
