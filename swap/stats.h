@@ -12,6 +12,9 @@ struct SwapStats {
   IoStats io;                            ///< what the kernel moved, identity blocks included
   std::uint64_t tensor_read_bytes = 0;   ///< tensors brought from drives
   std::uint64_t tensor_write_bytes = 0;  ///< tensors written to drives
+  std::uint64_t padding_bytes = 0;       ///< written around them: identity and up to whole blocks
+  std::uint64_t journal_bytes = 0;       ///< written to manifests of durable stores
+  std::uint64_t publishes = 0;           ///< of durable stores
   std::uint64_t gets = 0;
   std::uint64_t resident_hits = 0;  ///< gets served from a resident
   std::uint64_t hits = 0;           ///< gets whose read-ahead had finished, or still in memory

@@ -41,6 +41,9 @@ Result<TensorInfo> SwapEngine::info(TensorId tensor) const {
 std::optional<TensorId> SwapEngine::find(NamespaceId space, const std::string& name) const {
   return core_->find(space, name);
 }
+std::vector<TensorId> SwapEngine::tensors(NamespaceId space) const {
+  return core_->tensors(space);
+}
 Result<Lease> SwapEngine::allocate(TensorId tensor) {
   return core_->allocate(tensor);
 }

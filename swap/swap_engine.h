@@ -49,9 +49,15 @@ class SwapEngineCore;
 
 /// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
 ///
-/// A tensor belongs to a namespace (one store of unlinked files; two namespaces never see each
-/// other) and has one current content. Whatever fails, the last content that was put completely is
-/// still readable. All members may be called from any thread; those that can block say so.
+/// A tensor belongs to a namespace (one store; two namespaces never see each other) and has one
+/// current content. Whatever fails, the last content that was put completely is still readable. All
+/// members may be called from any thread; those that can block say so.
+///
+/// `penstock.mode` says what stores are. Scratch: unlinked files, nothing outlives the engine.
+/// Durable: the first path is the store's directory (DurableStore), for one process at a time; what
+/// it holds is there when it is opened again, and flush() makes the newest contents survive a
+/// crash. Between two flushes a crash leaves of each tensor, by itself, one of the contents since
+/// the first, whole.
 ///
 /// Memory: pinned slots within max_pinned_bytes, residents within ram_bytes; leases that the caller
 /// holds beyond that are pageable and limited by real memory only.
@@ -63,28 +69,35 @@ class SwapEngine {
   SwapEngine(const SwapEngine&) = delete;
   SwapEngine& operator=(const SwapEngine&) = delete;
 
-  /// A store on `paths` (empty: the configuration's); directories are created. Errors: errno and
-  /// path.
+  /// A store on `paths` (empty: the configuration's); directories are created. A durable store
+  /// brings its tensors along, declared and readable without being copied (tensors(), find()); one
+  /// warning for each drive that cannot be opened, names of tensors included. Errors: errno and
+  /// path; EBUSY, naming the process that has the durable store.
   Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths = {});
-  /// Drops the namespace's tensors, memory and disk space; leases already out stay valid.
+  /// Drops the namespace's tensors and memory; leases already out stay valid. Scratch: and its disk
+  /// space. Durable: after writing and publishing, as flush(); the store may then be opened by
+  /// others. Errors: what could not be written or published.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, 0 bytes.
   Result<TensorId> declare(NamespaceId space, TensorInfo info);
+  /// It is no longer known; in a durable store it is gone with the next flush().
   Result<void> forget(TensorId tensor);
   /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
   /// the next plan() on. Errors: the name is another tensor's.
   Result<void> rename(TensorId tensor, std::string name);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
+  /// All of a namespace, in natural order of their names.
+  std::vector<TensorId> tensors(NamespaceId space) const;
 
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a
   /// slot.
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or
-  /// written back behind reads; readable at once. The ticket is done when it is safe where it
-  /// belongs; an error of the write that nobody has waited for surfaces at the next check() or
-  /// flush().
+  /// written back behind reads; readable at once. The ticket is done when it is where it belongs
+  /// (in a durable store: written, residents too; safe from a crash with the next flush()); an
+  /// error of the write that nobody has waited for surfaces at the next check() or flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…
@@ -98,7 +111,9 @@ class SwapEngine {
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 
-  /// Blocks until everything committed or put so far is where it belongs. Errors: as check().
+  /// Blocks until everything committed or put so far is where it belongs, and in durable stores
+  /// published: it survives a crash from here on. Errors: as check(); what of a durable store is
+  /// not safe and why, again with each flush() until it was put again.
   Result<void> flush();
   /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never
   /// blocks.

@@ -10,7 +10,6 @@
 #include "alloc/check.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
-#include "io/drive_cores.h"
 #include "swap/log.h"
 
 namespace penstock {
@@ -80,12 +79,6 @@ Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions o
 }
 
 Result<void> SwapEngineCore::start() {
-  if (options_.config.penstock.mode != "scratch") {
-    return fault(
-        Fault::kConfiguration,
-        fmt::format("penstock.mode is '{}': training swaps to a scratch store, use 'scratch'",
-                    options_.config.penstock.mode));
-  }
   if (!moves_bytes(options_.config.penstock.engine)) {
     return fault(Fault::kConfiguration,
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
@@ -133,58 +126,6 @@ Result<void> SwapEngineCore::start() {
   return {};
 }
 
-Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
-                                                   std::vector<PathConfig> paths) {
-  if (paths.empty()) {
-    paths = options_.config.paths();
-  }
-  Result<std::unique_ptr<SwapStore>> store = SwapStore::open_scratch(paths, *options_.file_system);
-  if (store.has_error()) {
-    return std::move(store).error();
-  }
-  Lock lock(mutex_);
-  if (closed_) {
-    return not_open();
-  }
-  const NamespaceId id{next_namespace_++};
-  const bool is_first = namespaces_.empty();
-  namespaces_[id] = {std::move(name), std::move(store).value(), {}};
-  lock.unlock();
-  if (is_first) {
-    run_loop_near(paths);
-  }
-  return id;
-}
-
-// Where the machine says what is near; the drives of the first namespace count.
-void SwapEngineCore::run_loop_near(const std::vector<PathConfig>& paths) {
-  std::vector<std::string> directories;
-  for (const PathConfig& path : paths) {
-    directories.push_back(path.path);
-  }
-  if (const Result<void> placed = queue_->run_on(cores_near_drives(directories)); !placed) {
-    options_.warn(placed.error().message);
-  }
-}
-
-Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
-  Outbox outbox;
-  Lock lock(mutex_);
-  const auto found = namespaces_.find(space);
-  if (found == namespaces_.end()) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("there is no namespace {} (closed already?)", to_number(space)));
-  }
-  const auto by_name = std::move(found->second.by_name);
-  for (const auto& [name, tensor] : by_name) {
-    if (TensorRecord* record = record_of(tensor)) {
-      erase_record(*record, outbox);
-    }
-  }
-  namespaces_.erase(found);
-  return {};
-}
-
 Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
   Lock lock(mutex_);
   if (closed_) {
@@ -198,25 +139,35 @@ Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
   if (info.bytes() == 0) {
     return fault(Fault::kWrongSize, fmt::format("tensor '{}' has no bytes", info.name));
   }
-  const TensorId id{next_tensor_};
-  if (!found->second.by_name.emplace(info.name, id).second) {
+  if (found->second.by_name.contains(info.name)) {
     return fault(Fault::kInvalidArgument, fmt::format("tensor '{}' is declared already in '{}'",
                                                       info.name, found->second.name));
   }
-  ++next_tensor_;
+  TensorRecord& record = add_record(space, std::move(info));
+  record.number = found->second.store->number_tensor();
+  return record.id;
+}
+
+/// Of a namespace that is there; the name is nobody's yet.
+TensorRecord& SwapEngineCore::add_record(NamespaceId space, TensorInfo info) {
   auto record = std::make_unique<TensorRecord>();
-  record->id = id;
+  record->id = TensorId{next_tensor_++};
   record->space = space;
   record->bytes = info.bytes();
   record->info = std::move(info);
+  find_rule(*record);
+  namespaces_.at(space).by_name.emplace(record->info.name, record->id);
+  return *records_.emplace(record->id, std::move(record)).first->second;
+}
+
+void SwapEngineCore::find_rule(TensorRecord& record) const {
+  record.ruled.reset();
   for (const TensorRule& rule : options_.config.penstock.tensors) {
-    if (rule.matches(record->info.name, record->bytes)) {
-      record->ruled = rule.place;
-      break;
+    if (rule.matches(record.info.name, record.bytes)) {
+      record.ruled = rule.place;
+      return;
     }
   }
-  records_.emplace(id, std::move(record));
-  return id;
 }
 
 Result<void> SwapEngineCore::forget(TensorId tensor) {
@@ -226,7 +177,9 @@ Result<void> SwapEngineCore::forget(TensorId tensor) {
   if (record == nullptr) {
     return unknown(tensor);
   }
-  namespaces_.at(record->space).by_name.erase(record->info.name);
+  Namespace& space = namespaces_.at(record->space);
+  space.by_name.erase(record->info.name);
+  space.store->stage_removal(record->info.name);
   erase_record(*record, outbox);
   return {};
 }
@@ -240,21 +193,16 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
   if (name == record->info.name) {
     return {};
   }
-  auto& by_name = namespaces_.at(record->space).by_name;
-  if (!by_name.emplace(name, tensor).second) {
+  Namespace& space = namespaces_.at(record->space);
+  if (!space.by_name.emplace(name, tensor).second) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("'{}' cannot be renamed to '{}': that is another tensor",
                              record->info.name, name));
   }
-  by_name.erase(record->info.name);
+  space.by_name.erase(record->info.name);
+  space.store->stage_name(record->info.name, name);
   record->info.name = std::move(name);
-  record->ruled.reset();
-  for (const TensorRule& rule : options_.config.penstock.tensors) {
-    if (rule.matches(record->info.name, record->bytes)) {
-      record->ruled = rule.place;
-      break;
-    }
-  }
+  find_rule(*record);
   return {};
 }
 
@@ -415,8 +363,9 @@ void SwapEngineCore::operation_ended() {
 
 Result<void> SwapEngineCore::flush() {
   Lock lock(mutex_);
+  write_again(lock);
   waiting_->wait(lock, changed_, [this] { return writing_bytes_ == 0; });
-  return tell_failure();
+  return published(tell_failure(), lock);
 }
 
 Result<void> SwapEngineCore::check() {
@@ -457,6 +406,9 @@ SwapStats SwapEngineCore::stats() const {
   }
   for (const auto& [id, space] : namespaces_) {
     stats.drive_bytes += space.store->used_bytes();
+    const StoreCounters counters = space.store->counters();
+    stats.journal_bytes += counters.journal_bytes;
+    stats.publishes += counters.publishes;
   }
   stats.drive_bytes_max = std::max(stats.drive_bytes_max, stats.drive_bytes);
   if (pool_) {
@@ -497,12 +449,18 @@ Result<void> SwapEngineCore::close() {
     if (pool_) {
       pool_->stop_waiting();
     }
+    write_again(lock);
     waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
-    written = tell_failure();
+    written = published(tell_failure(), lock);
     while (!records_.empty()) {
       erase_record(*records_.begin()->second, outbox);
     }
-    namespaces_.clear();
+    for (const auto& [id, space] : std::exchange(namespaces_, {})) {
+      Result<void> closed = space.store->close();
+      if (written.has_value() && closed.has_error()) {
+        written = std::move(closed).error();
+      }
+    }
     pool = std::move(pool_);  // others may still ask for stats
   }
   pool.reset();  // unregisters its arenas, for which the queue must still run

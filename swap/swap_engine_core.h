@@ -24,6 +24,7 @@
 #include "swap/schedule/prefetch_scheduler.h"
 #include "swap/schedule/residency.h"
 #include "swap/stats.h"
+#include "swap/store/durable_store.h"
 #include "swap/swap_engine.h"
 #include "swap/tensor_record.h"
 
@@ -72,6 +73,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> rename(TensorId tensor, std::string name);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
+  std::vector<TensorId> tensors(NamespaceId space) const;
 
   Result<Lease> allocate(TensorId tensor);
   Ticket commit(const Lease& lease);
@@ -103,7 +105,9 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   /// One content on its way to a drive.
   struct Writing {
     TensorId id{};
+    std::uint64_t number = 0;  // the tensor's, in its store
     std::uint64_t generation = 0;
+    std::uint64_t checksum = 0;
     std::shared_ptr<Block> block;  // null where the caller owns the source
     std::span<const std::byte> source;
     std::shared_ptr<Block> before;  // the content before, where no drive has it; may be null
@@ -111,6 +115,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::shared_ptr<SwapStore> store;
     std::string name;
     HeldExtent stored;
+    std::vector<std::uint32_t> refused;  // drives that have failed to write it
     std::shared_ptr<TicketState> ticket;
   };
 
@@ -125,7 +130,16 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   bool untold_failure();
   Result<void> tell_failure();
 
+  // Stores (swap_engine_store.cpp).
+  Result<std::shared_ptr<SwapStore>> open_store(const std::vector<PathConfig>& paths) const;
+  void resume(NamespaceId space, const DurableStore& store);
+  void write_again(Lock& lock);
+  Result<void> published(Result<void> written, Lock& lock);
+  std::optional<Error> kept_from_drives() const;
+
   // Records (swap_engine_core.cpp).
+  TensorRecord& add_record(NamespaceId space, TensorInfo info);
+  void find_rule(TensorRecord& record) const;
   TensorRecord* record_of(TensorId tensor) const;
   Error unknown(TensorId tensor) const;
   Error not_open() const;
@@ -156,6 +170,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Reading (swap_engine_read.cpp).
   void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  bool changes_in_place(const TensorRecord& record) const;
   void lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox);
   void fill(TensorId tensor, Lock& lock, Outbox& outbox);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
@@ -170,6 +185,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> reserve_space(Writing& writing) const;
   void submit_write(Writing writing);
   void write_finished(Writing writing, std::optional<Error> error);
+  bool write_elsewhere(Writing& writing, const Error& error);
+  std::optional<Error> stage(const TensorRecord& record, const Writing& writing);
   void publish(TensorRecord& record, Writing& writing, Outbox& outbox);
   void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
   void bring_back(TensorRecord& record, const Writing& writing);

@@ -50,7 +50,7 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
     }
     ++(resident ? stats_.resident_hits : stats_.hits);
     record.ahead = false;
-    if (get.access == Access::kUpdate && !resident && !record.clean()) {
+    if (get.access == Access::kUpdate && !record.clean() && !changes_in_place(record)) {
       lend_copy(record, std::move(get), outbox);
       return;
     }
@@ -79,9 +79,22 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
               fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
     return;
   }
+  const SwapStore& store = *namespaces_.at(record.space).store;
+  if (Result<void> there = store.check_readable(*record.stored, record.info.name);
+      there.has_error()) {
+    outbox.fulfil(std::move(get.ticket), std::move(there).error());
+    return;
+  }
   ++stats_.misses;
   record.waiting_for_read.push_back(std::move(get));
   fill(record.id, lock, outbox);
+}
+
+/// Residents are renewed in place, as memory always is, even by who leaves in the middle; but what
+/// a durable store has yet to write must be whole until then.
+bool SwapEngineCore::changes_in_place(const TensorRecord& record) const {
+  return residency_.holds(to_number(record.id)) &&
+         (record.clean() || !namespaces_.at(record.space).store->is_durable());
 }
 
 /// No drive took this content: whoever will change it, and may leave in the middle, gets a copy.
@@ -189,16 +202,17 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
         fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
                                              record->info.name, record->bytes, target.size())));
   }
-  if (record->presence == Presence::kCurrent || record->writes_in_flight > 0 || !record->stored) {
+  const std::shared_ptr<SwapStore> store = namespaces_.at(record->space).store;
+  if (record->presence == Presence::kCurrent || record->writes_in_flight > 0 || !record->stored ||
+      store->check_readable(*record->stored, record->info.name).has_error()) {
     lock.unlock();
-    return get_into_by_copy(tensor, target);
+    return get_into_by_copy(tensor, target);  // or says why there is nothing to copy
   }
   ++stats_.gets;
   ++stats_.misses;
   stats_.tensor_read_bytes += record->bytes;
   operation_begun();
   auto state = std::make_shared<TicketState>(stalls_);
-  const std::shared_ptr<SwapStore> store = namespaces_.at(record->space).store;
   auto transfer = std::make_shared<StoreTransfer>(
       StoreTransfer::Place{queue_.get(), pool_.get(), &store->file(*record->stored),
                            *record->stored, record->info.name});
@@ -246,6 +260,10 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     TensorRecord* record = core_.record_of(TensorId{key});
     if (record == nullptr || record->presence != Presence::kAbsent ||
         record->writes_in_flight > 0 || !record->stored) {
+      return Answer::kNothingToDo;
+    }
+    const SwapStore& store = *core_.namespaces_.at(record->space).store;
+    if (store.check_readable(*record->stored, record->info.name).has_error()) {
       return Answer::kNothingToDo;
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);

@@ -24,15 +24,6 @@ bool is_disk_full(const Error& error) {
   return number == ENOSPC || number == EDQUOT || number == EFBIG;
 }
 
-/// An extent that goes back to its store when its last holder is gone.
-HeldExtent hold_extent(std::shared_ptr<SwapStore> store, const StoredTensor& stored) {
-  const auto give_back = [store = std::move(store)](const StoredTensor* extent) {
-    store->release(*extent);
-    delete extent;
-  };
-  return HeldExtent(new StoredTensor(stored), give_back);
-}
-
 }  // namespace
 
 Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
@@ -42,10 +33,10 @@ Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
   if (record == nullptr || closed_) {
     return unknown(tensor);
   }
-  // Residents are renewed in place, as memory always is; one that still lies in a slot moves out.
-  const bool in_place = residency_.holds(to_number(tensor)) &&
-                        record->presence == Presence::kCurrent && record->block->may_stay() &&
-                        record->block->leases == 0 && record->writes_in_flight == 0;
+  // A resident that still lies in a slot moves out.
+  const bool in_place = record->presence == Presence::kCurrent && changes_in_place(*record) &&
+                        record->block->may_stay() && record->block->leases == 0 &&
+                        record->writes_in_flight == 0;
   if (in_place) {
     return lend(*record, Access::kUpdate);
   }
@@ -91,13 +82,17 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
   }
   update_use(*record);
+  record->unwritten.reset();
   const bool stays = residency_.holds(to_number(record->id)) && block->may_stay();
-  if (stays) {
+  // A resident of a durable store is written now: its next holder changes this memory in place, and
+  // nobody could tell later when it holds a whole content.
+  if (stays && !namespaces_.at(record->space).store->is_durable()) {
     outbox.drop(std::exchange(record->stored, nullptr));
     return Ticket::ready();
   }
-  residency_.release(
-      to_number(record->id));  // a slot cannot be kept: it becomes resident when next read
+  if (!stays) {  // a slot cannot be kept: it becomes resident when next read
+    residency_.release(to_number(record->id));
+  }
   auto state = std::make_shared<TicketState>(waiting_);
   Writing writing;
   writing.id = record->id;
@@ -146,6 +141,7 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
     record->waiting_for_write.push_back(std::move(waiting));
   }
   drop_memory(*record, outbox);
+  record->unwritten.reset();
   auto state = std::make_shared<TicketState>(waiting_);
   writing.id = tensor;
   writing.generation = record->generation;
@@ -159,6 +155,7 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
 /// when this returns.
 void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
   TensorRecord& record = *record_of(writing.id);
+  writing.number = record.number;
   writing.store = namespaces_.at(record.space).store;
   writing.name = record.info.name;
   ++record.writes_in_flight;
@@ -166,6 +163,7 @@ void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
   operation_begun();
   update_use(record);
   lock.unlock();
+  writing.checksum = checksum(options_.config.penstock.integrity, writing.source);
   Result<void> space = reserve_space(writing);
   if (space.has_error()) {
     write_finished(std::move(writing), std::move(space).error());
@@ -176,8 +174,8 @@ void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
 }
 
 Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
-  Result<StoredTensor> reserved =
-      writing.store->reserve(to_number(writing.id), writing.generation, writing.source.size());
+  Result<StoredTensor> reserved = writing.store->reserve(writing.number, writing.generation,
+                                                         writing.source.size(), writing.refused);
   if (reserved.has_error()) {
     Error error = std::move(reserved).error();
     error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.name,
@@ -186,10 +184,9 @@ Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
     return error;
   }
   StoredTensor stored = std::move(reserved).value();
-  const IntegrityLevel level = options_.config.penstock.integrity;
-  stored.identity.level = static_cast<std::uint64_t>(level);
-  stored.identity.checksum = checksum(level, writing.source);
-  writing.stored = hold_extent(writing.store, stored);
+  stored.identity.level = static_cast<std::uint64_t>(options_.config.penstock.integrity);
+  stored.identity.checksum = writing.checksum;
+  writing.stored = writing.store->hold(stored);
   return {};
 }
 
@@ -207,6 +204,9 @@ void SwapEngineCore::submit_write(Writing writing) {
 }
 
 void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
+  if (error && write_elsewhere(writing, *error)) {
+    return;
+  }
   {
     Outbox outbox;
     Lock lock(mutex_);
@@ -214,11 +214,15 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
     TensorRecord* record = record_of(writing.id);
     if (record != nullptr) {
       --record->writes_in_flight;
+      if (!error) {
+        error = stage(*record, writing);
+      }
     }
     if (error) {
       write_failed(record, writing, std::move(*error), outbox);
     } else {
       stats_.tensor_write_bytes += writing.source.size();
+      stats_.padding_bytes += writing.stored->extent.bytes - writing.source.size();
       if (record != nullptr) {
         publish(*record, writing, outbox);
       }
@@ -234,6 +238,39 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
   run_ahead();
 }
 
+/// A drive refused a content that is still there to be written: true if another drive takes it.
+bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
+  const int number = error.system_errno();
+  if (number == 0 || number == ECANCELED || !writing.stored) {
+    return false;
+  }
+  if (!is_disk_full(error)) {
+    writing.store->note_failure(*writing.stored);
+  }
+  writing.refused.push_back(writing.stored->drive);
+  writing.stored.reset();
+  if (reserve_space(writing).has_error()) {
+    return false;
+  }
+  submit_write(std::move(writing));
+  return true;
+}
+
+/// What is whole on its drive can be published, if nothing newer is.
+std::optional<Error> SwapEngineCore::stage(const TensorRecord& record, const Writing& writing) {
+  if (writing.generation <= record.stored_generation) {
+    return std::nullopt;
+  }
+  Result<void> staged = writing.store->stage(record.info, writing.stored);
+  if (staged.has_value()) {
+    return std::nullopt;
+  }
+  Error error = std::move(staged).error();
+  error.message = fmt::format("no room to publish tensor '{}': {}", writing.name, error.message);
+  error.tensor = writing.name;
+  return error;
+}
+
 /// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
 void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& outbox) {
   failure_told_ = false;
@@ -246,6 +283,9 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
   record.certain_generation = std::max(record.certain_generation, writing.generation);
   if (record.presence == Presence::kCurrent && record.memory_generation < writing.generation) {
     drop_memory(record, outbox);  // a content that had been brought back meanwhile
+  }
+  if (record.presence != Presence::kCurrent || record.clean()) {
+    record.unwritten.reset();
   }
 }
 
@@ -284,6 +324,9 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
   ++stats_.write_failures;
   if (record != nullptr) {
     bring_back(*record, writing);
+    if (record->presence == Presence::kCurrent && !record->clean()) {
+      record->unwritten = error;
+    }
   }
   error.message +=
       writing.block ? " (its content is still in memory)" : " (its last good content is unchanged)";
@@ -331,6 +374,7 @@ bool SwapEngineCore::keep_in_ram(TensorRecord& record, Writing& writing, const E
     record.presence = Presence::kCurrent;
     record.memory_generation = writing.generation;
   }
+  record.unwritten = error;
   warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
   return true;
 }

@@ -15,9 +15,6 @@
 
 namespace penstock {
 
-/// An extent on a drive that is given back when nobody (record, read or write in flight) holds it.
-using HeldExtent = std::shared_ptr<const StoredTensor>;
-
 /// A get() that waits for a read or a write in flight.
 struct WaitingGet {
   std::shared_ptr<TicketState> ticket;
@@ -34,6 +31,7 @@ struct TensorRecord {
 
   TensorId id{};
   NamespaceId space{};
+  std::uint64_t number = 0;  ///< in its store
   TensorInfo info;
   std::uint64_t bytes = 0;
   std::optional<Place> ruled;   ///< what the user's rules say
@@ -43,6 +41,7 @@ struct TensorRecord {
   std::uint64_t stored_generation = 0;   ///< of `stored`
   std::uint64_t certain_generation = 0;  ///< newest that was committed, or has reached a drive
   HeldExtent stored;                     ///< newest content that is whole on a drive
+  std::optional<Error> unwritten;        ///< why a newer one, in `block`, is not
   Presence presence = Presence::kAbsent;
   std::shared_ptr<Block> block;
   std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current

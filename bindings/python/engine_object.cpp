@@ -73,6 +73,17 @@ class EngineObject {
         std::make_shared<const TensorInfo>(unwrap(engine_->info(TensorId{tensor})));
   }
 
+  /// What a durable store brought along, and what was declared since: numbers by name.
+  nb::dict tensors(std::uint32_t space) {
+    nb::dict numbers;
+    for (const TensorId id : released([&] { return engine_->tensors(NamespaceId{space}); })) {
+      const auto info = std::make_shared<const TensorInfo>(unwrap(engine_->info(id)));
+      numbers[nb::cast(info->name)] = to_number(id);
+      infos_[id] = info;
+    }
+    return numbers;
+  }
+
   LeaseObject allocate(std::uint64_t tensor) {
     return {unwrap(released([&] { return engine_->allocate(TensorId{tensor}); })), info(tensor)};
   }
@@ -190,6 +201,9 @@ nb::dict EngineObject::stats() const {
   add("write_bytes", stats.io.write_bytes);
   add("tensor_read_bytes", stats.tensor_read_bytes);
   add("tensor_write_bytes", stats.tensor_write_bytes);
+  add("padding_bytes", stats.padding_bytes);
+  add("journal_bytes", stats.journal_bytes);
+  add("publishes", stats.publishes);
   add("gets", stats.gets);
   add("resident_hits", stats.resident_hits);
   add("hits", stats.hits);
@@ -243,6 +257,7 @@ void bind_engine(nb::module_& module) {
            nb::arg("shape"), nb::arg("role") = "param")
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)
+      .def("tensors", &EngineObject::tensors)
       .def("allocate", &EngineObject::allocate)
       .def("commit", &EngineObject::commit)
       .def("put", &EngineObject::put)

@@ -36,6 +36,11 @@ def test_a_misspelt_key(runner: Runner, small_model: Path, swap: Path) -> None:
     refused(runner.full_finetune(small_model, config), "ram_byte", "ram_bytes")
 
 
+def test_a_durable_store_is_not_trained_on(runner: Runner, small_model: Path, swap: Path) -> None:
+    config = full_finetune_config(swap, penstock__mode="durable")
+    refused(runner.full_finetune(small_model, config), "durable", "scratch")
+
+
 def test_a_file_in_the_way(runner: Runner, small_model: Path, swap: Path) -> None:
     swap.write_text("mine")
     refused(runner.full_finetune(small_model, full_finetune_config(swap)), str(swap))

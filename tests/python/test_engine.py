@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -232,3 +233,43 @@ def test_stubs_name_what_the_module_has() -> None:
         public = {attribute for attribute in vars(real) if not attribute.startswith("_")}
         assert public <= {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
     assert Path(penstock.__file__).with_name("py.typed").exists()
+
+
+def test_a_durable_store_is_there_again(tmp_path: Path) -> None:
+    config = {"penstock": {"mode": "durable", "ram_bytes": 0}}
+    array = numpy.arange(100_000, dtype="float32").reshape(100, 1000)
+    with penstock.Engine(config, path=tmp_path / "store") as engine:
+        engine.put("layer.10", array)
+        engine.put("layer.2", array[:1])
+        engine.flush()
+        assert engine.stats()["publishes"] > 0
+        with pytest.raises(OSError, match=f"process {os.getpid()}") as busy:
+            penstock.Engine(config, path=tmp_path / "store")
+        assert busy.value.errno == errno.EBUSY
+    with penstock.Engine(config, path=tmp_path / "store") as engine:
+        assert engine.names() == ["layer.2", "layer.10"]
+        assert engine.state("layer.10")["generation"] == 1
+        with engine.get("layer.10") as lease:
+            assert lease.shape == (100, 1000) and (lease.array == array).all()
+        engine.put("layer.10", array + 1)
+        engine.forget("layer.2")
+    with penstock.Engine(config, path=tmp_path / "store") as engine:
+        assert engine.names() == ["layer.10"]
+        with engine.get("layer.10") as lease:
+            assert (lease.array == array + 1).all()
+
+
+def test_a_durable_store_survives_its_process(tmp_path: Path) -> None:
+    script = """
+import sys, os, numpy, penstock
+engine = penstock.Engine({"penstock": {"mode": "durable"}}, path=sys.argv[1])
+engine.put("a", numpy.full(50_000, 1.0))
+engine.flush()
+engine.put("a", numpy.full(50_000, 2.0))
+os.kill(os.getpid(), 9)
+"""
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "store")], check=False)
+    assert killed.returncode == -9
+    with penstock.Engine({"penstock": {"mode": "durable"}}, path=tmp_path / "store") as engine:
+        with engine.get("a") as lease:
+            assert set(lease.array) == {1.0}

@@ -94,14 +94,6 @@ TEST_F(SwapEngineFailureTest, PathsThatCannotBeNameThemselves) {
   EXPECT_EQ(refused.error().path, directory_ / "file");
 }
 
-TEST_F(SwapEngineFailureTest, DurableModeIsRefusedForTraining) {
-  SwapEngineOptions options;
-  options.config.penstock.mode = "durable";
-  const auto refused = SwapEngine::open(options);
-  ASSERT_TRUE(refused.has_error());
-  EXPECT_NE(refused.error().message.find("scratch"), std::string::npos);
-}
-
 TEST_F(SwapEngineFailureTest, AnEngineThatLosesEverythingIsRefused) {
   SwapEngineOptions options;
   options.config.penstock.engine = EngineKind::kNull;

@@ -35,6 +35,10 @@ class Engine:
 
     config: a DeepSpeed JSON file (its keys and the `penstock` block are read), a mapping of the same, or None.
     path: directory or directories to swap to; None: what the configuration names.
+
+    With `"mode": "durable"` in the block, the (first) path is a store that outlives the process: names() has what it
+    holds, and what was flush()ed or close()d survives a crash. One process uses it at a time; others get an OSError
+    (EBUSY) that says which.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class Engine:
         text, origin = _read_config(config)
         self._core = SwapEngine(text, origin)
         self._space = self._core.open_namespace("main", _paths(path))
-        self._ids: dict[str, int] = {}
+        self._ids: dict[str, int] = self._core.tensors(self._space)
 
     def put(self, name: str, tensor: Any) -> None:
         """Stores the content of `tensor` (DLPack or buffer protocol, C order, on the CPU) under `name`.
@@ -91,7 +95,10 @@ class Engine:
         del self._ids[name]
 
     def flush(self) -> None:
-        """Blocks until everything put or committed is where it belongs; raises the first failure."""
+        """Blocks until everything put or committed is where it belongs; raises the first failure.
+
+        A durable store is published: all of it survives a crash from here on.
+        """
         self._core.flush()
 
     def plan(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock._core import SwapEngine
 from penstock.deepspeed.heap import return_free_heap
-from penstock.errors import Error
+from penstock.errors import ConfigError, Error
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
 _SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
@@ -28,6 +28,10 @@ class Session:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         sections = {key: config[key] for key in _SECTIONS if key in config}
+        if (config.get("penstock") or {}).get("mode") == "durable":
+            raise ConfigError(
+                "penstock.mode is 'durable': training swaps to scratch stores, leave it out or say 'scratch'"
+            )
         self.engine = SwapEngine(json.dumps(sections), "the DeepSpeed configuration", _ranks_on_node())
         self.plan_is_stale = True
         self._settlers: list[Callable[[], None]] = []

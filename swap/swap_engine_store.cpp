@@ -1,0 +1,227 @@
+// Namespaces and their stores: opened, resumed, published, closed.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "io/drive_cores.h"
+#include "swap/plan/natural_order.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+namespace {
+
+constexpr std::size_t kNamesInWarning = 5;
+
+std::string list_names(std::vector<std::string> names) {
+  if (names.size() > kNamesInWarning) {
+    names.resize(kNamesInWarning);
+    names.emplace_back("…");
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SwapStore>> SwapEngineCore::open_store(
+    const std::vector<PathConfig>& paths) const {
+  if (options_.config.penstock.mode == "scratch") {
+    Result<std::unique_ptr<SwapStore>> store =
+        SwapStore::open_scratch(paths, *options_.file_system);
+    if (store.has_error()) {
+      return std::move(store).error();
+    }
+    return std::shared_ptr<SwapStore>(std::move(store).value());
+  }
+  DurableStoreOptions options;
+  options.directory = paths.empty() ? std::string() : paths.front().path;
+  options.paths = paths;
+  options.system = options_.file_system;
+  Result<std::unique_ptr<DurableStore>> store = DurableStore::open(std::move(options));
+  if (store.has_error()) {
+    return std::move(store).error();
+  }
+  return std::shared_ptr<SwapStore>(std::move(store).value());
+}
+
+Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
+                                                   std::vector<PathConfig> paths) {
+  if (paths.empty()) {
+    paths = options_.config.paths();
+  }
+  Result<std::shared_ptr<SwapStore>> store = open_store(paths);
+  if (store.has_error()) {
+    return std::move(store).error();
+  }
+  Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
+  const NamespaceId id{next_namespace_++};
+  const bool is_first = namespaces_.empty();
+  namespaces_[id] = {std::move(name), *store, {}};
+  if (const auto* durable = dynamic_cast<const DurableStore*>(store->get())) {
+    resume(id, *durable);
+  }
+  lock.unlock();
+  if (is_first) {
+    run_loop_near(paths);
+  }
+  return id;
+}
+
+/// Where the machine says what is near; the drives of the first namespace count.
+void SwapEngineCore::run_loop_near(const std::vector<PathConfig>& paths) {
+  std::vector<std::string> directories;
+  for (const PathConfig& path : paths) {
+    directories.push_back(path.path);
+  }
+  if (const Result<void> placed = queue_->run_on(cores_near_drives(directories)); !placed) {
+    options_.warn(placed.error().message);
+  }
+}
+
+/// Declares what a durable store holds; nothing is read before it is asked for.
+void SwapEngineCore::resume(NamespaceId space, const DurableStore& store) {
+  std::map<std::uint32_t, std::vector<std::string>> unreadable;  // names by drive
+  for (CatalogEntry& entry : store.contents()) {
+    if (entry.info.bytes() == 0) {
+      continue;  // stays in the store; there is nothing to lend
+    }
+    if (store.check_readable(*entry.extent, entry.info.name).has_error()) {
+      unreadable[entry.extent->drive].push_back(entry.info.name);
+    }
+    TensorRecord& record = add_record(space, std::move(entry.info));
+    record.number = entry.extent->identity.tensor;
+    record.generation = entry.extent->identity.generation;
+    record.stored_generation = record.generation;
+    record.certain_generation = record.generation;
+    record.stored = std::move(entry.extent);
+  }
+  const std::vector<DriveState> drives = store.drive_states();
+  for (std::uint32_t i = 0; i < drives.size(); ++i) {
+    if (drives[i].missing) {
+      warn(fmt::format("{} tensors of the store {} cannot be read ({}): {}", unreadable[i].size(),
+                       store.directory(), list_names(unreadable[i]), drives[i].missing->message));
+    }
+  }
+}
+
+Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  if (!namespaces_.contains(space)) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("there is no namespace {} (closed already?)", to_number(space)));
+  }
+  Result<void> written;
+  if (namespaces_.at(space).store->is_durable()) {
+    write_again(lock);
+    waiting_->wait(lock, changed_, [this] { return writing_bytes_ == 0; });
+    written = published({}, lock);
+  }
+  const auto found = namespaces_.find(space);
+  if (found == namespaces_.end()) {
+    return written;  // somebody else closed it meanwhile
+  }
+  const Namespace closing = std::move(found->second);
+  for (const auto& [name, tensor] : closing.by_name) {
+    if (TensorRecord* record = record_of(tensor)) {
+      erase_record(*record, outbox);
+    }
+  }
+  namespaces_.erase(space);
+  lock.unlock();
+  Result<void> closed = closing.store->close();
+  return written.has_error() ? written : closed;
+}
+
+std::vector<TensorId> SwapEngineCore::tensors(NamespaceId space) const {
+  Lock lock(mutex_);
+  std::vector<const TensorRecord*> records;
+  if (const auto found = namespaces_.find(space); found != namespaces_.end()) {
+    for (const auto& [name, tensor] : found->second.by_name) {
+      records.push_back(record_of(tensor));
+    }
+  }
+  std::ranges::sort(records, [](const TensorRecord* a, const TensorRecord* b) {
+    return natural_less(a->info.name, b->info.name);
+  });
+  std::vector<TensorId> ids;
+  for (const TensorRecord* record : records) {
+    ids.push_back(record->id);
+  }
+  return ids;
+}
+
+/// Contents of durable stores whose write has failed, and that nobody may be changing, try it once
+/// more. Lets go of the lock.
+void SwapEngineCore::write_again(Lock& lock) {
+  std::vector<TensorId> waiting;
+  for (const auto& [id, record] : records_) {
+    if (record->unwritten && namespaces_.at(record->space).store->is_durable()) {
+      waiting.push_back(id);
+    }
+  }
+  Outbox outbox;
+  for (const TensorId tensor : waiting) {
+    const TensorRecord* record = record_of(tensor);
+    if (record == nullptr || record->presence != Presence::kCurrent || record->clean() ||
+        record->writes_in_flight > 0 || record->block->leases > 0) {
+      continue;
+    }
+    Writing writing;
+    writing.id = tensor;
+    writing.generation = record->memory_generation;
+    writing.block = record->block;
+    writing.source = record->block->span();
+    begin_write(std::move(writing), lock, outbox);
+  }
+}
+
+/// After everything has been written that can be: publishes, and says what is not safe. `written`
+/// if that is an error already. Lets go of the lock.
+Result<void> SwapEngineCore::published(Result<void> written, Lock& lock) {
+  std::vector<std::shared_ptr<SwapStore>> stores;
+  for (const auto& [id, space] : namespaces_) {
+    stores.push_back(space.store);
+  }
+  if (std::optional<Error> kept = kept_from_drives(); kept && written.has_value()) {
+    written = std::move(*kept);
+  }
+  lock.unlock();
+  for (const std::shared_ptr<SwapStore>& store : stores) {
+    Result<void> published = store->publish();
+    if (published.has_error() && written.has_value()) {
+      written = std::move(published).error();
+    }
+  }
+  lock.lock();
+  return written;
+}
+
+/// What of durable stores only memory has.
+std::optional<Error> SwapEngineCore::kept_from_drives() const {
+  std::vector<std::string> names;
+  std::optional<Error> why;
+  for (const auto& [id, record] : records_) {
+    if (record->unwritten && record->presence == Presence::kCurrent && !record->clean() &&
+        namespaces_.at(record->space).store->is_durable()) {
+      names.push_back(record->info.name);
+      why = record->unwritten;
+    }
+  }
+  if (why) {
+    why->tensor = names.back();
+    why->message = fmt::format("{} tensors ({}) are in memory only and would not survive: {}",
+                               names.size(), list_names(names), why->message);
+  }
+  return why;
+}
+
+}  // namespace penstock
