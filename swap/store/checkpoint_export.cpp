@@ -1,0 +1,248 @@
+#include "swap/store/checkpoint_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "alloc/check.h"
+#include "swap/store/dtype_conversion.h"
+#include "swap/store/partial_file.h"
+#include "swap/store/safetensors_layout.h"
+#include "swap/store/stored_reader.h"
+#include "swap/store/stream_writer.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+bool is_single_file(const std::string& target) {
+  return target.ends_with(".safetensors");
+}
+
+class Exporter {
+ public:
+  Exporter(const DurableStore& store, FileSystem& system, const ExportOptions& options,
+           const OnProgress& on_progress)
+      : store_(store), system_(system), options_(options), on_progress_(on_progress) {}
+
+  Result<ExportReport> run(IoQueue& queue);
+
+ private:
+  Result<void> choose_tensors();
+  Result<void> choose_directory();
+  Result<void> lay_out();
+  Result<void> write_files(IoQueue& queue);
+  Result<void> write_file(const SafetensorsFile& layout, StoredReader& reader,
+                          StreamWriter& writer);
+  Result<void> write_part(const StoredReader::Part& part, const PartialFile& file,
+                          std::uint64_t& offset, StreamWriter& writer);
+  Result<void> publish();
+
+  const DurableStore& store_;
+  FileSystem& system_;
+  const ExportOptions& options_;
+  const OnProgress& on_progress_;
+  std::vector<CatalogEntry> entries_;
+  std::vector<TensorInfo> written_;  // the same, as they are written
+  std::vector<std::size_t> order_;   // of reading
+  SafetensorsLayout layout_;
+  std::string directory_;
+  std::uint64_t done_bytes_ = 0;   // read
+  std::uint64_t total_bytes_ = 0;  // to be read
+  std::vector<PartialFile> files_;
+};
+
+Result<ExportReport> Exporter::run(IoQueue& queue) {
+  PENSTOCK_TRY(choose_tensors());
+  PENSTOCK_TRY(choose_directory());
+  PENSTOCK_TRY(lay_out());
+  PENSTOCK_TRY(write_files(queue));
+  PENSTOCK_TRY(publish());
+  ExportReport report;
+  report.tensors = written_.size();
+  report.files = layout_.files.size();
+  for (const TensorInfo& tensor : written_) {
+    report.bytes += tensor.bytes();
+  }
+  return report;
+}
+
+Result<void> Exporter::choose_tensors() {
+  entries_ = store_.contents();
+  if (entries_.empty()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("the store {} has no tensors to export", store_.directory()));
+  }
+  for (const CatalogEntry& entry : entries_) {
+    PENSTOCK_TRY(store_.check_readable(*entry.extent, entry.info.name));
+    TensorInfo& written = written_.emplace_back(entry.info);
+    if (options_.dtype && converts(entry.info.dtype, *options_.dtype)) {
+      written.dtype = *options_.dtype;
+    }
+    total_bytes_ += entry.info.bytes();
+  }
+  return {};
+}
+
+Result<void> Exporter::choose_directory() {
+  if (is_single_file(options_.target)) {
+    directory_ = std::filesystem::path(options_.target).parent_path().string();
+    directory_ = directory_.empty() ? "." : directory_;
+    return {};
+  }
+  directory_ = options_.target;
+  PENSTOCK_TRY(system_.make_directories(directory_));
+  const Result<std::vector<std::string>> names = system_.list(directory_);
+  if (names.has_error()) {
+    return names.error();
+  }
+  const auto checkpoint = std::ranges::find_if(*names, [](const std::string& name) {
+    return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+  });
+  if (checkpoint != names->end()) {
+    return system_error(EEXIST,
+                        fmt::format("cannot export to {}, which holds {} already; choose another "
+                                    "directory or take that away",
+                                    directory_, *checkpoint),
+                        directory_);
+  }
+  return {};
+}
+
+Result<void> Exporter::lay_out() {
+  Result<SafetensorsLayout> layout =
+      is_single_file(options_.target)
+          ? lay_out_file(written_, store_.notes(),
+                         std::filesystem::path(options_.target).filename().string())
+          : lay_out_shards(written_, store_.notes(), options_.max_shard_bytes);
+  if (layout.has_error()) {
+    return std::move(layout).error();
+  }
+  layout_ = std::move(layout).value();
+  for (const SafetensorsFile& file : layout_.files) {
+    order_.insert(order_.end(), file.tensors.begin(), file.tensors.end());
+  }
+  return {};
+}
+
+Result<void> Exporter::write_files(IoQueue& queue) {
+  // All of them, and all the room they need, before the first byte: a full drive is said at once.
+  for (const SafetensorsFile& layout : layout_.files) {
+    Result<PartialFile> file = PartialFile::begin(system_, directory_, layout.name, layout.bytes);
+    if (file.has_error()) {
+      return std::move(file).error();
+    }
+    files_.push_back(std::move(file).value());
+  }
+  std::vector<CatalogEntry> in_order;
+  for (const std::size_t index : order_) {
+    in_order.push_back(entries_[index]);
+  }
+  Result<std::unique_ptr<StoredReader>> reader =
+      StoredReader::make(store_, queue, std::move(in_order));
+  if (reader.has_error()) {
+    return std::move(reader).error();
+  }
+  Result<std::unique_ptr<StreamWriter>> writer = StreamWriter::make(queue);
+  if (writer.has_error()) {
+    return std::move(writer).error();
+  }
+  for (const SafetensorsFile& layout : layout_.files) {
+    PENSTOCK_TRY(write_file(layout, **reader, **writer));
+  }
+  PENSTOCK_TRY((*writer)->drain());
+  for (PartialFile& file : files_) {
+    PENSTOCK_TRY(file.finish());
+  }
+  return {};
+}
+
+Result<void> Exporter::write_file(const SafetensorsFile& layout, StoredReader& reader,
+                                  StreamWriter& writer) {
+  const auto index = static_cast<std::size_t>(&layout - layout_.files.data());
+  const PartialFile& file = files_[index];
+  PENSTOCK_TRY(writer.write(file.file(), 0, std::as_bytes(std::span(layout.header))));
+  std::uint64_t offset = layout.header.size();
+  for (std::size_t tensors = 0; tensors < layout.tensors.size();) {
+    std::optional<StoredReader::Part> part = reader.next();
+    PENSTOCK_CHECK(part.has_value(), "the parts end before tensor {} of {}", tensors, layout.name);
+    PENSTOCK_TRY(write_part(*part, file, offset, writer));
+    if (part->problem) {
+      Error error = std::move(*part->problem);
+      error.message += "; `penstock verify` lists all that is damaged";
+      return error;
+    }
+    done_bytes_ += part->bytes.size();
+    if (on_progress_) {
+      on_progress_(done_bytes_, total_bytes_);
+    }
+    tensors += part->last ? 1U : 0U;
+  }
+  return {};
+}
+
+Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialFile& file,
+                                  std::uint64_t& offset, StreamWriter& writer) {
+  const std::size_t index = order_[part.entry];
+  const DType from = entries_[index].info.dtype;
+  const DType to = written_[index].dtype;
+  if (from == to) {
+    PENSTOCK_TRY(writer.write(file.file(), offset, part.bytes));
+    offset += part.bytes.size();
+    return {};
+  }
+  std::span<const std::byte> source = part.bytes;
+  while (!source.empty()) {
+    const Result<std::span<std::byte>> room = writer.room(file.file(), offset);
+    if (room.has_error()) {
+      return room.error();
+    }
+    const std::size_t count =
+        std::min(room->size() / dtype_bytes(to), source.size() / dtype_bytes(from));
+    PENSTOCK_CHECK(count > 0, "an element of {} at {}, across two chunks", dtype_name(to), offset);
+    convert(from, source.first(count * dtype_bytes(from)), to,
+            room->first(count * dtype_bytes(to)));
+    writer.advance(count * dtype_bytes(to));
+    offset += count * dtype_bytes(to);
+    source = source.subspan(count * dtype_bytes(from));
+  }
+  return {};
+}
+
+/// Everything is whole and synced under other names; a directory is a checkpoint with its index.
+Result<void> Exporter::publish() {
+  std::optional<PartialFile> index;
+  if (!layout_.index.empty()) {
+    Result<PartialFile> begun =
+        PartialFile::begin(system_, directory_, kIndexName, layout_.index.size());
+    if (begun.has_error()) {
+      return std::move(begun).error();
+    }
+    index = std::move(begun).value();
+    PENSTOCK_TRY(index->write(layout_.index));
+    PENSTOCK_TRY(index->finish());
+  }
+  for (PartialFile& file : files_) {
+    PENSTOCK_TRY(file.publish());
+  }
+  if (index) {
+    PENSTOCK_TRY(index->publish());
+  }
+  return system_.sync_directory(directory_);
+}
+
+}  // namespace
+
+Result<ExportReport> export_checkpoint(const DurableStore& store, FileSystem& system,
+                                       IoQueue& queue, const ExportOptions& options,
+                                       const OnProgress& on_progress) {
+  return Exporter(store, system, options, on_progress).run(queue);
+}
+
+}  // namespace penstock

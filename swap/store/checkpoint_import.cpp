@@ -1,0 +1,243 @@
+#include "swap/store/checkpoint_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "swap/store/checksum.h"
+#include "swap/store/stream_reader.h"
+#include "swap/store/stream_writer.h"
+
+namespace penstock {
+namespace {
+
+// Hashed and copied in steps that stay in the processor's cache in between.
+constexpr std::size_t kStepBytes = 128 * kKiB;
+// So much is written before it is staged, which lets the store publish and free what it supersedes.
+constexpr std::uint64_t kSettleBytes = 256 * kMiB;
+
+/// A file of the checkpoint, open twice: only buffered I/O reads the last bytes of a file that is
+/// no whole number of blocks.
+struct SourceFile {
+  File direct;
+  File buffered;
+  std::uint64_t bytes;
+};
+
+Result<SourceFile> open_source(FileSystem& system, const std::string& path) {
+  Result<File> direct = system.open(path, File::Access::kRead, DirectMode::kAuto);
+  if (direct.has_error()) {
+    return std::move(direct).error();
+  }
+  Result<File> buffered = system.open(path, File::Access::kRead, DirectMode::kBuffered);
+  if (buffered.has_error()) {
+    return std::move(buffered).error();
+  }
+  const Result<std::uint64_t> bytes = buffered->size_bytes();
+  if (bytes.has_error()) {
+    return bytes.error();
+  }
+  return SourceFile{std::move(direct).value(), std::move(buffered).value(), *bytes};
+}
+
+class Importer {
+ public:
+  Importer(const Checkpoint& checkpoint, DurableStore& store, const OnProgress& on_progress)
+      : checkpoint_(checkpoint), store_(store), on_progress_(on_progress) {
+    total_bytes_ = checkpoint.inventory().bytes();
+  }
+
+  Result<void> open(FileSystem& system, IoQueue& queue);
+  Result<ImportReport> run();
+
+ private:
+  Result<void> take(const StreamReader::Part& part);
+  Result<void> begin_tensor(const TensorInfo& info);
+  Result<void> append(std::span<const std::byte> bytes);
+  Result<void> end_tensor(const TensorInfo& info);
+  Result<void> settle();
+
+  const Checkpoint& checkpoint_;
+  DurableStore& store_;
+  const OnProgress& on_progress_;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t done_bytes_ = 0;
+
+  // Of the tensor that is being copied.
+  std::shared_ptr<StoredTensor> stored_;
+  std::uint64_t offset_ = 0;  // within its extent
+  std::optional<ChecksumStream> checksum_;
+
+  std::vector<CatalogEntry> given_;  // to the writer, not staged yet
+  std::uint64_t given_bytes_ = 0;
+
+  // Last: they wait for what is under way before extents and files go.
+  std::vector<SourceFile> files_;
+  std::unique_ptr<StreamReader> reader_;
+  std::unique_ptr<StreamWriter> writer_;
+};
+
+Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
+  for (const std::string& path : checkpoint_.files) {
+    Result<SourceFile> file = open_source(system, path);
+    if (file.has_error()) {
+      return std::move(file).error();
+    }
+    files_.push_back(std::move(file).value());
+  }
+  std::vector<Stretch> stretches;
+  for (const CheckpointTensor& tensor : checkpoint_.tensors) {
+    const SourceFile& file = files_[tensor.file];
+    stretches.push_back(
+        {&file.direct, &file.buffered, tensor.offset, tensor.info.bytes(), file.bytes});
+  }
+  Result<std::unique_ptr<StreamReader>> reader = StreamReader::make(queue, std::move(stretches));
+  if (reader.has_error()) {
+    return std::move(reader).error();
+  }
+  Result<std::unique_ptr<StreamWriter>> writer = StreamWriter::make(queue);
+  if (writer.has_error()) {
+    return std::move(writer).error();
+  }
+  reader_ = std::move(reader).value();
+  writer_ = std::move(writer).value();
+  return {};
+}
+
+Result<ImportReport> Importer::run() {
+  const std::uint64_t journal_before = store_.counters().journal_bytes;
+  while (const std::optional<StreamReader::Part> part = reader_->next()) {
+    PENSTOCK_TRY(take(*part));
+  }
+  for (const auto& [key, text] : checkpoint_.metadata) {
+    store_.stage_note(key, text);
+  }
+  PENSTOCK_TRY(settle());
+  PENSTOCK_TRY(store_.publish());
+  ImportReport report;
+  report.tensors = checkpoint_.tensors.size();
+  report.bytes = total_bytes_;
+  report.written_bytes =
+      writer_->written_bytes() + store_.counters().journal_bytes - journal_before;
+  return report;
+}
+
+Result<void> Importer::take(const StreamReader::Part& part) {
+  const TensorInfo& info = checkpoint_.tensors[part.stretch].info;
+  if (part.problem) {
+    Error error = *part.problem;
+    error.message = fmt::format("cannot import tensor '{}': {}", info.name, error.message);
+    error.tensor = info.name;
+    return error;
+  }
+  if (part.offset == 0) {
+    PENSTOCK_TRY(begin_tensor(info));
+  }
+  PENSTOCK_TRY(append(part.bytes));
+  if (part.last) {
+    PENSTOCK_TRY(end_tensor(info));
+  }
+  done_bytes_ += part.bytes.size();
+  if (on_progress_) {
+    on_progress_(done_bytes_, total_bytes_);
+  }
+  return {};
+}
+
+Result<void> Importer::begin_tensor(const TensorInfo& info) {
+  if (given_bytes_ >= kSettleBytes) {
+    PENSTOCK_TRY(settle());
+  }
+  const std::optional<CatalogEntry> old = store_.find(info.name);
+  const std::uint64_t number = old ? old->extent->identity.tensor : store_.number_tensor();
+  const std::uint64_t generation = old ? old->extent->identity.generation + 1 : 1;
+  Result<StoredTensor> reserved = store_.reserve(number, generation, info.bytes());
+  if (reserved.has_error()) {
+    // What is written already may supersede what takes the room.
+    PENSTOCK_TRY(settle());
+    reserved = store_.reserve(number, generation, info.bytes());
+  }
+  if (reserved.has_error()) {
+    Error error = std::move(reserved).error();
+    error.message = fmt::format("cannot import tensor '{}' ({}): {}", info.name,
+                                format_bytes(info.bytes()), error.message);
+    error.tensor = info.name;
+    return error;
+  }
+  stored_ = store_.hold(*reserved);
+  offset_ = 0;
+  checksum_.emplace(IntegrityLevel::kFull, info.bytes());
+  return {};
+}
+
+Result<void> Importer::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const Result<std::span<std::byte>> room =
+        writer_->room(store_.file(*stored_), stored_->extent.offset + offset_);
+    if (room.has_error()) {
+      return room.error();
+    }
+    const std::size_t step = std::min({room->size(), bytes.size(), kStepBytes});
+    checksum_->update(bytes.first(step));
+    std::memcpy(room->data(), bytes.data(), step);
+    writer_->advance(step);
+    offset_ += step;
+    bytes = bytes.subspan(step);
+  }
+  return {};
+}
+
+/// Zeros up to the whole block, then the identity, as StoreTransfer lays it out.
+Result<void> Importer::end_tensor(const TensorInfo& info) {
+  constexpr std::array<std::byte, IdentityBlock::kBytes> kZeros{};
+  stored_->identity.level = static_cast<std::uint64_t>(IntegrityLevel::kFull);
+  stored_->identity.checksum = checksum_->finish();
+  std::array<std::byte, IdentityBlock::kBytes> identity;
+  stored_->identity.encode(identity);
+  const File& file = store_.file(*stored_);
+  const std::uint64_t end = stored_->layout_bytes() - IdentityBlock::kBytes;
+  PENSTOCK_TRY(writer_->write(file, stored_->extent.offset + offset_,
+                              std::span(kZeros).first(end - offset_)));
+  PENSTOCK_TRY(writer_->write(file, stored_->extent.offset + end, identity));
+  given_bytes_ += stored_->extent.bytes;
+  given_.push_back({info, std::move(stored_)});
+  return {};
+}
+
+/// Waits for what the writer has, so that it may be published.
+Result<void> Importer::settle() {
+  PENSTOCK_TRY(writer_->drain());
+  for (const CatalogEntry& entry : given_) {
+    PENSTOCK_TRY(store_.stage(entry.info, entry.extent));
+  }
+  given_.clear();
+  given_bytes_ = 0;
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_not_empty(const Checkpoint& checkpoint) {
+  if (checkpoint.tensors.empty()) {
+    return fault(Fault::kInvalidArgument, "there is nothing to import: no tensors");
+  }
+  return {};
+}
+
+Result<ImportReport> import_checkpoint(const Checkpoint& checkpoint, FileSystem& system,
+                                       DurableStore& store, IoQueue& queue,
+                                       const OnProgress& on_progress) {
+  PENSTOCK_TRY(check_not_empty(checkpoint));
+  Importer importer(checkpoint, store, on_progress);
+  PENSTOCK_TRY(importer.open(system, queue));
+  return importer.run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "alloc/result.h"
+#include "io/file_system.h"
+
+namespace penstock {
+
+/// A file that gets its name when it is whole. Until then it is `.NAME.NUMBER.partial` beside it,
+/// locked, and gone with this object; that of a process that died is removed by the next one that
+/// writes NAME.
+class PartialFile {
+ public:
+  /// With room for all of `bytes`. Errors: ENOSPC and others with the path.
+  static Result<PartialFile> begin(FileSystem& system, const std::string& directory,
+                                   const std::string& name, std::uint64_t bytes);
+  ~PartialFile();
+  PartialFile(PartialFile&& other) noexcept;
+  PartialFile& operator=(PartialFile&& other) noexcept;
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  const File& file() const noexcept { return file_; }
+  /// For small files: all of it at once.
+  Result<void> write(const std::string& text);
+  /// All of it is written: cuts off what stands behind its `bytes`, and syncs.
+  Result<void> finish();
+  /// Gives it its name; safe when the directory has been synced.
+  Result<void> publish();
+
+ private:
+  PartialFile(FileSystem& system, File file, std::string partial_path, std::string path,
+              std::uint64_t bytes);
+
+  FileSystem* system_;
+  File file_;
+  std::string partial_path_;  // empty: it has its name, or was moved from
+  std::string path_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+#include "swap/store/store_verification.h"
+
+#include <memory>
+#include <utility>
+
+#include "swap/store/stored_reader.h"
+
+namespace penstock {
+
+Result<VerifyReport> verify_store(const DurableStore& store, IoQueue& queue,
+                                  const OnProgress& on_progress) {
+  VerifyReport report;
+  std::vector<CatalogEntry> readable;
+  std::uint64_t total_bytes = 0;
+  for (CatalogEntry& entry : store.contents()) {
+    ++report.tensors;
+    ++report.by_level[entry.extent->identity.level];
+    Result<void> there = store.check_readable(*entry.extent, entry.info.name);
+    if (there.has_error()) {
+      report.bad.push_back(std::move(there).error());
+      continue;
+    }
+    total_bytes += entry.info.bytes();
+    readable.push_back(std::move(entry));
+  }
+  Result<std::unique_ptr<StoredReader>> reader =
+      StoredReader::make(store, queue, std::move(readable));
+  if (reader.has_error()) {
+    return std::move(reader).error();
+  }
+  while (std::optional<StoredReader::Part> part = (*reader)->next()) {
+    report.bytes += part->bytes.size();
+    if (part->problem) {
+      report.bad.push_back(std::move(*part->problem));
+    }
+    if (on_progress) {
+      on_progress(report.bytes, total_bytes);
+    }
+  }
+  return report;
+}
+
+}  // namespace penstock
