@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -14,12 +15,13 @@ namespace penstock::cli {
 namespace {
 
 constexpr const char* kDescription =
-    "Swap engine for training models that do not fit: looks at a machine and plans the memory of a "
-    "training run.";
+    "Swap engine for training models that do not fit: looks at a machine, plans the memory of a "
+    "training run, and keeps models in durable stores.";
 constexpr const char* kExamples =
     "Examples:\n"
     "  penstock doctor --path /nvme0\n"
     "  penstock plan model.safetensors --config ds_config.json\n"
+    "  penstock import model.safetensors /nvme0/model\n"
     "  penstock plan --help";
 
 // The first argument that is no option, if it is none of our verbs: CLI11 only says that it was not
@@ -59,6 +61,10 @@ int run(int argc, const char* const* argv) {
   app.require_subcommand(1);
   add_doctor(app, exit_code);
   add_plan(app, exit_code);
+  add_import(app, exit_code);
+  add_export(app, exit_code);
+  add_inspect(app, exit_code);
+  add_verify(app, exit_code);
   add_version(app, exit_code);
   if (const std::string problem = unknown_verb(app, argc, argv); !problem.empty()) {
     report_error(problem);
@@ -90,6 +96,8 @@ void report_error(const std::string& sentence) {
 int main(int argc, char** argv) {
   namespace cli = penstock::cli;
   int exit_code = cli::kFailed;
+  // A limit on the size of files (`ulimit -f`) is an error like any other, not a signal.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   try {
     exit_code = cli::run(argc, argv);
   } catch (const std::exception& error) {

@@ -13,7 +13,11 @@ inline constexpr int kWrongUsage = 2;
 /// CLI::App::parse() and leaves what the program is to return in `exit_code`, which must outlive
 /// it.
 void add_doctor(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
+void add_import(CLI::App& app, int& exit_code);
+void add_inspect(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
+void add_verify(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 
 /// One sentence to stderr, with the program's name in front.

@@ -1,0 +1,45 @@
+#include "bindings/cli/progress_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "alloc/bytes.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval{200};
+constexpr const char* kEraseLine = "\r\x1b[K";
+
+}  // namespace
+
+ProgressLine::ProgressLine(std::string done_word)
+    : done_word_(std::move(done_word)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+ProgressLine::~ProgressLine() {
+  if (shown_) {
+    fmt::print(stderr, "{}", kEraseLine);
+  }
+}
+
+void ProgressLine::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
+  const Clock::time_point now = Clock::now();
+  if (!on_terminal_ || now - shown_at_ < kInterval || done_bytes == 0) {
+    return;
+  }
+  shown_at_ = now;
+  shown_ = true;
+  const double seconds = std::chrono::duration<double>(now - begun_).count();
+  const double done = static_cast<double>(done_bytes);
+  const double left = static_cast<double>(total_bytes - done_bytes) * seconds / done;
+  fmt::print(stderr, "{}{} of {} {}, {}/s, {:.0f} s left", kEraseLine, format_bytes(done_bytes),
+             format_bytes(total_bytes), done_word_,
+             format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left));
+  std::fflush(stderr);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "alloc/bytes.h"
+#include "bindings/cli/printable.h"
+#include "bindings/cli/progress_line.h"
+#include "bindings/cli/store_access.h"
+#include "bindings/cli/verb.h"
+#include "swap/store/store_verification.h"
+
+namespace penstock::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct VerifyOptions {
+  std::string store;
+  bool as_json = false;
+};
+
+Result<VerifyReport> verify(const VerifyOptions& options) {
+  Result<std::unique_ptr<DurableStore>> store =
+      open_store(options.store, DurableStoreOptions::Access::kRead);
+  if (store.has_error()) {
+    return std::move(store).error();
+  }
+  Result<std::unique_ptr<IoQueue>> queue = start_queue();
+  if (queue.has_error()) {
+    return std::move(queue).error();
+  }
+  ProgressLine progress("verified");
+  return verify_store(**store, **queue, [&progress](std::uint64_t done, std::uint64_t total) {
+    progress.update(done, total);
+  });
+}
+
+std::string json_text(const VerifyOptions& options, const VerifyReport& report) {
+  ordered_json bad = ordered_json::array();
+  for (const Error& error : report.bad) {
+    bad.push_back({{"name", error.tensor}, {"path", error.path}, {"problem", error.message}});
+  }
+  const ordered_json document{{"schema", "penstock.verify/1"},
+                              {"store", options.store},
+                              {"good", report.bad.empty()},
+                              {"tensors", report.tensors},
+                              {"bytes", report.bytes},
+                              {"checksums",
+                               {{"full", report.by_level[2]},
+                                {"sampled", report.by_level[1]},
+                                {"off", report.by_level[0]}}},
+                              {"bad", std::move(bad)}};
+  return document.dump(2) + "\n";
+}
+
+std::string plain_text(const VerifyReport& report) {
+  std::string text;
+  for (const Error& error : report.bad) {
+    text += fmt::format("bad  {}\n", printable(error.message));
+  }
+  text +=
+      fmt::format("{} tensors, {}: {} good, {} bad\n", report.tensors, format_bytes(report.bytes),
+                  report.tensors - report.bad.size(), report.bad.size());
+  if (report.by_level[0] + report.by_level[1] > 0) {
+    text += fmt::format(
+        "{} of them carry a sampled checksum and {} none: every byte was read, not every byte is "
+        "proved; what `penstock import` writes is\n",
+        report.by_level[1], report.by_level[0]);
+  }
+  return text;
+}
+
+int run_verify(const VerifyOptions& options) {
+  const Result<VerifyReport> report = verify(options);
+  if (report.has_error()) {
+    report_error(report.error().message);
+    return kFailed;
+  }
+  fmt::print("{}", options.as_json ? json_text(options, *report) : plain_text(*report));
+  if (report->bad.empty()) {
+    return kDone;
+  }
+  report_error(fmt::format("{} of {} tensors in {} are bad", report->bad.size(), report->tensors,
+                           options.store));
+  return kFailed;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("verify", "Read every byte of a durable store and check it");
+  verb->footer(
+      "Exit status 1 and a list of the bad tensors if anything is wrong.\n"
+      "Example:\n  penstock verify /nvme0/model");
+  const auto options = std::make_shared<VerifyOptions>();
+  verb->add_option("STORE", options->store, "The store's directory")->required();
+  verb->add_flag("--json", options->as_json, "One JSON document (penstock.verify/1)");
+  verb->callback([options, &exit_code] { exit_code = run_verify(*options); });
+}
+
+}  // namespace penstock::cli
