@@ -34,6 +34,7 @@ struct Block {
   Memory resident_memory;
   std::uint64_t bytes;
   std::uint32_t leases = 0;                     // guarded by the engine's mutex
+  std::uint32_t updates = 0;                    // those of them that may change the content
   OverflowUse counted_as = OverflowUse::kHeld;  // likewise
 };
 

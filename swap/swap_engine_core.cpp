@@ -263,6 +263,7 @@ Lease SwapEngineCore::lend(TensorRecord& record, Access access) {
 
 Lease SwapEngineCore::lend(std::shared_ptr<Block> block, TensorRecord& record, Access access) {
   ++block->leases;
+  block->updates += access == Access::kUpdate ? 1U : 0U;
   if (block->overflows()) {
     held_content_max_ = std::max(held_content_max_, record.bytes);
   }
@@ -279,6 +280,7 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
     PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often",
                    to_number(token.tensor()));
     --block.leases;
+    block.updates -= token.access() == Access::kUpdate ? 1U : 0U;
     TensorRecord* record = record_of(token.tensor());
     if (record == nullptr || record->block != token.block()) {
       return;
@@ -292,6 +294,9 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
       drop_memory(*record, outbox);
     } else if (block.leases == 0) {
       update_use(*record);
+    }
+    if (record->leaves && block.updates == 0 && !closed_) {
+      demote(record->id, lock, outbox);
     }
   }
   run_ahead();

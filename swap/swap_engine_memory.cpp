@@ -108,10 +108,17 @@ bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& o
   return false;
 }
 
-/// Takes a resident's claim away and sends its content to a drive.
+/// Takes a resident's claim away and sends its content to a drive; while somebody changes it in
+/// place, that has to wait until they are done.
 void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
-  residency_.release(to_number(tensor));
   TensorRecord* record = record_of(tensor);
+  if (record != nullptr) {
+    record->leaves = record->block && record->block->updates > 0;
+    if (record->leaves) {
+      return;
+    }
+  }
+  residency_.release(to_number(tensor));
   if (record == nullptr || record->presence != TensorRecord::Presence::kCurrent) {
     return;
   }
