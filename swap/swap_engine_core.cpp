@@ -290,7 +290,8 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
     const bool abandoned =
         token.access() == Access::kUpdate && token.generation() == record->generation;
     const bool unused = block.leases == 0 && record->writes_in_flight == 0;
-    if (!residency_.holds(to_number(record->id)) && record->clean() && (unused || abandoned)) {
+    const bool leaves_memory = unused && !residency_.holds(to_number(record->id));
+    if (record->clean() && (leaves_memory || abandoned)) {
       drop_memory(*record, outbox);
     } else if (block.leases == 0) {
       update_use(*record);

@@ -17,6 +17,7 @@ constexpr std::size_t kTensors = 20;
 constexpr std::size_t kGetsMax = 12;
 constexpr std::size_t kPutsMax = 12;
 constexpr std::size_t kHeldMax = 8;
+constexpr std::size_t kUpdatesMax = 3;
 constexpr std::uint64_t kWeatherEvery = 400;   // operations
 constexpr std::uint64_t kVerifyEvery = 4'000;  // with the faults gone
 constexpr std::uint64_t kReopenEvery = 16'000;
@@ -25,6 +26,8 @@ constexpr std::uint64_t kRoomBytes = 8 * kMiB;
 
 constexpr std::array<std::uint64_t, 8> kSizes = {16,        5'000,     4 * kKiB,  8 * kKiB,
                                                  12 * kKiB, 33 * kKiB, 40 * kKiB, 160 * kKiB};
+
+constexpr std::uint64_t kRuledMax = 12 * kKiB;
 
 // What a request meets in bad weather at most; 0: set otherwise, or not of this simulation.
 constexpr double worst_rate(SimFault fault) {
@@ -95,6 +98,11 @@ void SwapSimulation::open_engine() {
   Budgets budgets;
   budgets.max_pinned_bytes = 4 * kMiB + below(16) * 64 * kKiB;  // the staging chunks, and more
   budgets.ram_bytes = below(2) * below(16) * 16 * kKiB;
+  if (one_in(3)) {  // rules, which drive weaker claims out of RAM; by names, which rename() changes
+    options.config.penstock.tensors = {{"*0", {}, kRuledMax, Place::kRam, {}},
+                                       {"*1", {}, kRuledMax, Place::kRam, {}}};
+    budgets.ram_bytes = kTensors * kRuledMax;
+  }
   budgets.max_pinned_given = true;
   budgets.ram_given = true;
   budgets.quarter_bytes = 64 * kMiB;
@@ -118,6 +126,9 @@ void SwapSimulation::open_engine() {
 // Leases outlive the engine: they are looked at once more when it is gone.
 void SwapSimulation::close_engine() {
   calm();
+  while (!updates_.empty()) {
+    end_update();
+  }
   if (const Result<void> closed = engine_->close(); closed.has_error()) {
     ++report_.outcomes["close: told of a write that had failed"];
   }
@@ -178,7 +189,7 @@ void SwapSimulation::operate() {
   } else if (dice < 690) {
     commit();
   } else if (dice < 770) {
-    update();
+    begin_update();
   } else if (dice < 800) {
     prefetch();
   } else if (dice < 980) {
@@ -276,7 +287,11 @@ void SwapSimulation::commit() {
   (void)engine_->commit(lease.value());
 }
 
-void SwapSimulation::update() {
+void SwapSimulation::begin_update() {
+  if (updates_.size() >= kUpdatesMax || one_in(3)) {
+    end_update();
+    return;
+  }
   const TensorPtr tensor = choose();
   if (tensor->updating || tensor->readers > 0 || !tensor->model.has_certain_content()) {
     return;
@@ -284,24 +299,44 @@ void SwapSimulation::update() {
   tensor->updating = true;
   const TensorModel::Versions allowed = tensor->model.readable();
   Result<Lease> lease = engine_->get(tensor->id, Access::kUpdate).lease();
-  tensor->updating = false;
   settle();
   if (lease.has_error()) {
+    tensor->updating = false;
     count("update", std::move(lease).error());
     return;
   }
   (void)version_in(*tensor, lease.value().span(), allowed);
   const bool resident = engine_->state(tensor->id).value().resident;
-  if (!resident && one_in(5)) {
-    // Left in the middle of a change: the content must be what it was.
-    lease.value().span()[below(tensor->bytes)] ^= std::byte{0xff};
+  const TensorModel::Version version = tensor->model.begin_version();
+  TensorContent(tensor->key, version).fill(lease.value().span().first((tensor->bytes + 1) / 2));
+  updates_.push_back({tensor, std::move(lease).value(), version, resident});
+  if (one_in(2)) {
+    end_update();
+  }
+}
+
+/// One of those that are under way: with a new content, or left in the middle.
+void SwapSimulation::end_update() {
+  if (updates_.empty()) {
     return;
   }
-  const TensorModel::Version version = tensor->model.begin_version();
-  TensorContent(tensor->key, version).fill(lease.value().span());
-  begun(tensor, version);
-  tensor->model.committed(version);
-  (void)engine_->commit(lease.value());
+  const auto chosen = updates_.begin() + static_cast<std::ptrdiff_t>(below(updates_.size()));
+  const Update update = std::move(*chosen);
+  updates_.erase(chosen);
+  Tensor& tensor = *update.tensor;
+  tensor.updating = false;
+  const bool left = one_in(4);
+  if (left && !update.resident) {
+    return;  // the content must be what it was
+  }
+  begun(update.tensor, update.version);
+  TensorContent(tensor.key, update.version).fill(update.lease.span());
+  if (left) {
+    tensor.model.put_begun(update.version);  // either content
+    return;
+  }
+  tensor.model.committed(update.version);
+  (void)engine_->commit(update.lease);
 }
 
 void SwapSimulation::prefetch() {
@@ -423,10 +458,16 @@ void SwapSimulation::verify_all() {
     (void)(gets_.empty() ? puts_.front().ticket : gets_.front().ticket).wait();
     settle();
   }
+  while (!updates_.empty()) {
+    end_update();
+  }
   (void)engine_->flush();  // tells of what failed in the storm
   for (const TensorPtr& tensor : tensors_) {
     const TensorModel::Versions allowed = tensor->model.readable();
     Result<Lease> lease = engine_->get(tensor->id).lease();
+    if (lease.has_error()) {  // of a read ahead that had begun in the storm
+      lease = engine_->get(tensor->id).lease();
+    }
     if (lease.has_value()) {
       (void)version_in(*tensor, lease.value().span(), allowed);
     } else if (!allowed.empty()) {

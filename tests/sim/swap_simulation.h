@@ -74,6 +74,12 @@ class SwapSimulation {
     Lease lease;
     TensorModel::Version version = 0;
   };
+  struct Update {
+    TensorPtr tensor;
+    Lease lease;
+    TensorModel::Version version = 0;  // half of it is there
+    bool resident = false;             // changed in place, perhaps with no copy to go back to
+  };
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
@@ -89,7 +95,8 @@ class SwapSimulation {
   void get_into();
   void put();
   void commit();
-  void update();
+  void begin_update();
+  void end_update();
   void prefetch();
   void forget();
   void rename();
@@ -120,6 +127,7 @@ class SwapSimulation {
   std::vector<Get> gets_;
   std::vector<Put> puts_;
   std::vector<Held> held_;
+  std::vector<Update> updates_;
   SimulationReport report_;
 };
 
