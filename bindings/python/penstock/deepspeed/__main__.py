@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
         else:
             _run_script(arguments[0], passed_on + arguments[1:])
         _close_session()
+        _leave_gloo()
     except Error as error:
         _report(error)
         _close_session(after_failure=True)
@@ -55,6 +56,14 @@ def _close_session(after_failure: bool = False) -> None:
     session = sys.modules.get("penstock.deepspeed.session")
     if session is not None:
         (session.close_session_after_failure if after_failure else session.close_session)()
+
+
+def _leave_gloo() -> None:
+    """Gloo's threads let go of the last collectives' tensors, which takes the GIL: one that does so while the
+    interpreter ends takes the process down with SIGABRT (torch 2.13), after a training that went well."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_initialized() and distributed.get_backend() == "gloo":
+        distributed.destroy_process_group()
 
 
 def _run_module(name: str, arguments: list[str]) -> None:
