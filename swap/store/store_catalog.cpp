@@ -31,15 +31,36 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
   moved.content->info.name = to;
   set_change(to, std::move(moved));
   set_change(from, {});
+  for (auto& [name, change] : staged_) {
+    if (name == from || change.moved_to == from) {
+      change.moved_to = to;
+    }
+  }
+}
+
+/// Moves what cannot be published from one to the other, and what may only be published with it.
+void StoreCatalog::separate_unsafe(Batch& changes, Batch& unsafe) {
+  std::size_t before = 0;
+  do {
+    before = unsafe.size();
+    for (auto at = changes.begin(); at != changes.end();) {
+      const auto& [name, change] = *at;
+      const bool waits = change.moved_to && unsafe.contains(*change.moved_to);
+      if (change.unsafe || waits) {
+        unsafe.insert(changes.extract(at++));
+      } else {
+        ++at;
+      }
+    }
+  } while (unsafe.size() != before);
 }
 
 const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   PENSTOCK_CHECK(batch_.empty(), "{} changes are being published already", batch_.size());
-  Batch unsafe;
-  for (auto& [name, change] : std::exchange(staged_, {})) {
-    (change.unsafe ? unsafe : batch_).emplace(name, std::move(change));
-  }
+  batch_ = std::exchange(staged_, {});
   superseded_bytes_ = 0;
+  Batch unsafe;
+  separate_unsafe(batch_, unsafe);
   for (auto& [name, change] : unsafe) {
     set_change(name, std::move(change));
   }
@@ -47,12 +68,19 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
 }
 
 void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
-  for (auto at = batch_.begin(); at != batch_.end();) {
-    const bool is_there = at->second.content && at->second.content->extent->drive == drive;
-    if (is_there && !staged_.contains(at->first)) {
-      set_change(at->first, {std::move(at->second.content), why});
+  for (Batch* const changes : {&batch_, &staged_}) {
+    for (auto& [name, change] : *changes) {
+      if (change.content && change.content->extent->drive == drive && !change.unsafe) {
+        change.unsafe = why;
+      }
     }
-    at = is_there ? batch_.erase(at) : std::next(at);
+  }
+  Batch unsafe;
+  separate_unsafe(batch_, unsafe);
+  for (auto& [name, change] : unsafe) {
+    if (!staged_.contains(name)) {
+      set_change(name, std::move(change));
+    }
   }
 }
 
@@ -124,6 +152,9 @@ std::vector<std::pair<std::string, Error>> StoreCatalog::unsafe() const {
 }
 
 void StoreCatalog::set_change(const std::string& name, Change change) {
+  if (const auto staged = staged_.find(name); staged != staged_.end() && !change.moved_to) {
+    change.moved_to = staged->second.moved_to;
+  }
   if (staged_.insert_or_assign(name, std::move(change)).second) {
     superseded_bytes_ += published_bytes(name);
   }

@@ -30,7 +30,10 @@ class StoreCatalog {
   /// One name's next state; without content: it is gone.
   struct Change {
     std::optional<CatalogEntry> content;
-    std::optional<Error> unsafe;  ///< its drive could not make it safe: never published as it is
+    std::optional<Error> unsafe = {};  ///< its drive could not make it safe: never published so
+    /// The name that the tensor has now, if it had this one: what the manifest has under this name
+    /// is the tensor's last safe content until something is published under the other.
+    std::optional<std::string> moved_to = {};
   };
   /// Changes that are being published together.
   using Batch = std::map<std::string, Change>;
@@ -46,7 +49,8 @@ class StoreCatalog {
   /// it is ended; changes that are staged meanwhile come after it.
   const Batch& begin_batch();
   const Batch& batch() const noexcept { return batch_; }
-  /// A drive could not be synced: what the batch has there is not safe and goes back.
+  /// A drive could not be synced: nothing is safe that was written there and not published. What
+  /// the batch has of it goes back.
   void take_unsafe(std::uint32_t drive, const Error& why);
   /// The manifest names the batch now.
   void end_published();
@@ -66,6 +70,7 @@ class StoreCatalog {
   std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
 
  private:
+  static void separate_unsafe(Batch& changes, Batch& unsafe);
   void set_change(const std::string& name, Change change);
   void set_published(const std::string& name, std::optional<CatalogEntry> entry);
   std::uint64_t published_bytes(const std::string& name) const;

@@ -13,7 +13,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kTensors = 20;
 constexpr std::size_t kGetsMax = 12;
 constexpr std::size_t kPutsMax = 12;
 constexpr std::size_t kHeldMax = 8;
@@ -21,13 +20,10 @@ constexpr std::size_t kUpdatesMax = 3;
 constexpr std::uint64_t kWeatherEvery = 400;   // operations
 constexpr std::uint64_t kVerifyEvery = 4'000;  // with the faults gone
 constexpr std::uint64_t kReopenEvery = 16'000;
+constexpr std::uint64_t kPowerCutEvery = 500;   // on average, in the durable half
+constexpr std::uint64_t kPowerCutWithin = 600;  // requests
 // Enough for everything beside itself, too little for files to grow in advance: so disks run full.
 constexpr std::uint64_t kRoomBytes = 8 * kMiB;
-
-constexpr std::array<std::uint64_t, 8> kSizes = {16,        5'000,     4 * kKiB,  8 * kKiB,
-                                                 12 * kKiB, 33 * kKiB, 40 * kKiB, 160 * kKiB};
-
-constexpr std::uint64_t kRuledMax = 12 * kKiB;
 
 // What a request meets in bad weather at most; 0: set otherwise, or not of this simulation.
 constexpr double worst_rate(SimFault fault) {
@@ -38,8 +34,9 @@ constexpr double worst_rate(SimFault fault) {
       return 0.2;
     case SimFault::kReadError:
     case SimFault::kWriteError:
-    case SimFault::kSyncError:
       return 0.05;
+    case SimFault::kSyncError:
+      return 0.5;  // there are few
     case SimFault::kBitFlip:
     case SimFault::kStaleRead:
     case SimFault::kMisdirectedRead:
@@ -52,6 +49,11 @@ constexpr double worst_rate(SimFault fault) {
   return 0.0;
 }
 
+constexpr bool is_silent(SimFault fault) {
+  return fault == SimFault::kBitFlip || fault == SimFault::kStaleRead ||
+         fault == SimFault::kMisdirectedRead;
+}
+
 }  // namespace
 
 SwapSimulation::SwapSimulation(const SimulationOptions& options)
@@ -60,6 +62,7 @@ SwapSimulation::SwapSimulation(const SimulationOptions& options)
   disk.seed = random_();
   disk.capacity_bytes = kRoomBytes;
   disk_ = std::make_unique<SimDisk>(disk);
+  tensors_.resize(kTensors);
   open_engine();
 }
 
@@ -69,20 +72,28 @@ SwapSimulation::~SwapSimulation() {
 
 SimulationReport SwapSimulation::run() {
   for (std::uint64_t i = 1; i <= options_.operations && report_.violation.empty(); ++i) {
+    if (i == options_.operations / 2) {
+      begin_durable_half();
+    }
     if (i % kWeatherEvery == 0) {
       change_weather();
     }
+    if (durable_ && one_in(kPowerCutEvery)) {
+      disk_->cut_power_after(below(kPowerCutWithin));
+    }
     operate();
     settle();
-    if (i % kReopenEvery == 0) {
-      close_engine();
-      open_engine();
+    if (i % kReopenEvery == 0 || disk_->power_is_cut()) {
+      restart();
     } else if (i % kVerifyEvery == 0) {
       verify_all();
     }
     ++report_.operations;
   }
   if (report_.violation.empty()) {
+    if (durable_) {
+      restart();
+    }
     verify_all();
   }
   report_.faults = disk_->faults_made();
@@ -92,64 +103,9 @@ SimulationReport SwapSimulation::run() {
 // --- The world
 // ------------------------------------------------------------------------------------
 
-void SwapSimulation::open_engine() {
-  SwapEngineOptions options;
-  options.config.penstock.integrity = IntegrityLevel::kFull;
-  Budgets budgets;
-  budgets.max_pinned_bytes = 4 * kMiB + below(16) * 64 * kKiB;  // the staging chunks, and more
-  budgets.ram_bytes = below(2) * below(16) * 16 * kKiB;
-  if (one_in(3)) {  // rules, which drive weaker claims out of RAM; by names, which rename() changes
-    options.config.penstock.tensors = {{"*0", {}, kRuledMax, Place::kRam, {}},
-                                       {"*1", {}, kRuledMax, Place::kRam, {}}};
-    budgets.ram_bytes = kTensors * kRuledMax;
-  }
-  budgets.max_pinned_given = true;
-  budgets.ram_given = true;
-  budgets.quarter_bytes = 64 * kMiB;
-  options.budgets = budgets;
-  options.io_block_bytes = static_cast<std::uint32_t>((1 + below(8)) * 4 * kKiB);
-  options.io_depth = static_cast<std::uint32_t>(1 + below(16));
-  options.warn = [](const std::string&) {};
-  options.file_system = disk_.get();
-  options.pageable = memory_;
-  options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
-    return IoQueue::start_for_caller(make_sim_engine(*disk_, io));
-  };
-  engine_ = std::move(SwapEngine::open(std::move(options))).value();
-  space_ = engine_->open_namespace("sim", {{"/sim", std::nullopt, std::nullopt}}).value();
-  tensors_.resize(kTensors);
-  for (std::size_t i = 0; i < kTensors; ++i) {
-    declare_tensor(i);
-  }
-}
-
-// Leases outlive the engine: they are looked at once more when it is gone.
-void SwapSimulation::close_engine() {
-  calm();
-  while (!updates_.empty()) {
-    end_update();
-  }
-  if (const Result<void> closed = engine_->close(); closed.has_error()) {
-    ++report_.outcomes["close: told of a write that had failed"];
-  }
-  settle();
-  engine_.reset();
-  while (!held_.empty()) {
-    end_lease();
-  }
-}
-
-void SwapSimulation::declare_tensor(std::size_t index) {
-  auto tensor = std::make_shared<Tensor>();
-  tensor->key = next_key_++;
-  tensor->bytes = kSizes[below(kSizes.size())];
-  tensor->name = fmt::format("t{}", tensor->key);
-  tensor->id =
-      engine_->declare(space_, {tensor->name, DType::kU8, {tensor->bytes}, Role::kParam}).value();
-  tensors_[index] = std::move(tensor);
-}
-
-void SwapSimulation::change_weather() {
+/// Without the silent faults where a manifest is read: who reads a wrong one without being told
+/// cannot know a better one.
+void SwapSimulation::change_weather(bool silent_faults) {
   if (one_in(4)) {
     calm();
     return;
@@ -157,7 +113,8 @@ void SwapSimulation::change_weather() {
   stormy_ = true;
   std::array<double, kSimFaults> rates{};
   for (std::size_t i = 0; i < kSimFaults; ++i) {
-    if (one_in(3)) {
+    const bool allowed = silent_faults || !is_silent(static_cast<SimFault>(i));
+    if (one_in(3) && allowed) {
       rates[i] = worst_rate(static_cast<SimFault>(i)) / static_cast<double>(1 + below(10));
     }
   }
@@ -201,7 +158,7 @@ void SwapSimulation::operate() {
   } else if (dice < 996) {
     count("plan", engine_->plan());
   } else {
-    count("flush", engine_->flush());
+    (void)flush();
   }
 }
 
@@ -253,9 +210,12 @@ void SwapSimulation::begun(const TensorPtr& tensor, TensorModel::Version version
 
 void SwapSimulation::put() {
   const TensorPtr tensor = choose();
-  if (puts_.size() >= kPutsMax || tensor->updating) {
-    return;
+  if (puts_.size() < kPutsMax && !tensor->updating) {
+    begin_put(tensor);
   }
+}
+
+void SwapSimulation::begin_put(const TensorPtr& tensor) {
   Put put{tensor, {}, tensor->model.begin_version(), nullptr, 0};
   put.source = memory_for(tensor->bytes, put.source_offset);
   const auto source = std::span(*put.source).subspan(put.source_offset, tensor->bytes);
@@ -306,10 +266,10 @@ void SwapSimulation::begin_update() {
     return;
   }
   (void)version_in(*tensor, lease.value().span(), allowed);
-  const bool resident = engine_->state(tensor->id).value().resident;
+  const bool in_place = !durable_ && engine_->state(tensor->id).value().resident;
   const TensorModel::Version version = tensor->model.begin_version();
   TensorContent(tensor->key, version).fill(lease.value().span().first((tensor->bytes + 1) / 2));
-  updates_.push_back({tensor, std::move(lease).value(), version, resident});
+  updates_.push_back({tensor, std::move(lease).value(), version, in_place});
   if (one_in(2)) {
     end_update();
   }
@@ -326,7 +286,7 @@ void SwapSimulation::end_update() {
   Tensor& tensor = *update.tensor;
   tensor.updating = false;
   const bool left = one_in(4);
-  if (left && !update.resident) {
+  if (left && !update.in_place) {
     return;  // the content must be what it was
   }
   begun(update.tensor, update.version);
@@ -350,13 +310,34 @@ void SwapSimulation::prefetch() {
 void SwapSimulation::forget() {
   const std::size_t index = below(tensors_.size());
   count("forget", engine_->forget(tensors_[index]->id));
+  forgotten_.push_back(tensors_[index]);
   declare_tensor(index);
 }
 
 void SwapSimulation::rename() {
   const TensorPtr tensor = choose();
   tensor->name += "'";
+  tensor->names.insert(tensor->name);
   count("rename", engine_->rename(tensor->id, tensor->name));
+}
+
+/// What succeeds here survives whatever comes.
+bool SwapSimulation::flush() {
+  const Result<void> flushed = engine_->flush();
+  settle();
+  count("flush", flushed);
+  if (flushed.has_value()) {
+    note_flushed();
+  }
+  return flushed.has_value();
+}
+
+void SwapSimulation::note_flushed() {
+  forgotten_.clear();
+  for (const TensorPtr& tensor : tensors_) {
+    tensor->names = {tensor->name};
+    tensor->model.flushed();
+  }
 }
 
 void SwapSimulation::end_lease() {
@@ -380,7 +361,11 @@ void SwapSimulation::settle() {
     }
     const Result<void> ended = puts_[i].ticket.wait();
     count("put", ended);
-    puts_[i].tensor->model.put_ended(puts_[i].version, ended.has_value());
+    // Where a tensor may stay in RAM, the content that its drive refused is there all the same.
+    const bool is_content =
+        ended.has_value() ||
+        ended.error().message.find("its content is still in memory") != std::string::npos;
+    puts_[i].tensor->model.put_ended(puts_[i].version, is_content);
     puts_.erase(puts_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   for (std::size_t i = 0; i < gets_.size();) {
@@ -451,7 +436,7 @@ void SwapSimulation::check_held(const Held& held) {
   }
 }
 
-/// With the faults gone, everything must be there.
+/// With the faults gone, everything must be there; unless the power goes just now.
 void SwapSimulation::verify_all() {
   calm();
   while (!gets_.empty() || !puts_.empty()) {
@@ -461,19 +446,40 @@ void SwapSimulation::verify_all() {
   while (!updates_.empty()) {
     end_update();
   }
-  (void)engine_->flush();  // tells of what failed in the storm
-  for (const TensorPtr& tensor : tensors_) {
-    const TensorModel::Versions allowed = tensor->model.readable();
-    Result<Lease> lease = engine_->get(tensor->id).lease();
-    if (lease.has_error()) {  // of a read ahead that had begun in the storm
-      lease = engine_->get(tensor->id).lease();
-    }
-    if (lease.has_value()) {
-      (void)version_in(*tensor, lease.value().span(), allowed);
-    } else if (!allowed.empty()) {
-      violate(fmt::format("tensor '{}' is lost: {}", tensor->name, lease.error().message));
-    }
+  // The first tells of what failed in the storm. What a failed sync has made doubtful has to be
+  // put again.
+  if (!flush() && !flush() && !(put_all() && flush()) && !disk_->power_is_cut()) {
+    violate("a flush fails on a drive without faults");
   }
+  for (const TensorPtr& tensor : tensors_) {
+    (void)verify(*tensor, tensor->model.readable());
+  }
+}
+
+/// Its version; nothing if there is none, or the power has gone.
+std::optional<TensorModel::Version> SwapSimulation::verify(const Tensor& tensor,
+                                                           const TensorModel::Versions& allowed) {
+  Result<Lease> lease = engine_->get(tensor.id).lease();
+  if (lease.has_error()) {  // of a read ahead that had begun in the storm
+    lease = engine_->get(tensor.id).lease();
+  }
+  if (lease.has_value()) {
+    return version_in(tensor, lease.value().span(), allowed);
+  }
+  if (!allowed.empty() && !disk_->power_is_cut()) {
+    violate(fmt::format("tensor '{}' is lost: {}", tensor.name, lease.error().message));
+  }
+  return std::nullopt;
+}
+
+bool SwapSimulation::put_all() {
+  bool all = true;
+  for (const TensorPtr& tensor : tensors_) {
+    begin_put(tensor);
+    all = puts_.back().ticket.wait().has_value() && all;
+    settle();
+  }
+  return all;
 }
 
 void SwapSimulation::violate(const std::string& sentence) {

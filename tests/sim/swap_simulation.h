@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,11 +35,13 @@ struct SimulationReport {
 
 /// The production engine over a simulated drive, driven by one random sequence, beside a model of
 /// what every tensor must contain. Everything happens on the calling thread in an order that the
-/// seed decides: the same seed is the same run.
+/// seed decides: the same seed is the same run. The first half has a scratch store; the second a
+/// durable one, and the power may be cut at any request.
 ///
 /// Checked: every content that is handed out is one that the model allows; a lease shows the same
 /// content until it ends; with the faults gone every tensor can be read and is right; every
-/// operation ends.
+/// operation ends; after a power cut a durable store opens, and of every tensor it has what was
+/// there at the last flush, or something newer, whole.
 class SwapSimulation {
  public:
   explicit SwapSimulation(const SimulationOptions& options);
@@ -45,11 +49,14 @@ class SwapSimulation {
   SimulationReport run();
 
  private:
+  static constexpr std::size_t kTensors = 20;
+
   struct Tensor {
     TensorId id{};
     std::uint64_t key = 0;  // of its content: never used again
     std::uint64_t bytes = 0;
     std::string name;
+    std::set<std::string> names;  // that it has had since the last flush
     TensorModel model;
     std::uint32_t readers = 0;  // gets under way and leases out
     bool updating = false;      // somebody holds a lease to change it
@@ -78,22 +85,31 @@ class SwapSimulation {
     TensorPtr tensor;
     Lease lease;
     TensorModel::Version version = 0;  // half of it is there
-    bool resident = false;             // changed in place, perhaps with no copy to go back to
+    bool in_place = false;             // perhaps with no copy to go back to
   };
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
 
+  // How engines end, and what the next one finds (swap_simulation_restart.cpp).
+  void restart();
+  void begin_durable_half();
   void open_engine();
   void close_engine();
+  void end_engine();
+  bool open_store();
+  bool resume();
+  bool resume(std::size_t index, std::map<std::string, TensorId>& found);
   void declare_tensor(std::size_t index);
-  void change_weather();
+
+  void change_weather(bool silent_faults = true);
   void calm();
 
   void operate();
   void get();
   void get_into();
   void put();
+  void begin_put(const TensorPtr& tensor);
   void commit();
   void begin_update();
   void end_update();
@@ -101,7 +117,12 @@ class SwapSimulation {
   void forget();
   void rename();
   void end_lease();
+  bool flush();
+  void note_flushed();
   void verify_all();
+  std::optional<TensorModel::Version> verify(const Tensor& tensor,
+                                             const TensorModel::Versions& allowed);
+  bool put_all();
 
   void settle();
   void finish_get(Get& get);
@@ -121,9 +142,11 @@ class SwapSimulation {
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};
   bool stormy_ = false;
+  bool durable_ = false;
   std::uint64_t next_key_ = 1;
   std::size_t next_in_turn_ = 0;
   std::vector<TensorPtr> tensors_;
+  std::vector<TensorPtr> forgotten_;  // since the last flush
   std::vector<Get> gets_;
   std::vector<Put> puts_;
   std::vector<Held> held_;
