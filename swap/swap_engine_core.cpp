@@ -35,7 +35,8 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
 }
 
 NumaPreference numa_preference() {
-  Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
+  // Milliseconds each time, and the machine stays the same.
+  static const Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
   if (topology.has_error()) {
     log_info(topology.error().message);
     return {};
@@ -45,7 +46,7 @@ NumaPreference numa_preference() {
   if (!home.node) {
     return {};
   }
-  return {std::move(topology).value(), *home.node};
+  return {topology.value(), *home.node};
 }
 
 }  // namespace

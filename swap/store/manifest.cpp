@@ -129,6 +129,8 @@ Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const Al
   }
   if (Result<void> appended = append(changes); appended.has_error()) {
     in_doubt_ = true;
+    // So that nobody reads it from the cache and believes it; best effort, a new one is written.
+    (void)file_->truncate(end_);
     if (is_full(appended.error())) {  // some file systems say so only when they sync
       PENSTOCK_TRY(spare_->release());
     }

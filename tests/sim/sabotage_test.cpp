@@ -37,7 +37,8 @@ TEST_P(SabotageTest, IsNoticedWithinTwentySeeds) {
 INSTANTIATE_TEST_SUITE_P(Safeguards, SabotageTest,
                          testing::Values(LeftOut{"ResultCheck", Sabotage::kResultCheck},
                                          LeftOut{"GenerationBump", Sabotage::kGenerationBump},
-                                         LeftOut{"Checksum", Sabotage::kChecksum}),
+                                         LeftOut{"Checksum", Sabotage::kChecksum},
+                                         LeftOut{"Sync", Sabotage::kSync}),
                          [](const auto& left_out) { return left_out.param.name; });
 
 TEST(SabotageNone, NothingLeftOutNothingFound) {

@@ -62,7 +62,7 @@ void SwapSimulation::open_engine() {
       return IoQueue::start_for_caller(make_sim_engine(*disk_, io));
     };
     engine_ = std::move(SwapEngine::open(std::move(options))).value();
-    if (open_store()) {
+    if (open_store() || !report_.violation.empty()) {
       return;
     }
     end_engine();

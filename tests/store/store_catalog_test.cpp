@@ -1,0 +1,99 @@
+#include "swap/store/store_catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alloc/result.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kBytes = 4096;
+
+CatalogEntry entry(const std::string& name, std::uint64_t generation, std::uint32_t drive = 0) {
+  StoredTensor stored;
+  stored.drive = drive;
+  stored.extent = {generation * kBytes, kBytes};
+  stored.identity.generation = generation;
+  return {{name, DType::kU8, {kBytes}, Role::kParam}, std::make_shared<StoredTensor>(stored)};
+}
+
+std::vector<std::string> names(const StoreCatalog::Batch& changes) {
+  std::vector<std::string> all;
+  for (const auto& [name, change] : changes) {
+    all.push_back(change.content ? name : "no " + name);
+  }
+  return all;
+}
+
+Error sync_failed() {
+  return system_error(EIO, "cannot sync");
+}
+
+class StoreCatalogTest : public testing::Test {
+ protected:
+  StoreCatalogTest() {
+    catalog_.restore(entry("old", 1));
+    catalog_.stage(entry("other", 2, 1));
+  }
+
+  std::vector<std::string> begin() { return names(catalog_.begin_batch()); }
+
+  StoreCatalog catalog_;
+};
+
+TEST_F(StoreCatalogTest, PublishesBothHalvesOfARename) {
+  catalog_.stage_name("old", "new");
+  EXPECT_EQ(begin(), (std::vector<std::string>{"new", "no old", "other"}));
+}
+
+TEST_F(StoreCatalogTest, KeepsTheOldNameUntilTheNewOneIsSafe) {
+  catalog_.stage(entry("old", 3));
+  catalog_.stage_name("old", "new");
+  catalog_.begin_batch();
+  catalog_.take_unsafe(0, sync_failed());
+  EXPECT_EQ(names(catalog_.batch()), std::vector<std::string>{"other"});
+  catalog_.end_published();
+  EXPECT_EQ(begin(), std::vector<std::string>{});
+  catalog_.end_published();
+  catalog_.stage(entry("new", 4));
+  EXPECT_EQ(begin(), (std::vector<std::string>{"new", "no old"}));
+}
+
+TEST_F(StoreCatalogTest, KeepsTheFirstOfSeveralNames) {
+  catalog_.stage(entry("old", 3));
+  catalog_.stage_name("old", "new");
+  catalog_.stage_name("new", "newer");
+  catalog_.begin_batch();
+  catalog_.take_unsafe(0, sync_failed());
+  EXPECT_EQ(names(catalog_.batch()), std::vector<std::string>{"other"});
+}
+
+TEST_F(StoreCatalogTest, GivesTheOldNameToNobodyElseBefore) {
+  catalog_.stage(entry("old", 3));
+  catalog_.stage_name("old", "new");
+  catalog_.begin_batch();
+  catalog_.take_unsafe(0, sync_failed());
+  catalog_.end_published();
+  catalog_.stage(entry("old", 5, 1));  // another tensor
+  EXPECT_EQ(begin(), std::vector<std::string>{});
+  catalog_.end_published();
+  catalog_.stage_removal("new");
+  EXPECT_EQ(begin(), (std::vector<std::string>{"no new", "old"}));
+}
+
+TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
+  catalog_.begin_batch();
+  catalog_.stage(entry("old", 3));  // while the drive is being synced
+  catalog_.take_unsafe(0, sync_failed());
+  catalog_.end_published();
+  EXPECT_EQ(begin(), std::vector<std::string>{});
+  EXPECT_EQ(catalog_.unsafe().size(), 1U);
+}
+
+}  // namespace
+}  // namespace penstock
