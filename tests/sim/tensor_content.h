@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,34 +14,38 @@ class TensorContent {
       : seed_(mixed(tensor * 0x9e3779b97f4a7c15 + version)) {}
 
   void fill(std::span<std::byte> target) const {
-    for_each_word(target.size(), [&](std::size_t at, std::size_t bytes, std::uint64_t word) {
-      std::memcpy(target.data() + at, &word, bytes);
-      return true;
-    });
+    std::size_t at = 0;
+    for (; at + kWord <= target.size(); at += kWord) {
+      const std::uint64_t word = word_at(at);
+      std::memcpy(target.data() + at, &word, kWord);
+    }
+    const std::uint64_t last = word_at(at);
+    std::memcpy(target.data() + at, &last, target.size() - at);
   }
 
   bool equals(std::span<const std::byte> bytes) const {
-    return for_each_word(bytes.size(), [&](std::size_t at, std::size_t length, std::uint64_t word) {
-      return std::memcmp(bytes.data() + at, &word, length) == 0;
-    });
+    std::size_t at = 0;
+    for (; at + kWord <= bytes.size(); at += kWord) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, kWord);
+      if (word != word_at(at)) {
+        return false;
+      }
+    }
+    const std::uint64_t last = word_at(at);
+    return std::memcmp(bytes.data() + at, &last, bytes.size() - at) == 0;
   }
 
  private:
+  static constexpr std::size_t kWord = sizeof(std::uint64_t);
+
   static std::uint64_t mixed(std::uint64_t x) {  // splitmix64's last step
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);
   }
 
-  template <class Visit>
-  bool for_each_word(std::size_t bytes, Visit visit) const {
-    for (std::size_t at = 0; at < bytes; at += 8) {
-      if (!visit(at, std::min<std::size_t>(8, bytes - at), mixed(seed_ + at))) {
-        return false;
-      }
-    }
-    return true;
-  }
+  std::uint64_t word_at(std::size_t at) const { return mixed(seed_ + at); }
 
   std::uint64_t seed_;
 };
