@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ int make_one_directory(const std::string& path) {
   if (::stat(path.c_str(), &info) == 0) {
     return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
   }
-  return error;
+  return error == EEXIST ? errno : error;  // a link that leads nowhere: that is what is wrong
 }
 
 // As `mkdir -p`: 0, or the errno of the first directory that cannot be made.
@@ -85,6 +86,14 @@ int open_unlinked(const std::string& directory) {
     return -error;
   }
   return named;
+}
+
+// Beyond RLIMIT_FSIZE the kernel does not only refuse: its SIGXFSZ ends a process that is not
+// prepared for it, and preparing is the program's affair that we live in.
+bool exceeds_file_size_limit(std::uint64_t end) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         end > limit.rlim_cur;
 }
 
 struct Alignment {
@@ -224,15 +233,16 @@ class OsFileSystem final : public FileSystem {
   void close(int fd) noexcept override { ::close(fd); }
 
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
+    if (exceeds_file_size_limit(offset + bytes)) {
+      return -EFBIG;
+    }
     const auto from = static_cast<::off_t>(offset);
     const auto length = static_cast<::off_t>(bytes);
+    // Some FUSE file systems cannot tell the size of a file without a name.
     const std::int64_t before = size(fd);
-    if (before < 0) {
-      return static_cast<int>(before);
-    }
     const int reserved =
         result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));
-    if (reserved < 0 && reserved != -EOPNOTSUPP && from >= before) {
+    if (reserved < 0 && reserved != -EOPNOTSUPP && before >= 0 && from >= before) {
       // ext4 keeps what it found before the disk was full, beyond the end of the file, where nobody
       // else can use it.
       (void)truncate(fd, static_cast<std::uint64_t>(before));

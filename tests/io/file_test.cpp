@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "alloc/bytes.h"
@@ -46,6 +50,27 @@ TEST_F(FileTest, ScratchMakesMissingDirectoriesForTheirOwnerOnly) {
   EXPECT_EQ(mode_of(directory_ / "a"), 0700U);
   EXPECT_EQ(mode_of(missing), 0700U);
   EXPECT_TRUE(File::create_scratch(missing)) << "that exist by now";
+}
+
+TEST_F(FileTest, ALinkThatLeadsNowhereSaysSo) {
+  std::filesystem::create_symlink(directory_ / "nowhere", directory_ / "dangling");
+  EXPECT_EQ(File::create_scratch(directory_ / "dangling").error().system_errno(), ENOENT);
+  std::filesystem::create_symlink(directory_ / "loop", directory_ / "loop");
+  EXPECT_EQ(File::create_scratch(directory_ / "loop").error().system_errno(), ELOOP);
+}
+
+TEST_F(FileTest, AFileSizeLimitIsAnErrorAndNoSignal) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto reserve = [this] {
+    ::signal(SIGXFSZ, SIG_DFL);
+    const rlimit limit{8192, 8192};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Result<File> file = File::create_scratch(directory_.path());
+    const bool within = file->reserve(0, 8192).has_value();
+    const Result<void> beyond = file->reserve(4096, 8192);
+    return within && beyond.has_error() && beyond.error().system_errno() == EFBIG ? 0 : 1;
+  };
+  EXPECT_EXIT(std::_Exit(reserve()), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(FileTest, AFileInTheWayIsNamed) {
