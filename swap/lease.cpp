@@ -6,6 +6,11 @@
 namespace penstock {
 
 LeaseToken::~LeaseToken() {
+  if (process_.elsewhere()) {
+    // A forked child's copy: engine and pool behind it are the parent's. What it holds stays held.
+    static_cast<void>(new std::shared_ptr<Block>(std::move(block_)));
+    return;
+  }
   if (const std::shared_ptr<SwapEngineCore> core = core_.lock()) {
     core->lease_ended(*this);
   }

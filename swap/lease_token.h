@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "alloc/process_mark.h"
 #include "swap/block.h"
 #include "swap/tensor.h"
 
@@ -29,6 +30,10 @@ class LeaseToken {
   Access access() const noexcept { return access_; }
   /// The tensor's generation when this lease was given.
   std::uint64_t generation() const noexcept { return generation_; }
+  /// Whether `core` gave it.
+  bool is_of(const std::weak_ptr<SwapEngineCore>& core) const noexcept {
+    return !core_.owner_before(core) && !core.owner_before(core_);
+  }
 
  private:
   std::shared_ptr<Block> block_;
@@ -36,6 +41,7 @@ class LeaseToken {
   Access access_;
   std::uint64_t generation_;
   std::weak_ptr<SwapEngineCore> core_;
+  ProcessMark process_;
 };
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 
 #include "alloc/memory_source.h"
 #include "alloc/pin_hook.h"
+#include "alloc/process_mark.h"
 #include "alloc/result.h"
 #include "io/file_system.h"
 #include "io/io_queue.h"
@@ -51,7 +52,8 @@ class SwapEngineCore;
 ///
 /// A tensor belongs to a namespace (one store; two namespaces never see each other) and has one
 /// current content. Whatever fails, the last content that was put completely is still readable. All
-/// members may be called from any thread; those that can block say so.
+/// members may be called from any thread; those that can block say so. In a child made by fork() every
+/// call is an error (Fault::kClosed) and destruction harmless.
 ///
 /// `penstock.mode` says what stores are. Scratch: unlinked files, nothing outlives the engine.
 /// Durable: the first path is the store's directory (DurableStore), for one process at a time; what
@@ -79,12 +81,13 @@ class SwapEngine {
   /// others. Errors: what could not be written or published.
   Result<void> close_namespace(NamespaceId space);
 
-  /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, 0 bytes.
+  /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,
+  /// longer than 4 KiB or with control characters; 0 bytes, or 2^63 and more.
   Result<TensorId> declare(NamespaceId space, TensorInfo info);
   /// It is no longer known; in a durable store it is gone with the next flush().
   Result<void> forget(TensorId tensor);
   /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
-  /// the next plan() on. Errors: the name is another tensor's.
+  /// the next plan() on. Errors: as declare()'s of the name.
   Result<void> rename(TensorId tensor, std::string name);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
@@ -113,7 +116,8 @@ class SwapEngine {
 
   /// Blocks until everything committed or put so far is where it belongs, and in durable stores
   /// published: it survives a crash from here on. Errors: as check(); what of a durable store is
-  /// not safe and why, again with each flush() until it was put again.
+  /// not safe and why, again with each flush() until it was put again;
+  /// called in a ticket's callback.
   Result<void> flush();
   /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never
   /// blocks.
@@ -126,12 +130,18 @@ class SwapEngine {
   /// Human-readable state of a tensor: where it is, how large, which generation.
   Result<TensorState> state(TensorId tensor) const;
 
-  /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction.
+  /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction,
+  /// which in a ticket's callback does it in the background. Errors: a failed write that nobody was
+  /// told of; called in a ticket's callback.
   Result<void> close();
 
  private:
   explicit SwapEngine(std::shared_ptr<SwapEngineCore> core);
+  Result<void> usable() const;
+  void close_elsewhere() noexcept;
+
   std::shared_ptr<SwapEngineCore> core_;
+  ProcessMark process_;
 };
 
 }  // namespace penstock

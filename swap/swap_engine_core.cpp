@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
+#include "alloc/excerpt.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
 #include "swap/log.h"
@@ -20,10 +21,11 @@ namespace {
 // pages.
 PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
                           std::function<void(const std::string&)> warn) {
+  const auto warned = std::make_shared<std::atomic<bool>>(false);
   return {
-      .pin = [queue, warn = std::move(warn)](std::span<std::byte> memory) -> Result<void> {
+      .pin = [queue, warn = std::move(warn), warned](std::span<std::byte> memory) -> Result<void> {
         const Result<void> registered = queue->register_memory(memory);
-        if (registered.has_error()) {
+        if (registered.has_error() && !warned->exchange(true)) {
           warn(fmt::format(
               "buffers are not registered with the I/O engine, which costs CPU time: {}",
               registered.error().message));
@@ -32,6 +34,21 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
       },
       .unpin = [queue](std::span<std::byte> memory) { queue->unregister_memory(memory); },
   };
+}
+
+/// Names stand in messages and tables for users: they are there, and fit a line.
+Result<void> check_name(std::string_view name) {
+  constexpr std::size_t kBytesMax = 4096;
+  const bool printable = std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (!name.empty() && name.size() <= kBytesMax && printable) {
+    return {};
+  }
+  return fault(Fault::kInvalidArgument,
+               fmt::format("'{}' is no name for a tensor: a name has 1 to {} bytes and no control "
+                           "characters",
+                           excerpt(name), kBytesMax));
 }
 
 NumaPreference numa_preference() {
@@ -137,8 +154,10 @@ Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("there is no namespace {}", to_number(space)));
   }
-  if (info.bytes() == 0) {
-    return fault(Fault::kWrongSize, fmt::format("tensor '{}' has no bytes", info.name));
+  PENSTOCK_TRY(check_name(info.name));
+  if (!info.fits_63_bits() || info.bytes() == 0) {
+    return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes", info.name,
+                                                info.fits_63_bits() ? "no" : "more than 2^63"));
   }
   if (found->second.by_name.contains(info.name)) {
     return fault(Fault::kInvalidArgument, fmt::format("tensor '{}' is declared already in '{}'",
@@ -194,6 +213,7 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
   if (name == record->info.name) {
     return {};
   }
+  PENSTOCK_TRY(check_name(name));
   Namespace& space = namespaces_.at(record->space);
   if (!space.by_name.emplace(name, tensor).second) {
     return fault(Fault::kInvalidArgument,
@@ -246,8 +266,9 @@ Error SwapEngineCore::not_open() const {
 
 void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) {
   const Error gone =
-      fault(Fault::kUnknownTensor,
-            fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+      closed_ ? not_open()
+              : fault(Fault::kUnknownTensor,
+                      fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
   fail_reads(record, gone, outbox);
   for (WaitingGet& waiting : record.waiting_for_write) {
     outbox.fulfil(std::move(waiting.ticket), gone);

@@ -181,6 +181,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void run_ahead();
 
   // Writing (swap_engine_write.cpp).
+  Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);
   void begin_write(Writing writing, Lock& lock, Outbox& outbox);
   Result<void> reserve_space(Writing& writing) const;
   void submit_write(Writing writing);

@@ -98,6 +98,9 @@ bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& o
   for (const Residency::Key victim : residency_.victims(bytes, claim)) {
     demote(TensorId{victim}, lock, outbox);
   }
+  if (record_of(TensorId{key}) == nullptr) {
+    return false;  // forgotten while the lock was open
+  }
   if (residency_.claim(key, bytes, claim)) {
     return true;
   }

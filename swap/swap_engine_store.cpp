@@ -115,6 +115,9 @@ void SwapEngineCore::resume(NamespaceId space, const DurableStore& store) {
 Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
   Outbox outbox;
   Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
   if (!namespaces_.contains(space)) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("there is no namespace {} (closed already?)", to_number(space)));

@@ -59,6 +59,10 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   if (!lease) {
     return Ticket::failed(fault(Fault::kInvalidArgument, "an empty lease cannot be committed"));
   }
+  if (!lease.token()->is_of(weak_from_this())) {
+    return Ticket::failed(fault(Fault::kInvalidArgument,
+                                "a lease that another engine gave cannot be committed here"));
+  }
   Outbox outbox;
   Lock lock(mutex_);
   TensorRecord* record = record_of(lease.tensor());
@@ -117,13 +121,7 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
                                              record->info.name, record->bytes, source.size())));
   }
   if (claim_residency(*record, lock, outbox)) {
-    lock.unlock();
-    Result<Lease> lease = allocate(tensor);
-    if (lease.has_error()) {
-      return Ticket::failed(std::move(lease).error());
-    }
-    std::memcpy(lease.value().data(), source.data(), source.size());
-    return commit(lease.value());
+    return put_resident(tensor, source, lock);
   }
   record = record_of(tensor);
   if (record == nullptr || closed_) {
@@ -149,6 +147,36 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
   writing.ticket = state;
   begin_write(std::move(writing), lock, outbox);
   return Ticket(std::move(state));
+}
+
+/// Copies the next content into RAM: into the resident's own memory where nobody looks at it (gets
+/// wait meanwhile, as for a read), else into new memory. Lets go of the lock.
+Ticket SwapEngineCore::put_resident(TensorId tensor, std::span<const std::byte> source,
+                                    Lock& lock) {
+  Lease lease;
+  TensorRecord* record = record_of(tensor);
+  if (record != nullptr && record->presence == Presence::kCurrent && record->block->may_stay() &&
+      record->block->leases == 0 && record->writes_in_flight == 0) {
+    lease = lend(*record, Access::kUpdate);
+    record->presence = Presence::kFilling;
+    ++record->fill;
+    lock.unlock();
+  } else {
+    lock.unlock();
+    Result<std::shared_ptr<Block>> block = resident_block(source.size());
+    if (block.has_error()) {
+      return Ticket::failed(std::move(block).error());
+    }
+    lock.lock();
+    record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return Ticket::failed(unknown(tensor));
+    }
+    lease = lend(std::move(block).value(), *record, Access::kUpdate);
+    lock.unlock();
+  }
+  std::memcpy(lease.data(), source.data(), source.size());
+  return commit(lease);
 }
 
 /// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone
@@ -328,8 +356,11 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
       record->unwritten = error;
     }
   }
-  error.message +=
-      writing.block ? " (its content is still in memory)" : " (its last good content is unchanged)";
+  if (writing.block) {
+    error.message += " (its content is still in memory)";
+  } else if (record != nullptr && (record->stored || record->presence == Presence::kCurrent)) {
+    error.message += " (its last good content is unchanged)";
+  }
   if (is_disk_full(error)) {
     error.message += fmt::format(
         "; free space there, add a path to penstock.paths, or raise ram_bytes "

@@ -1,31 +1,58 @@
 #include "swap/ticket.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <exception>
 #include <utility>
 
+#include "swap/log.h"
 #include "swap/ticket_state.h"
 
 namespace penstock {
+namespace {
+
+using Callback = std::function<void(const Ticket&)>;
+
+thread_local std::uint32_t callbacks_running = 0;
+
+/// Whoever throws here has nobody to catch it: this may be the I/O thread.
+void run(const Callback& callback, const Ticket& ticket) noexcept {
+  ++callbacks_running;
+  try {
+    callback(ticket);
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("a ticket's callback threw, which it must not: {}", error.what()));
+  } catch (...) {
+    log_warning("a ticket's callback threw, which it must not");
+  }
+  --callbacks_running;
+}
+
+Error stands_for_nothing() {
+  return fault(Fault::kInvalidArgument, "an empty ticket stands for no operation");
+}
+
+}  // namespace
+
+bool TicketState::in_callback() noexcept {
+  return callbacks_running > 0;
+}
 
 void TicketState::fulfil(std::optional<Error> error, Lease lease) {
-  std::vector<std::function<void(const Ticket&)>> callbacks;
+  std::vector<Callback> callbacks;
   {
     std::lock_guard lock(mutex_);
     error_ = std::move(error);
     lease_ = std::move(lease);
-    done_ = true;
+    done_.store(true, std::memory_order_release);
     callbacks.swap(callbacks_);
   }
   done_changed_.notify_all();
   const Ticket self(shared_from_this());
-  for (auto& callback : callbacks) {
-    callback(self);
+  for (const Callback& callback : callbacks) {
+    run(callback, self);
   }
-}
-
-bool TicketState::done() const {
-  std::lock_guard lock(mutex_);
-  return done_;
 }
 
 bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
@@ -37,7 +64,7 @@ bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   Waiting asleep;
   Waiting& waiting = waiting_ ? *waiting_ : asleep;
   std::unique_lock lock(mutex_);
-  return waiting.wait(lock, done_changed_, [this] { return done_; }, deadline);
+  return waiting.wait(lock, done_changed_, [this] { return done(); }, deadline);
 }
 
 Result<Lease> TicketState::take_lease() const {
@@ -56,6 +83,9 @@ Result<Lease> TicketState::take_lease() const {
 }
 
 void TicketState::then(std::function<void(const Ticket&)> callback) {
+  if (!callback) {
+    return;
+  }
   {
     std::lock_guard lock(mutex_);
     if (!done_) {
@@ -79,10 +109,27 @@ Ticket Ticket::failed(Error error) {
 }
 
 bool Ticket::done() const {
-  return state_->done();
+  return !state_ || state_->done();
+}
+
+/// Why waiting would never end, if so.
+Result<void> Ticket::may_wait() const {
+  if (!state_) {
+    return stands_for_nothing();
+  }
+  if (!state_->done() && state_->elsewhere()) {
+    return fault(Fault::kClosed,
+                 "this ticket is of the process that forked this one: its operation ends there");
+  }
+  if (!state_->done() && TicketState::in_callback()) {
+    return fault(Fault::kInvalidArgument,
+                 "a ticket's callback cannot wait for a ticket: give it a callback, too");
+  }
+  return {};
 }
 
 Result<void> Ticket::wait() const {
+  PENSTOCK_TRY(may_wait());
   state_->wait(std::nullopt);
   if (state_->error()) {
     state_->note_error_told();
@@ -92,19 +139,27 @@ Result<void> Ticket::wait() const {
 }
 
 std::optional<Result<void>> Ticket::wait_for(std::chrono::nanoseconds timeout) const {
-  if (!state_->wait(timeout)) {
+  const Result<void> may = may_wait();
+  if (may.has_value() && !state_->wait(timeout)) {
     return std::nullopt;
   }
-  return wait();
+  return may.has_error() ? may : wait();
 }
 
 Result<Lease> Ticket::lease() const {
   PENSTOCK_TRY(wait());
+  if (state_->elsewhere()) {
+    return fault(Fault::kClosed, "this lease is of the process that forked this one");
+  }
   return state_->take_lease();
 }
 
 void Ticket::then(std::function<void(const Ticket&)> callback) const {
-  state_->then(std::move(callback));
+  if (state_) {
+    state_->then(std::move(callback));
+  } else if (callback) {
+    callback(*this);
+  }
 }
 
 }  // namespace penstock

@@ -12,7 +12,9 @@ namespace penstock {
 
 class TicketState;
 
-/// Stands for an operation that has been begun. Copyable; all members from any thread.
+/// Stands for an operation that has been begun. Copyable; all members from any thread. One that was
+/// made empty is done and an error. In a callback (then()) and in a forked child, waiting for what
+/// is not done is an error.
 class Ticket {
  public:
   Ticket() = default;
@@ -30,12 +32,14 @@ class Ticket {
   /// is shared while it lives. Errors: the operation's; the lease was taken and has ended.
   Result<Lease> lease() const;
   /// Calls `callback` once when done: at once on this thread if it is done already, else on the I/O
-  /// thread, where it must neither block nor throw.
+  /// thread, where it must neither block nor throw (what it throws is logged and dropped).
   void then(std::function<void(const Ticket&)> callback) const;
 
   const std::shared_ptr<TicketState>& state() const noexcept { return state_; }
 
  private:
+  Result<void> may_wait() const;
+
   std::shared_ptr<TicketState> state_;
 };
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "alloc/process_mark.h"
 #include "alloc/waiting.h"
 #include "swap/ticket.h"
 
@@ -22,7 +23,11 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   /// Once. Never with an engine's lock held: it runs callbacks.
   void fulfil(std::optional<Error> error, Lease lease);
 
-  bool done() const;
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// A forked child's copy of what its parent waits for: it may never be done here.
+  bool elsewhere() const noexcept { return process_.elsewhere(); }
+  /// This thread runs a callback of some ticket, and must not wait for another.
+  static bool in_callback() noexcept;
   /// False if `timeout` (nothing: for ever) passed first.
   bool wait(std::optional<std::chrono::nanoseconds> timeout) const;
   /// Valid once done.
@@ -31,6 +36,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   /// whoever took it lets go, however long a ticket lives. Later calls share it while it lives.
   /// Empty: there was none. Errors: it was taken and has ended.
   Result<Lease> take_lease() const;
+  /// An empty `callback` is none.
   void then(std::function<void(const Ticket&)> callback);
 
   /// Whether somebody has been given the error.
@@ -40,7 +46,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable done_changed_;
-  bool done_ = false;                                          // guarded by mutex_
+  std::atomic<bool> done_{false};                              // set once, under mutex_
   std::optional<Error> error_;                                 // written before done_
   mutable Lease lease_;                                        // written before done_, then guarded
   mutable std::weak_ptr<LeaseToken> taken_;                    // guarded by mutex_
@@ -48,6 +54,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
   std::shared_ptr<Waiting> waiting_;
   mutable std::atomic<bool> error_told_{false};
+  ProcessMark process_;
 };
 
 }  // namespace penstock

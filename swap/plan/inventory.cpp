@@ -83,16 +83,15 @@ std::uint64_t TensorInfo::elements() const noexcept {
 bool TensorInfo::fits_63_bits() const noexcept {
   constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
   std::uint64_t product = dtype_bytes(dtype);
+  bool fits = true;
   for (const std::uint64_t side : shape) {
     if (side == 0) {
       return true;
     }
-    if (product > kMax / side) {
-      return false;
-    }
+    fits = fits && product <= kMax / side;
     product *= side;
   }
-  return true;
+  return fits;
 }
 
 std::uint64_t Inventory::bytes() const noexcept {

@@ -47,8 +47,8 @@ struct TensorInfo {
 
   std::uint64_t elements() const noexcept;
   std::uint64_t bytes() const noexcept { return elements() * dtype_bytes(dtype); }
-  /// Whether bytes() is below 2^63, so that sums of a few can be formed without looking; ask before
-  /// a shape from outside is believed.
+  /// Whether bytes() is below 2^63 and has not wrapped around, so that sums of a few can be formed
+  /// without looking.
   bool fits_63_bits() const noexcept;
 };
 

@@ -88,6 +88,25 @@ TEST_F(SwapEngineTest, AnAbandonedUpdateIsNotTheContentEvenWhileOthersLook) {
   EXPECT_EQ(reader.data()[0], std::byte{0}) << "what was lent stays where it is";
 }
 
+TEST_F(SwapEngineTest, AnAbandonedUpdateOfAResidentIsReadAgainFromItsDrive) {
+  open(8 * kMiB, 4 * kMiB);
+  const TensorId first = declare("first", 3 * kMiB);
+  put(first, content(3 * kMiB, 1));  // fills the RAM that there is for residents
+  const TensorId tensor = declare("t", 2 * kMiB);
+  put(tensor, content(2 * kMiB, 2));  // goes to the drive
+  ASSERT_TRUE(engine_->forget(first).has_value());
+  ASSERT_TRUE(engine_->plan().has_value());
+  expect_content(tensor, content(2 * kMiB, 2));  // becomes a resident, and stays on the drive
+  ASSERT_TRUE(engine_->state(tensor).value().resident);
+  ASSERT_TRUE(engine_->state(tensor).value().on_drive);
+  {
+    Lease lease = engine_->get(tensor, Access::kUpdate).lease().value();
+    std::memset(lease.data(), 0, lease.bytes());
+  }
+  expect_content(tensor, content(2 * kMiB, 2));
+  EXPECT_TRUE(engine_->state(tensor).value().resident);
+}
+
 TEST_F(SwapEngineTest, ReadsIntoForeignMemoryAtAnyAddress) {
   open(16 * kMiB, 0);
   const TensorId tensor = declare("t", 3 * kMiB + 11);

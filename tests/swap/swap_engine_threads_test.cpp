@@ -90,6 +90,29 @@ TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithHalfInRam) {
   work(8 * kMiB, 8 * kMiB, 300);
 }
 
+TEST_F(SwapEngineThreadsTest, NobodySeesHalfOfAPut) {
+  constexpr std::uint64_t kBytes = 2 * kMiB;
+  open(8 * kMiB, 16 * kMiB);
+  const TensorId tensor = declare("resident", kBytes);
+  put(tensor, std::vector<std::byte>(kBytes, std::byte{0}));
+  ASSERT_TRUE(engine_->state(tensor).value().resident);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (unsigned char fill = 1; !stop; ++fill) {
+      const std::vector<std::byte> data(kBytes, std::byte{fill});
+      EXPECT_TRUE(engine_->put(tensor, data).wait().has_value());
+    }
+  });
+  bool whole = true;
+  for (int round = 0; round < 300 && whole; ++round) {
+    const Lease lease = engine_->get(tensor).lease().value();
+    whole = std::memcmp(lease.data(), lease.data() + 1, kBytes - 1) == 0;
+  }
+  EXPECT_TRUE(whole) << "two contents in one";
+  stop = true;
+  writer.join();
+}
+
 TEST_F(SwapEngineThreadsTest, ClosingUnderLoadEndsEveryWait) {
   for (int round = 0; round < 5; ++round) {
     open(6 * kMiB, 0);

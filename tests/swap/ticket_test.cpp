@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
 
 #include "swap/ticket_state.h"
@@ -39,6 +40,48 @@ TEST(Ticket, CallsBackOnceHoweverEarlyOrLate) {
   EXPECT_EQ(calls, 1);
   ticket.then([&](const Ticket& done) { calls += done.done() ? 1 : 100; });
   EXPECT_EQ(calls, 2);
+}
+
+TEST(Ticket, AnEmptyOneStandsForNothingAndHarmsNobody) {
+  const Ticket ticket;
+  EXPECT_TRUE(ticket.done());
+  EXPECT_EQ(ticket.wait().error().code, Fault::kInvalidArgument);
+  EXPECT_EQ(ticket.lease().error().code, Fault::kInvalidArgument);
+  EXPECT_TRUE(ticket.wait_for(1ms).value().has_error());
+  int calls = 0;
+  ticket.then([&](const Ticket&) { ++calls; });
+  ticket.then({});
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Ticket, ACallbackThatThrowsHarmsNobody) {
+  auto state = std::make_shared<TicketState>();
+  const Ticket ticket(state);
+  int calls = 0;
+  ticket.then([&](const Ticket&) {
+    ++calls;
+    throw std::runtime_error("as it must not");
+  });
+  ticket.then([](const Ticket&) { throw 5; });
+  ticket.then([&](const Ticket&) { ++calls; });
+  ticket.then({});
+  state->fulfil(std::nullopt, {});
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Ticket, ACallbackCannotWaitForWhatIsUnderWay) {
+  auto state = std::make_shared<TicketState>();
+  auto other = std::make_shared<TicketState>();
+  std::vector<std::error_code> codes;
+  Ticket(state).then([&](const Ticket& done) {
+    codes.push_back(Ticket(other).wait().error().code);
+    codes.push_back(Ticket(other).wait_for(1ms).value().error().code);
+    codes.push_back(done.wait().has_value() ? std::error_code() : done.wait().error().code);
+  });
+  state->fulfil(std::nullopt, {});
+  const std::error_code refused = make_error_code(Fault::kInvalidArgument);
+  EXPECT_EQ(codes, (std::vector<std::error_code>{refused, refused, {}}));
+  EXPECT_FALSE(Ticket(other).wait_for(1ms).has_value()) << "anybody else can";
 }
 
 TEST(Ticket, ManyThreadsMayWait) {
