@@ -63,6 +63,10 @@ class EngineObject {
     infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
     return to_number(id);
   }
+  std::optional<std::uint64_t> find(std::uint32_t space, const std::string& name) const {
+    const std::optional<TensorId> id = engine_->find(NamespaceId{space}, name);
+    return id ? std::optional(to_number(*id)) : std::nullopt;
+  }
   void forget(std::uint64_t tensor) {
     unwrap(released([&] { return engine_->forget(TensorId{tensor}); }));
     infos_.erase(TensorId{tensor});
@@ -73,15 +77,16 @@ class EngineObject {
         std::make_shared<const TensorInfo>(unwrap(engine_->info(TensorId{tensor})));
   }
 
-  /// What a durable store brought along, and what was declared since: numbers by name.
+  /// What a durable store brought along, and what was declared since: by name number, dtype, shape.
   nb::dict tensors(std::uint32_t space) {
-    nb::dict numbers;
+    nb::dict known;
     for (const TensorId id : released([&] { return engine_->tensors(NamespaceId{space}); })) {
       const auto info = std::make_shared<const TensorInfo>(unwrap(engine_->info(id)));
-      numbers[nb::cast(info->name)] = to_number(id);
+      known[nb::cast(info->name)] =
+          nb::make_tuple(to_number(id), std::string(dtype_name(info->dtype)), info->shape);
       infos_[id] = info;
     }
-    return numbers;
+    return known;
   }
 
   LeaseObject allocate(std::uint64_t tensor) {
@@ -255,6 +260,7 @@ void bind_engine(nb::module_& module) {
       .def("close_namespace", &EngineObject::close_namespace)
       .def("declare", &EngineObject::declare, nb::arg("space"), nb::arg("name"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("role") = "param")
+      .def("find", &EngineObject::find)
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)
       .def("tensors", &EngineObject::tensors)
@@ -262,7 +268,8 @@ void bind_engine(nb::module_& module) {
       .def("commit", &EngineObject::commit)
       .def("put", &EngineObject::put)
       .def("get", &EngineObject::get, nb::arg("tensor"), nb::arg("update") = false)
-      .def("get_into", &EngineObject::get_into)
+      // Without conversion, which would read into a copy that nobody sees.
+      .def("get_into", &EngineObject::get_into, nb::arg("tensor"), nb::arg("target").noconvert())
       .def("prefetch", &EngineObject::prefetch)
       .def("flush", &EngineObject::flush)
       .def("check", &EngineObject::check)

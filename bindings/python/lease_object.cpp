@@ -76,6 +76,7 @@ void bind_lease(nb::module_& module) {
       .def_prop_ro(
           "array",
           [](nb::object self) {
+            nb::inst_ptr<LeaseObject>(self)->expect_held();
             return nb::module_::import_("penstock.array_view").attr("array_of")(self);
           },
           "A NumPy array over the memory, without a copy (bfloat16 as its bits, uint16).")

@@ -125,7 +125,7 @@ def test_errors_are_of_the_right_class(engine: penstock.Engine, tmp_path: Path) 
     with pytest.raises(penstock.UnknownTensorError, match="nothing"):
         engine.get("nothing")
     engine.put("a", numpy.zeros(10, dtype="uint8"))
-    with pytest.raises(penstock.ArgumentError, match="10 bytes"):
+    with pytest.raises(penstock.ArgumentError, match=r"shape \[10\]"):
         engine.put("a", numpy.zeros(11, dtype="uint8"))
     with pytest.raises(penstock.ArgumentError, match="complex"):
         engine.put("c", numpy.zeros(10, dtype="complex64"))

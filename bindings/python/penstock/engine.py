@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -49,10 +50,15 @@ class Engine:
         text, origin = _read_config(config)
         self._core = SwapEngine(text, origin)
         self._space = self._core.open_namespace("main", _paths(path))
-        self._ids: dict[str, int] = self._core.tensors(self._space)
+        brought = self._core.tensors(self._space)
+        self._ids: dict[str, int] = {name: number for name, (number, _, _) in brought.items()}
+        self._described: dict[str, tuple[str, list[int]]] = {
+            name: (dtype, shape) for name, (_, dtype, shape) in brought.items()
+        }
+        self._declaring = threading.Lock()
 
     def put(self, name: str, tensor: Any) -> None:
-        """Stores the content of `tensor` (DLPack or buffer protocol, C order, on the CPU) under `name`.
+        """Stores the content of `tensor` (DLPack or buffer protocol, on the CPU; copied first if not in C order) under `name`.
 
         Blocks until `tensor` may be changed again and the content is where it belongs. A name keeps size and
         dtype of its first content; putting another shape of the same size is an ArgumentError.
@@ -62,12 +68,13 @@ class Engine:
     def put_async(self, name: str, tensor: Any) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
         array = _contiguous(tensor)
-        dtype, shape = _describe(array)
-        tensor_id = self._ids.get(name)
-        if tensor_id is None:
-            tensor_id = self._core.declare(self._space, name, dtype, shape)
-            self._ids[name] = tensor_id
-        return self._core.put(tensor_id, array)
+        tensor_id, is_new = self._declared(name, *_describe(array))
+        try:
+            return self._core.put(tensor_id, array)
+        except TypeError:
+            if is_new:
+                self.forget(name)
+            raise ArgumentError(f"penstock cannot store {_kind(tensor)}: {_TAKEN}") from None
 
     def get(self, name: str, update: bool = False) -> Lease:
         """A lease on the content; blocks until it is in memory. `update`: the caller will change it and commit()."""
@@ -78,7 +85,10 @@ class Engine:
         """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None."""
         tensor_id = self._id(name)
         if out is not None:
-            return self._core.get_into(tensor_id, _contiguous(out))
+            try:
+                return self._core.get_into(tensor_id, _contiguous(out))
+            except TypeError:
+                raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
         return self._core.get(tensor_id, update)
 
     def commit(self, lease: Lease) -> Future:
@@ -91,8 +101,9 @@ class Engine:
 
     def forget(self, name: str) -> None:
         """Drops a tensor and its space on drives; leases that are out stay valid."""
-        self._core.forget(self._id(name))
-        del self._ids[name]
+        with self._declaring:
+            self._core.forget(self._id(name))
+            del self._ids[name], self._described[name]
 
     def flush(self) -> None:
         """Blocks until everything put or committed is where it belongs; raises the first failure.
@@ -127,6 +138,24 @@ class Engine:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _declared(self, name: str, dtype: str, shape: list[int]) -> tuple[int, bool]:
+        """The tensor of this name, and whether it is a new one."""
+        with self._declaring:
+            known = self._described.get(name)
+            if known is None:
+                try:
+                    interrupted = self._core.find(self._space, name)  # by Ctrl-C, when it was declared but not noted
+                    if interrupted is not None:
+                        self._core.forget(interrupted)  # nothing was put yet
+                    self._ids[name] = self._core.declare(self._space, name, dtype, shape)
+                except TypeError:
+                    raise ArgumentError(f"{name!r} is no name for a tensor: a text is") from None
+                self._described[name] = (dtype, shape)
+            elif known != (dtype, shape):
+                was, now = (f"{one} of shape {list(sides)}" for one, sides in (known, (dtype, shape)))
+                raise ArgumentError(f"tensor '{name}' is {was}, not {now}: forget() it first, or put the same")
+            return self._ids[name], known is None
+
     def _id(self, name: str) -> int:
         try:
             return self._ids[name]
@@ -154,6 +183,13 @@ def _paths(path: Any) -> list[str]:
     return [os.fspath(entry) for entry in path]
 
 
+_TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order and in the CPU's memory"
+
+
+def _kind(tensor: Any) -> str:
+    return f"this {type(tensor).__module__}.{type(tensor).__qualname__}".replace("builtins.", "")
+
+
 def _contiguous(tensor: Any) -> Any:
     """What the engine can take: a torch tensor loses its autograd history, anything else is itself."""
     detach = getattr(tensor, "detach", None)
@@ -163,8 +199,10 @@ def _contiguous(tensor: Any) -> Any:
 def _describe(array: Any) -> tuple[str, list[int]]:
     dtype = getattr(array, "dtype", None)
     if dtype is None:
-        view = memoryview(array)
-        return "u8", [view.nbytes]
+        try:
+            return "u8", [memoryview(array).nbytes]
+        except TypeError:
+            raise ArgumentError(f"penstock cannot store {_kind(array)}: {_TAKEN}") from None
     name = str(dtype).rpartition(".")[2]
     try:
         return _BY_TYPE_NAME[name], list(array.shape)
