@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "alloc/bytes.h"
@@ -54,6 +56,16 @@ class EngineFixture : public ::testing::Test {
   void put(TensorId tensor, const std::vector<std::byte>& data) {
     const Result<void> done = engine_->put(tensor, data).wait();
     ASSERT_TRUE(done.has_value()) << done.error().message;
+  }
+
+  /// What the I/O thread lets go of when it is done with it, a moment after the caller was told.
+  template <class Condition>
+  static bool eventually(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return condition();
   }
 
   /// Through allocate and commit, as a runtime hands over what it has computed.
