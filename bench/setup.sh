@@ -18,10 +18,6 @@ system_packages() {
   echo g++ cmake ninja-build pkg-config git ccache python3 python3-venv python3-dev \
     liburing-dev libaio-dev libhwloc-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev \
     libxxhash-dev libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev libfuse3-dev fuse3 e2fsprogs
-  # What tests alone need: the fuzzers' compiler, of the version that they are tested with where it is packaged.
-  if [ -n "${with_fuzzers:-}" ]; then
-    if apt-cache show clang-19 > /dev/null 2>&1; then echo clang-19 libclang-rt-19-dev; else echo clang; fi
-  fi
   if apt-cache show libboost1.81-dev > /dev/null 2>&1; then echo libboost1.81-dev; else echo libboost-dev; fi
 }
 
@@ -54,6 +50,21 @@ install_system_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing > "$cache/apt.log" 2>&1 ||
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
       > "$cache/apt.log" 2>&1; } || { tail -n 20 "$cache/apt.log" >&2; return 1; }
+}
+
+# What the fuzzers alone need: clang, 19 where it is packaged. Without it they are skipped, with the reason.
+install_clang() {
+  local packages=clang
+  if command -v clang++-19 > /dev/null || command -v clang++ > /dev/null; then return 0; fi
+  if apt-cache show clang-19 > /dev/null 2>&1; then packages="clang-19 libclang-rt-19-dev"; fi
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
+    echo "penstock: no clang for the fuzzers (sudo apt-get install $packages)" >&2
+    return 0
+  fi
+  say "installing packages: $packages"
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > "$cache/apt-clang.log" 2>&1 ||
+    echo "penstock: $packages cannot be installed here; the fuzzers need clang: $(tail -n 1 "$cache/apt-clang.log")" >&2
 }
 
 # The first interpreter of 3.10 to 3.13 that can make virtual environments and has its headers.
@@ -101,5 +112,6 @@ install_penstock() {
 setup() {
   mkdir -p "$cache" || return 1
   install_system_packages && install_python_packages && install_penstock || return 1
+  [ -z "${with_fuzzers:-}" ] || install_clang
   "$checkout/.venv/bin/penstock" version
 }

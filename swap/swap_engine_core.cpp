@@ -97,6 +97,11 @@ Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions o
 }
 
 Result<void> SwapEngineCore::start() {
+  const std::string& mode = options_.config.penstock.mode;
+  if (mode != "scratch" && mode != "durable") {
+    return fault(Fault::kConfiguration,
+                 fmt::format("penstock.mode is '{}': it is 'scratch' or 'durable'", excerpt(mode)));
+  }
   if (!moves_bytes(options_.config.penstock.engine)) {
     return fault(Fault::kConfiguration,
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",

@@ -8,20 +8,14 @@
 #include <random>
 #include <thread>
 
+#include "tests/io/sanitizers.h"
 #include "tests/swap/engine_fixture.h"
 #include "tests/swap/every_engine.h"
 
 namespace penstock {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr unsigned kOperations =
-    10'000;  // a sanitizer's heap is not ours, and each operation costs more
-constexpr bool kHeapIsOurs = false;
-#else
-constexpr unsigned kOperations = 100'000;
-constexpr bool kHeapIsOurs = true;
-#endif
+constexpr auto kOperations = static_cast<unsigned>(work(100'000));
 constexpr unsigned kThreads = 8;
 constexpr unsigned kTensorsEach = 6;
 
@@ -201,7 +195,7 @@ TEST_P(SwapEngineEnduranceTest, NothingGrowsAndNothingIsLost) {
   }
   EXPECT_TRUE(eventually([&] { return engine_->stats().drive_bytes <= stored; }))
       << "at most one extent a tensor";
-  if (kHeapIsOurs) {
+  if (!kSanitized) {
     // The access trace remembers every use up to a million, at some 16 bytes each.
     EXPECT_LE(late.heap_bytes, early.heap_bytes + 8 * kMiB);
   }

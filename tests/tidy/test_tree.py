@@ -162,6 +162,26 @@ def test_links_lead_somewhere() -> None:
                 assert (ROOT / name).parent.joinpath(target).exists(), f"{name} links to {target}"
 
 
+def test_the_tests_that_documents_name_are_there() -> None:
+    """In tables whose last column is `test`: a suite, a suite and its test, or a function of Python's."""
+    sources = "\n".join(text_of(name) for name in tracked() if name.startswith("tests/") and SOURCE.search(name))
+    cpp = set(re.findall(r"\bTEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", sources))
+    cpp |= {(suite, "") for suite, _ in cpp}
+    python = set(re.findall(r"\bdef (test_\w+)\(", sources))
+    rows = [
+        (name, row)
+        for name in tracked()
+        if name.endswith(".md")
+        for table in re.findall(r"^\|.*\| test \|\n\|[-| ]+\|\n((?:\|.*\n)+)", text_of(name), flags=re.M)
+        for row in table.splitlines()
+    ]
+    assert rows, "docs/TESTING.md has tables of tests"
+    for name, row in rows:
+        test = row.rstrip("| ").rpartition("| ")[2].strip("`")
+        suite, _, case = test.partition(".")
+        assert (suite, case) in cpp or test in python, f"{name} names a test that is not there: {row}"
+
+
 def test_no_large_files() -> None:
     for name in tracked():
         assert (ROOT / name).stat().st_size <= 2_000_000, name

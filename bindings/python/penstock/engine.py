@@ -58,10 +58,11 @@ class Engine:
         self._declaring = threading.Lock()
 
     def put(self, name: str, tensor: Any) -> None:
-        """Stores the content of `tensor` (DLPack or buffer protocol, on the CPU; copied first if not in C order) under `name`.
+        """Stores the content of `tensor` (DLPack or buffer protocol, on the CPU) under `name`.
 
-        Blocks until `tensor` may be changed again and the content is where it belongs. A name keeps size and
-        dtype of its first content; putting another shape of the same size is an ArgumentError.
+        What does not lie in C order is copied first. Blocks until `tensor` may be changed again and the content is
+        where it belongs. A name keeps size and dtype of its first content; putting another shape of the same size
+        is an ArgumentError.
         """
         self.put_async(name, tensor).result()
 
