@@ -40,8 +40,8 @@ struct DurableStoreOptions {
 class DurableStore final : public SwapStore {
  public:
   /// Errors: EBUSY naming who uses it; ENOENT for kRead where there is none; what is wrong with the
-  /// manifest; a new drive that cannot be. A known drive that cannot be opened is no error:
-  /// drive_states() says why, and check_readable() of what lies there.
+  /// manifest; a new drive that cannot be; for kWrite, none that can. A known drive that cannot be
+  /// opened is no error else: drive_states() says why, and check_readable() of what lies there.
   static Result<std::unique_ptr<DurableStore>> open(DurableStoreOptions options);
 
   Result<StoredTensor> reserve(std::uint64_t tensor, std::uint64_t generation, std::uint64_t bytes,

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -206,6 +207,8 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
   for (const auto& [name, entry] : state.tensors) {
     taken[entry.stored.drive].push_back(entry.stored.extent);
   }
+  bool takes_new = false;
+  std::optional<Error> missing;
   for (const DriveRecord& drive : state.drives) {
     std::vector<Extent>& extents = taken[drive.index];
     std::ranges::sort(extents, {}, &Extent::offset);
@@ -215,13 +218,18 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
       const bool grows = writes() && is_wanted(drive);
       drives().add(std::move(file).value(), config,
                    grows ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired, extents);
+      takes_new = takes_new || grows;
     } else if (drive.index >= known_drives_) {
       return std::move(file).error();
     } else {
       Error why = std::move(file).error();
       std::string path = why.path;
+      missing = why;
       drives().add_missing(std::move(path), config, std::move(why));
     }
+  }
+  if (writes() && !takes_new && missing) {
+    return std::move(*missing);
   }
   return {};
 }

@@ -114,9 +114,10 @@ Result<std::unique_ptr<Manifest>> Manifest::open(FileSystem& system, const std::
   if (file.has_error()) {
     return std::move(file).error();
   }
-  // Of a process that was stopped nobody knows whether its last syncs, of the file or of its name,
-  // have come through: what is read here may be gone after a power cut. So the journal begins anew.
-  manifest->in_doubt_ = !state.closed || state.torn_bytes > 0;
+  // Nobody knows whether the last syncs before, of the file or of its name, have come through: what
+  // is read here may be in the cache only, and what is appended to it would go with it when the
+  // power does. So the journal begins anew.
+  manifest->in_doubt_ = true;
   manifest->file_ = std::make_unique<File>(std::move(file).value());
   manifest->sequence_ = state.sequence;
   manifest->end_ = state.valid_bytes;
@@ -129,8 +130,6 @@ Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const Al
   }
   if (Result<void> appended = append(changes); appended.has_error()) {
     in_doubt_ = true;
-    // So that nobody reads it from the cache and believes it; best effort, a new one is written.
-    (void)file_->truncate(end_);
     if (is_full(appended.error())) {  // some file systems say so only when they sync
       PENSTOCK_TRY(spare_->release());
     }

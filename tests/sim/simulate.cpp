@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 
 #include "tests/sim/swap_simulation.h"
 
@@ -25,26 +28,32 @@ void tell_seed(int signal) {
   std::raise(signal);
 }
 
+using FaultCounts = std::array<std::uint64_t, penstock::kSimFaults>;
+
+void add(FaultCounts& total, const FaultCounts& one) {
+  std::ranges::transform(total, one, total.begin(), std::plus());
+}
+
 void add(penstock::SimulationReport& total, const penstock::SimulationReport& one) {
   total.operations += one.operations;
   total.contents_checked += one.contents_checked;
   total.bytes_checked += one.bytes_checked;
   total.errors_told += one.errors_told;
-  for (std::size_t i = 0; i < total.faults.size(); ++i) {
-    total.faults[i] += one.faults[i];
-  }
+  add(total.faults, one.faults);
   for (const auto& [outcome, count] : one.outcomes) {
     total.outcomes[outcome] += count;
   }
 }
 
-void print(const penstock::SimulationReport& total) {
+/// `survived`: of runs in which no promise was broken.
+void print(const penstock::SimulationReport& total, const FaultCounts& survived) {
   fmt::print("{} operations, {} contents checked ({:.1f} GB), {} errors told\n", total.operations,
              total.contents_checked, static_cast<double>(total.bytes_checked) / 1e9,
              total.errors_told);
-  fmt::print("\n| fault | made |\n| --- | --- |\n");
+  fmt::print("\n| fault | made | survived |\n| --- | --- | --- |\n");
   for (std::size_t i = 0; i < total.faults.size(); ++i) {
-    fmt::print("| {} | {} |\n", to_string(static_cast<penstock::SimFault>(i)), total.faults[i]);
+    fmt::print("| {} | {} | {} |\n", to_string(static_cast<penstock::SimFault>(i)), total.faults[i],
+               survived[i]);
   }
   fmt::print("\n| operation: end | times |\n| --- | --- |\n");
   for (const auto& [outcome, count] : total.outcomes) {
@@ -69,6 +78,7 @@ int main(int argc, char** argv) {
   std::signal(SIGSEGV, tell_seed);
   std::signal(SIGALRM, tell_seed);  // a hang
   penstock::SimulationReport total;
+  FaultCounts survived{};
   int violations = 0;
   for (std::uint64_t i = 0; i < seeds; ++i) {
     running_seed = options.seed = first + i;
@@ -77,10 +87,12 @@ int main(int argc, char** argv) {
     if (!report.violation.empty()) {
       ++violations;
       fmt::print("{}\n", report.violation);
+    } else {
+      add(survived, report.faults);
     }
     add(total, report);
   }
-  print(total);
+  print(total, survived);
   fmt::print("\n{} seeds, {} violations\n", seeds, violations);
   return violations == 0 ? 0 : 1;
 }

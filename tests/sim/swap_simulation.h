@@ -117,12 +117,12 @@ class SwapSimulation {
   void forget();
   void rename();
   void end_lease();
-  bool flush();
+  Result<void> flush();
   void note_flushed();
   void verify_all();
   std::optional<TensorModel::Version> verify(const Tensor& tensor,
                                              const TensorModel::Versions& allowed);
-  bool put_all();
+  void put_all();
 
   void settle();
   void finish_get(Get& get);
