@@ -52,8 +52,8 @@ class SwapEngineCore;
 ///
 /// A tensor belongs to a namespace (one store; two namespaces never see each other) and has one
 /// current content. Whatever fails, the last content that was put completely is still readable. All
-/// members may be called from any thread; those that can block say so. In a child made by fork() every
-/// call is an error (Fault::kClosed) and destruction harmless.
+/// members may be called from any thread; those that can block say so. In a child made by fork()
+/// every call is an error (Fault::kClosed) and destruction harmless.
 ///
 /// `penstock.mode` says what stores are. Scratch: unlinked files, nothing outlives the engine.
 /// Durable: the first path is the store's directory (DurableStore), for one process at a time; what
