@@ -179,7 +179,8 @@ std::optional<Error> StoreTransfer::verify() {
   if (!difference.empty()) {
     return corrupt(difference);
   }
-  std::memcpy(memory_ + place_.stored.body_bytes(), trailer.data(), place_.stored.tail_bytes());
+  std::ranges::copy(trailer.first(place_.stored.tail_bytes()),
+                    memory_ + place_.stored.body_bytes());
   const auto level = static_cast<IntegrityLevel>(expected.level);
   if (!sabotaged(Sabotage::kChecksum) &&
       checksum(level, {memory_, expected.bytes}) != expected.checksum) {

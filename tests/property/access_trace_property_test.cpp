@@ -50,7 +50,7 @@ RC_GTEST_PROP(AccessTraceProperty, LearnsEveryCycle, ()) {
     for (const Key key : step) {
       foretold += trace.record(key) ? 1U : 0U;
     }
-    RC_ASSERT(round < 5 || foretold == step.size());
+    RC_ASSERT((round < 5 || foretold == step.size()));
   }
 }
 

@@ -67,8 +67,8 @@ void allocate(ExtentAllocator& allocator, Held& held, std::uint64_t bytes, std::
   RC_ASSERT(extent->end() <= allocator.capacity_bytes());
   const auto [at, added] = held.emplace(extent->offset, extent->bytes);
   RC_ASSERT(added);
-  RC_ASSERT(at == held.begin() || std::prev(at)->first + std::prev(at)->second <= extent->offset);
-  RC_ASSERT(std::next(at) == held.end() || extent->end() <= std::next(at)->first);
+  RC_ASSERT((at == held.begin() || std::prev(at)->first + std::prev(at)->second <= extent->offset));
+  RC_ASSERT((std::next(at) == held.end() || extent->end() <= std::next(at)->first));
 }
 
 RC_GTEST_PROP(ExtentAllocatorProperty, NeverOverlapsLosesNothingAndMergesNeighbours, ()) {

@@ -61,13 +61,13 @@ void allocate(std::uint64_t bytes, std::vector<Memory>& held, RecyclingSource& s
   if (!memory) {
     // Refused only where it makes no sense or where giving back all that is
     // idle does not help.
-    RC_ASSERT(bytes == 0 || align_up(bytes, kBlockBytes) > kUpstreamBytes - upstream.out_bytes());
+    RC_ASSERT((bytes == 0 || align_up(bytes, kBlockBytes) > kUpstreamBytes - upstream.out_bytes()));
     return;
   }
   RC_ASSERT(memory->bytes() >= bytes);
   RC_ASSERT(memory->bytes() <= std::max(align_up(bytes, kBlockBytes) / 8 * 9 + kBlockBytes,
                                         align_up(bytes, kHugePageBytes)));
-  RC_ASSERT(!retained || upstream.out_bytes() == out_before);
+  RC_ASSERT((!retained || upstream.out_bytes() == out_before));
   held.push_back(std::move(*memory));
 }
 

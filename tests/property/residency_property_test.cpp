@@ -32,7 +32,7 @@ void claim(Residency& residency, Model& model, Residency::Key key, std::uint64_t
            Claim strength) {
   const auto known = model.find(key);
   const bool fits = bytes <= residency.room_bytes();
-  RC_ASSERT(residency.claim(key, bytes, strength) == (known != model.end() || fits));
+  RC_ASSERT((residency.claim(key, bytes, strength) == (known != model.end() || fits)));
   if (known != model.end()) {
     known->second.claim = std::max(known->second.claim, strength);
   } else if (fits) {
@@ -98,8 +98,8 @@ RC_GTEST_PROP(ResidencyProperty, ReleasingTheVictimsMakesTheRoom, ()) {
   for (const Residency::Key victim : victims) {
     residency.release(victim);
   }
-  RC_ASSERT(victims.empty() || !had_room);
-  RC_ASSERT(victims.empty() || residency.claim(1000, wanted, strength));
+  RC_ASSERT((victims.empty() || !had_room));
+  RC_ASSERT((victims.empty() || residency.claim(1000, wanted, strength)));
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ void add(Drives& drives, const StoredTensor& stored) {
       drives.extents[stored.drive].emplace(stored.extent.offset, stored.extent.end());
   const auto& row = drives.extents[stored.drive];
   RC_ASSERT(added);
-  RC_ASSERT(at == row.begin() || std::prev(at)->second <= stored.extent.offset);
-  RC_ASSERT(std::next(at) == row.end() || stored.extent.end() <= std::next(at)->first);
+  RC_ASSERT((at == row.begin() || std::prev(at)->second <= stored.extent.offset));
+  RC_ASSERT((std::next(at) == row.end() || stored.extent.end() <= std::next(at)->first));
   RC_ASSERT(stored.extent.end() <= *drives.paths[stored.drive].max_bytes);
   RC_ASSERT(stored.extent.bytes == stored.body_bytes() + stored.trailer_bytes());
   drives.used_bytes[stored.drive] += stored.extent.bytes;
@@ -78,7 +78,7 @@ void reserve(SwapStore& store, Drives& drives, std::vector<StoredTensor>& held,
     const auto& row = drives.extents[drive];
     const std::uint64_t end = row.empty() ? 0 : row.rbegin()->second;
     const std::uint64_t most = align_down(*drives.paths[drive].max_bytes, kBlockBytes);
-    RC_ASSERT(!emptier || most - std::min(most, end) < stored->extent.bytes);
+    RC_ASSERT((!emptier || most - std::min(most, end) < stored->extent.bytes));
   }
   add(drives, *stored);
   held.push_back(*stored);
