@@ -163,13 +163,19 @@ PORTS: list[str] = []  # drawn by this process
 
 
 def free_port() -> str:
+    """Below those that the kernel gives to connections: one of them could be taken before it is used."""
+    import random
     import socket
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    PORTS.append(port)
-    return port
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        PORTS.append(str(port))
+        return str(port)
 
 
 @pytest.fixture(scope="module", autouse=True)

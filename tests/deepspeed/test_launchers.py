@@ -62,7 +62,7 @@ def test_deepspeeds_own_launcher(runner: Runner, small_model: Path, swap: Path, 
     text = (DATA / "full_finetune.py").read_text()
     # The launcher's argument comes first; the script's own are positional.
     take = "sys.argv = [a for a in sys.argv if 'local_rank' not in a]\n"
-    script.write_text(lines + take + text[text.index("import json") :])
+    script.write_text(lines + take + text[text.index("import atexit") :])
     config = runner.config(full_finetune_config(swap, **FROM_DRIVE))
     launch = ["deepspeed", "--num_gpus", "1", "--master_port", free_port(), "--module", "penstock.deepspeed"]
     run = runner.command([*launch, str(script), str(small_model), config, "2"], LOCAL_SIZE="1")
