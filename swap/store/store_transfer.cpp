@@ -104,7 +104,9 @@ void StoreTransfer::prepare_trailer(IoPriority priority) {
   if (kind_ == IoKind::kWrite) {
     const std::span<std::byte> block(trailer_block_.get(), bytes);
     std::fill(block.begin(), block.end(), std::byte{0});
-    std::memcpy(block.data(), memory_ + place_.stored.body_bytes(), tail);
+    if (tail > 0) {  // an empty tensor may have no memory
+      std::memcpy(block.data(), memory_ + place_.stored.body_bytes(), tail);
+    }
     place_.stored.identity.encode(block.last(IdentityBlock::kBytes));
   }
   prepare_op(trailer_, priority, trailer_block_.get(),
