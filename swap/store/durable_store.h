@@ -73,7 +73,6 @@ class DurableStore final : public SwapStore {
   Result<void> take_directory();
   Result<void> check_directory() const;
   Result<void> begin_manifest(ManifestState& state);
-  Result<void> continue_manifest(ManifestState& state);
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
   Result<void> open_drives(const ManifestState& state);
   Result<File> open_drive(const DriveRecord& drive, bool holds_contents);

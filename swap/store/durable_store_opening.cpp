@@ -85,13 +85,15 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
   const bool is_new = state.has_error() && state.error().system_errno() == ENOENT;
   if (is_new && store->writes()) {
     PENSTOCK_TRY(store->check_directory());
+    PENSTOCK_TRY(make_path_safe(system, store->directory()));
     state = ManifestState();
+    state->store = random_number();
   } else if (state.has_error()) {
     return std::move(state).error();
   }
   store->known_drives_ = state->drives.size();
   if (store->writes()) {
-    PENSTOCK_TRY(is_new ? store->begin_manifest(*state) : store->continue_manifest(*state));
+    PENSTOCK_TRY(store->begin_manifest(*state));
   }
   PENSTOCK_TRY(store->open_drives(*state));
   store->restore(*state);
@@ -158,40 +160,16 @@ std::vector<DriveRecord> DurableStore::wanted_drives(const ManifestState& state)
 }
 
 Result<void> DurableStore::begin_manifest(ManifestState& state) {
-  PENSTOCK_TRY(make_path_safe(*options_.system, directory()));
-  state.store = random_number();
   state.drives = wanted_drives(state);
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
   Result<std::unique_ptr<Manifest>> manifest =
-      Manifest::create(*options_.system, directory(), state.store, records);
+      Manifest::begin(*options_.system, directory(), state.store, state.sequence, records);
   if (manifest.has_error()) {
     return std::move(manifest).error();
   }
   manifest_ = std::move(manifest).value();
   return {};
-}
-
-Result<void> DurableStore::continue_manifest(ManifestState& state) {
-  Result<std::unique_ptr<Manifest>> manifest = Manifest::open(*options_.system, directory(), state);
-  if (manifest.has_error()) {
-    return std::move(manifest).error();
-  }
-  manifest_ = std::move(manifest).value();
-  std::vector<ManifestRecord> changes;
-  const std::vector<DriveRecord> drives = wanted_drives(state);
-  for (const DriveRecord& drive : drives) {
-    if (drive.index >= state.drives.size() || drive != state.drives[drive.index]) {
-      changes.emplace_back(drive);
-    }
-  }
-  state.drives = drives;
-  changes.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
-  return manifest_->publish(changes, [&] {
-    std::vector<ManifestRecord> all = state.records();
-    all.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
-    return all;
-  });
 }
 
 bool DurableStore::is_wanted(const DriveRecord& drive) const {

@@ -88,39 +88,17 @@ Result<ManifestState> Manifest::read(FileSystem& system, const std::string& dire
   return best;
 }
 
-Result<std::unique_ptr<Manifest>> Manifest::create(FileSystem& system, const std::string& directory,
-                                                   std::uint64_t store,
-                                                   std::span<const ManifestRecord> records) {
+Result<std::unique_ptr<Manifest>> Manifest::begin(FileSystem& system, const std::string& directory,
+                                                  std::uint64_t store, std::uint64_t sequence,
+                                                  std::span<const ManifestRecord> records) {
   std::unique_ptr<Manifest> manifest(new Manifest(system, directory, store));
   Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(system, directory);
   if (spare.has_error()) {
     return std::move(spare).error();
   }
   manifest->spare_ = std::move(spare).value();
+  manifest->sequence_ = sequence;
   PENSTOCK_TRY(manifest->rewrite(records));
-  return manifest;
-}
-
-Result<std::unique_ptr<Manifest>> Manifest::open(FileSystem& system, const std::string& directory,
-                                                 const ManifestState& state) {
-  std::unique_ptr<Manifest> manifest(new Manifest(system, directory, state.store));
-  Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(system, directory);
-  if (spare.has_error()) {
-    return std::move(spare).error();
-  }
-  manifest->spare_ = std::move(spare).value();
-  Result<File> file =
-      system.open(path_in(directory), File::Access::kReadWrite, DirectMode::kBuffered);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
-  // Nobody knows whether the last syncs before, of the file or of its name, have come through: what
-  // is read here may be in the cache only, and what is appended to it would go with it when the
-  // power does. So the journal begins anew.
-  manifest->in_doubt_ = true;
-  manifest->file_ = std::make_unique<File>(std::move(file).value());
-  manifest->sequence_ = state.sequence;
-  manifest->end_ = state.valid_bytes;
   return manifest;
 }
 

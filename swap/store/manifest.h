@@ -24,14 +24,13 @@ class Manifest {
   /// parse_manifest.
   static Result<ManifestState> read(FileSystem& system, const std::string& directory);
 
-  /// Begins a manifest where there is none; it is safe on return.
-  static Result<std::unique_ptr<Manifest>> create(FileSystem& system, const std::string& directory,
-                                                  std::uint64_t store,
-                                                  std::span<const ManifestRecord> records);
-  /// Goes on with one that was read(). Where nobody ended it in good order it is in doubt: the next
-  /// publish() begins it anew.
-  static Result<std::unique_ptr<Manifest>> open(FileSystem& system, const std::string& directory,
-                                                const ManifestState& state);
+  /// Whoever writes begins a manifest anew, with number `sequence` + 1: nobody knows whether the
+  /// last syncs before, of the file or of its name, have come through. What was read() may be in
+  /// the cache only, and what is appended to it would go with it when the power does. Safe on
+  /// return.
+  static Result<std::unique_ptr<Manifest>> begin(FileSystem& system, const std::string& directory,
+                                                 std::uint64_t store, std::uint64_t sequence,
+                                                 std::span<const ManifestRecord> records);
 
   /// All of the store as it is once `changes` are published.
   using AllRecords = std::function<std::vector<ManifestRecord>()>;

@@ -16,7 +16,7 @@ namespace penstock {
 struct ManifestState {
   std::uint64_t store = 0;
   std::uint64_t sequence = 0;     ///< of the last batch
-  std::uint64_t valid_bytes = 0;  ///< up to there it is whole; the next batch goes there
+  std::uint64_t valid_bytes = 0;  ///< up to there it is whole
   std::uint64_t torn_bytes = 0;   ///< behind that: what a crash left of a batch
   bool closed = false;            ///< the last process that wrote here ended in good order
   std::vector<DriveRecord> drives;
