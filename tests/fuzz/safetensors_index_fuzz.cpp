@@ -29,9 +29,9 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 /// A directory with the shard `s` (tensors a and b), made once a process and removed at its end.
-class Checkpoint {
+class ShardDirectory {
  public:
-  Checkpoint() {
+  ShardDirectory() {
     const char* const base = std::getenv("PENSTOCK_TMP");
     std::string name = std::string(base != nullptr ? base : "/tmp") + "/penstock-fuzz-XXXXXX";
     PENSTOCK_CHECK(::mkdtemp(name.data()) != nullptr, "no directory {}", name);
@@ -40,12 +40,12 @@ class Checkpoint {
     shard[0] = static_cast<char>(kHeader.size());
     write_file(directory_ / "s", shard + std::string(kHeader) + std::string(32, '\0'));
   }
-  ~Checkpoint() {
+  ~ShardDirectory() {
     std::error_code ignored;
     std::filesystem::remove_all(directory_, ignored);
   }
-  Checkpoint(const Checkpoint&) = delete;
-  Checkpoint& operator=(const Checkpoint&) = delete;
+  ShardDirectory(const ShardDirectory&) = delete;
+  ShardDirectory& operator=(const ShardDirectory&) = delete;
 
   std::string index() const { return (directory_ / "index.json").string(); }
 
@@ -59,9 +59,9 @@ class Checkpoint {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace penstock;
   static_assert(kHeader.size() < 256);
-  static const Checkpoint checkpoint;
-  write_file(checkpoint.index(), {reinterpret_cast<const char*>(data), bytes});
-  const Result<Inventory> inventory = load_safetensors_index(checkpoint.index());
+  static const ShardDirectory shards;
+  write_file(shards.index(), {reinterpret_cast<const char*>(data), bytes});
+  const Result<Inventory> inventory = load_safetensors_index(shards.index());
   if (inventory.has_error()) {
     expect_sentence(inventory.error());
     return 0;
