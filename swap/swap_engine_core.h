@@ -104,6 +104,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   };
   /// One content on its way to a drive.
   struct Writing {
+    static Writing of_memory(const TensorRecord& record);  // what its block holds
+
     TensorId id{};
     std::uint64_t number = 0;  // the tensor's, in its store
     std::uint64_t generation = 0;
@@ -182,7 +184,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Writing (swap_engine_write.cpp).
   Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);
-  void begin_write(Writing writing, Lock& lock, Outbox& outbox);
+  void begin_write(Writing writing, Lock& lock);
   Result<void> reserve_space(Writing& writing) const;
   void submit_write(Writing writing);
   void write_finished(Writing writing, std::optional<Error> error);

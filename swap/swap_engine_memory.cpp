@@ -132,12 +132,7 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
     return;
   }
   if (record->writes_in_flight == 0) {
-    Writing writing;
-    writing.id = tensor;
-    writing.generation = record->memory_generation;
-    writing.block = record->block;
-    writing.source = record->block->span();
-    begin_write(std::move(writing), lock, outbox);
+    begin_write(Writing::of_memory(*record), lock);
   }
 }
 

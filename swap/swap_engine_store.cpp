@@ -171,19 +171,13 @@ void SwapEngineCore::write_again(Lock& lock) {
       waiting.push_back(id);
     }
   }
-  Outbox outbox;
   for (const TensorId tensor : waiting) {
     const TensorRecord* record = record_of(tensor);
     if (record == nullptr || record->presence != Presence::kCurrent || record->clean() ||
         record->writes_in_flight > 0 || record->block->leases > 0) {
       continue;
     }
-    Writing writing;
-    writing.id = tensor;
-    writing.generation = record->memory_generation;
-    writing.block = record->block;
-    writing.source = record->block->span();
-    begin_write(std::move(writing), lock, outbox);
+    begin_write(Writing::of_memory(*record), lock);
   }
 }
 

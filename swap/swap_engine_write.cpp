@@ -98,13 +98,9 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
     residency_.release(to_number(record->id));
   }
   auto state = std::make_shared<TicketState>(waiting_);
-  Writing writing;
-  writing.id = record->id;
-  writing.generation = record->generation;
-  writing.block = block;
-  writing.source = block->span();
+  Writing writing = Writing::of_memory(*record);
   writing.ticket = state;
-  begin_write(std::move(writing), lock, outbox);
+  begin_write(std::move(writing), lock);
   return Ticket(std::move(state));
 }
 
@@ -145,7 +141,7 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
   writing.generation = record->generation;
   writing.source = source;
   writing.ticket = state;
-  begin_write(std::move(writing), lock, outbox);
+  begin_write(std::move(writing), lock);
   return Ticket(std::move(state));
 }
 
@@ -179,9 +175,18 @@ Ticket SwapEngineCore::put_resident(TensorId tensor, std::span<const std::byte> 
   return commit(lease);
 }
 
+SwapEngineCore::Writing SwapEngineCore::Writing::of_memory(const TensorRecord& record) {
+  Writing writing;
+  writing.id = record.id;
+  writing.generation = record.memory_generation;
+  writing.block = record.block;
+  writing.source = record.block->span();
+  return writing;
+}
+
 /// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone
 /// when this returns.
-void SwapEngineCore::begin_write(Writing writing, Lock& lock, Outbox&) {
+void SwapEngineCore::begin_write(Writing writing, Lock& lock) {
   TensorRecord& record = *record_of(writing.id);
   writing.number = record.number;
   writing.store = namespaces_.at(record.space).store;
