@@ -2,9 +2,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/alloc/sanitizers.h"
 #include "tests/faults/child.h"
 #include "tests/faults/fault_fixture.h"
-#include "tests/io/sanitizers.h"
 
 namespace penstock {
 namespace {

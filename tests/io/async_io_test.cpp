@@ -52,7 +52,7 @@ class AsyncIoTest : public testing::TestWithParam<EngineKind> {
       GTEST_SKIP() << queue.error().message;
     }
     queue_ = std::move(*queue);
-    fill(source_.span(), 11);
+    fill_random(source_.span(), 11);
   }
   bool came_back() const { return same(source_.span(), target_.span()); }
   // Holds the loop in a callback until `open` is counted down.

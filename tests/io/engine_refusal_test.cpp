@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/io/process_state.h"
 #include "tests/io/round_trip.h"
 #include "tests/io/syscall_fault.h"
 #include "tests/io/temp_directory.h"
@@ -282,7 +283,8 @@ TEST_F(EngineRefusalDeathTest, WithoutThreadsThereIsOneClearError) {
 // Room for the loop's thread, and none for those that the kernel starts where a request would
 // block.
 [[noreturn]] void use_ring_without_kernel_threads(const std::string& directory) {
-  const rlimit limit{2, 2};
+  const rlim_t threads = thread_count() + 1;
+  const rlimit limit{threads, threads};
   Verdict verdict;
   verdict.expect(become_ordinary_user() && ::setrlimit(RLIMIT_NPROC, &limit) == 0, "limited");
   const auto queue = IoQueue::start(EngineKind::kUring, {});

@@ -54,7 +54,7 @@ class IoEngineContract : public testing::TestWithParam<EngineCase> {
   void expect_round_trip(const File& file, std::uint64_t bytes, std::uint64_t offset) {
     const Memory source = pages(bytes + 1);
     const Memory target = pages(bytes + 1);
-    fill(source.span(), bytes);
+    fill_random(source.span(), bytes);
     EXPECT_EQ(run(IoKind::kWrite, file, source.span().first(bytes), offset), 0) << bytes;
     EXPECT_EQ(run(IoKind::kRead, file, target.span().first(bytes), offset), 0) << bytes;
     EXPECT_TRUE(same(source.span().first(bytes), target.span().first(bytes))) << bytes;
@@ -91,7 +91,7 @@ TEST_P(IoEngineBytes, ThousandsOfOperationsEachWithItsOwnBytes) {
   const File file = scratch(DirectMode::kAuto);
   const Memory source = pages(kOps * kOpBytes);
   const Memory target = pages(kOps * kOpBytes);
-  fill(source.span(), 1);
+  fill_random(source.span(), 1);
   for (const IoKind kind : {IoKind::kWrite, IoKind::kRead}) {
     const Memory& memory = kind == IoKind::kWrite ? source : target;
     std::deque<TestOp> ops;
@@ -258,12 +258,12 @@ TEST_P(IoEngineBytes, RegisteredMemoryBehavesLikeAnyOther) {
     ASSERT_EQ(result.error().system_errno(), ENOMEM) << result.error().message;
     GTEST_SKIP() << result.error().message;
   }
-  fill(registered.span(), 5);
+  fill_random(registered.span(), 5);
   // From before its begin to beyond its end, so that pieces are inside, outside and across.
   ASSERT_EQ(run(IoKind::kWrite, file, registered.span().subspan(4 * kKiB), 0), 0);
   ASSERT_EQ(run(IoKind::kRead, file, plain.span().subspan(4 * kKiB), 0), 0);
   EXPECT_TRUE(same(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
-  fill(registered.span(), 6);
+  fill_random(registered.span(), 6);
   ASSERT_EQ(run(IoKind::kRead, file, registered.span().subspan(4 * kKiB), 0), 0);
   EXPECT_TRUE(same(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
   engine_->unregister_memory(middle);

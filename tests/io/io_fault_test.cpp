@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "io/io_queue.h"
+#include "tests/alloc/sanitizers.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/round_trip.h"
-#include "tests/io/sanitizers.h"
 #include "tests/io/temp_directory.h"
 
 // What the process around us does while I/O runs: forks, signals, limits.
@@ -54,7 +54,7 @@ class Traffic {
           std::span<std::byte> target)
       : thread_([this, &queue, &file, source, target] {
           while (!stopping_) {
-            fill(source, ++rounds_);
+            fill_random(source, ++rounds_);
             const bool good = run_one(queue, IoKind::kWrite, file, source, 0) == 0 &&
                               run_one(queue, IoKind::kRead, file, target, 0) == 0 &&
                               same(source, target);
@@ -179,7 +179,7 @@ TEST_P(IoFault, ASignalStormInterruptsNobody) {
     const File file = scratch(round % 2 == 0 ? DirectMode::kAuto : DirectMode::kBuffered);
     const Memory source = pages(kMiB);
     const Memory target = pages(kMiB);
-    fill(source.span(), round);
+    fill_random(source.span(), round);
     TestOp write(IoKind::kWrite, file, source.span(), 0);
     TestOp read(IoKind::kRead, file, target.span(), 0);
     for (TestOp* op : {&write, &read}) {

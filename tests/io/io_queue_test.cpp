@@ -69,7 +69,7 @@ TEST_P(IoQueueTest, TakesOperationsFromManyThreads) {
   constexpr std::uint64_t kThreads = 4;
   constexpr std::uint64_t kOps = 400;
   constexpr std::uint64_t kBytes = 8 * kKiB;
-  fill(memory_.span().first(kThreads * kOps * kBytes), 9);
+  fill_random(memory_.span().first(kThreads * kOps * kBytes), 9);
   const Memory original = pages(kThreads * kOps * kBytes);
   std::memcpy(original.data(), memory_.data(), original.bytes());
   for (const IoKind kind : {IoKind::kWrite, IoKind::kRead}) {

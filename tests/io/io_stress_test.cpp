@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/alloc/sanitizers.h"
 #include "tests/io/process_state.h"
 #include "tests/io/queue_op.h"
-#include "tests/io/sanitizers.h"
 #include "tests/io/temp_directory.h"
 
 // Much at once on real files, on every engine: every byte is looked at, and nothing is left over.
@@ -83,7 +83,7 @@ class Writer {
       share.offset = index * kOpBytesMax + (is_direct ? 0 : word / 2 % 4096);
       share.bytes = is_direct ? (1 + word / 2 % 10) * 4096 : 1 + word / 2 % (kOpBytesMax - 4096);
     }
-    fill(source_.span(), random_());
+    fill_random(source_.span(), random_());
     std::memset(target_.data(), 0, target_.bytes());
     std::uint64_t wrong = run_all(IoKind::kWrite, source_, shares);
     wrong += run_all(IoKind::kRead, target_, shares);
@@ -176,7 +176,7 @@ TEST_P(IoStress, FourThousandRequestsOnAQueueOfEight) {
   ASSERT_TRUE(file.reserve(0, kOps * kOpBytes).has_value());
   const Memory source = pages(kOps * kOpBytes);
   const Memory target = pages(kOps * kOpBytes);
-  fill(source.span(), 4);
+  fill_random(source.span(), 4);
   for (const IoKind kind : {IoKind::kWrite, IoKind::kRead}) {
     const Memory& memory = kind == IoKind::kWrite ? source : target;
     std::latch done(kOps);

@@ -37,7 +37,7 @@ inline bool round_trips(IoQueue& queue, const std::string& directory,
   }
   const Memory source = pages(3 * kMiB + 8 * kKiB);
   const Memory target = pages(source.bytes());
-  fill(source.span(), 7);
+  fill_random(source.span(), 7);
   return run_one(queue, IoKind::kWrite, *file, source.span(), 4 * kKiB) == 0 &&
          run_one(queue, IoKind::kRead, *file, target.span(), 4 * kKiB) == 0 &&
          same(source.span(), target.span());

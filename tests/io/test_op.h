@@ -3,7 +3,6 @@
 #include <sys/types.h>
 
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "alloc/page_source.h"
 #include "io/file.h"
 #include "io/io_engine.h"
+#include "tests/alloc/random_bytes.h"
 
 namespace penstock {
 
@@ -37,18 +37,6 @@ struct TestOp : IoOp {
 
 inline Memory pages(std::uint64_t bytes) {
   return std::move(PageSource::make()->allocate(bytes)).value();
-}
-
-inline void fill(std::span<std::byte> memory, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= memory.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t word = random();
-    std::memcpy(memory.data() + at, &word, sizeof word);
-  }
-  for (; at < memory.size(); ++at) {
-    memory[at] = static_cast<std::byte>(random());
-  }
 }
 
 inline bool same(std::span<const std::byte> a, std::span<const std::byte> b) {

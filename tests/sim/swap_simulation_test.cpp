@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/alloc/sanitizers.h"
+
 namespace penstock {
 namespace {
 
-// Sanitizers are ten times slower, and have seen all there is to see sooner.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kOperations = 4'500;
-#else
-constexpr std::uint64_t kOperations = 40'000;
-#endif
+constexpr std::uint64_t kOperations = work(40'000);
 
 class SwapSimulationTest : public testing::TestWithParam<std::uint64_t> {};
 

@@ -2,27 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
+
+#include "tests/alloc/random_bytes.h"
 
 namespace penstock {
 namespace {
 
-std::vector<std::byte> random_bytes(std::size_t count) {
-  std::mt19937 random(7);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(random());
-  }
-  return bytes;
-}
-
 TEST(Checksum, OffLooksAtNothing) {
-  EXPECT_EQ(checksum(IntegrityLevel::kOff, random_bytes(100)), 0u);
+  EXPECT_EQ(checksum(IntegrityLevel::kOff, random_bytes(100, 7)), 0u);
 }
 
 TEST(Checksum, FullSeesEveryByte) {
-  std::vector<std::byte> bytes = random_bytes(10000);
+  std::vector<std::byte> bytes = random_bytes(10000, 7);
   const std::uint64_t before = checksum(IntegrityLevel::kFull, bytes);
   for (std::size_t i = 0; i < bytes.size(); i += 97) {
     bytes[i] ^= std::byte{1};
@@ -33,7 +25,7 @@ TEST(Checksum, FullSeesEveryByte) {
 }
 
 TEST(Checksum, SampledSeesEveryBlockThatIsNotTheOneWritten) {
-  std::vector<std::byte> bytes = random_bytes(64 * 4096 + 100);
+  std::vector<std::byte> bytes = random_bytes(64 * 4096 + 100, 7);
   const std::uint64_t before = checksum(IntegrityLevel::kSampled, bytes);
   for (std::size_t page = 0; page < 64; ++page) {
     std::vector<std::byte> damaged = bytes;
@@ -46,7 +38,7 @@ TEST(Checksum, SampledSeesEveryBlockThatIsNotTheOneWritten) {
 }
 
 TEST(Checksum, SampledSeesTheTailAndTheLength) {
-  std::vector<std::byte> bytes = random_bytes(4096 + 17);
+  std::vector<std::byte> bytes = random_bytes(4096 + 17, 7);
   const std::uint64_t before = checksum(IntegrityLevel::kSampled, bytes);
   bytes.back() ^= std::byte{1};
   EXPECT_NE(checksum(IntegrityLevel::kSampled, bytes), before);
@@ -58,13 +50,13 @@ TEST(Checksum, SampledSeesTheTailAndTheLength) {
 TEST(Checksum, SmallAndEmpty) {
   for (const IntegrityLevel level : {IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
     EXPECT_EQ(checksum(level, {}), checksum(level, {}));
-    EXPECT_NE(checksum(level, random_bytes(1)), checksum(level, {}));
+    EXPECT_NE(checksum(level, random_bytes(1, 7)), checksum(level, {}));
   }
 }
 
 TEST(ChecksumStream, PartsMakeTheSameAsTheWhole) {
   for (const std::size_t size : {0UL, 1UL, 4095UL, 4096UL, 4097UL, 100'000UL, 131'072UL}) {
-    const std::vector<std::byte> bytes = random_bytes(size);
+    const std::vector<std::byte> bytes = random_bytes(size, 7);
     for (const IntegrityLevel level :
          {IntegrityLevel::kOff, IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
       for (const std::size_t part : {4096UL, 12'288UL, 1'000'000UL}) {
@@ -79,7 +71,7 @@ TEST(ChecksumStream, PartsMakeTheSameAsTheWhole) {
 }
 
 TEST(ChecksumStream, FullTakesPartsOfAnySize) {
-  const std::vector<std::byte> bytes = random_bytes(50'000);
+  const std::vector<std::byte> bytes = random_bytes(50'000, 7);
   ChecksumStream stream(IntegrityLevel::kFull, bytes.size());
   for (std::size_t at = 0, step = 1; at < bytes.size(); at += step, step = step * 7 % 5003 + 1) {
     stream.update(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));

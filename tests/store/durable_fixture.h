@@ -13,6 +13,7 @@
 #include "swap/store/checksum.h"
 #include "swap/store/durable_store.h"
 #include "swap/store/store_transfer.h"
+#include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -50,13 +51,7 @@ class DurableFixture : public ::testing::Test {
   }
 
   static std::vector<std::byte> content(std::uint64_t bytes, unsigned seed) {
-    std::vector<std::byte> data(bytes);
-    std::uint32_t state = seed * 2654435761U + 1;
-    for (std::byte& byte : data) {
-      state = state * 1664525U + 1013904223U;
-      byte = static_cast<std::byte>(state >> 24);
-    }
-    return data;
+    return random_bytes(bytes, seed);
   }
 
   /// Writes the next content and stages it, as an engine does.

@@ -12,6 +12,8 @@
 #include "io/sim_disk.h"
 #include "swap/store/checksum.h"
 #include "swap/store/durable_store.h"
+#include "tests/alloc/random_bytes.h"
+#include "tests/alloc/sanitizers.h"
 
 namespace penstock {
 namespace {
@@ -94,11 +96,7 @@ class PowerCuts {
   /// As StoreTransfer lays it out; contents here are whole blocks.
   void compose(std::uint32_t round, std::uint64_t bytes) {
     const std::span<std::byte> content = memory_.span().first(bytes);
-    std::uint32_t state = round;
-    for (std::byte& byte : content) {
-      state = state * 1664525U + 1013904223U;
-      byte = static_cast<std::byte>(state >> 24);
-    }
+    fill_random(content, round);
     std::memcpy(content.data(), &round, sizeof(round));
   }
 
@@ -164,7 +162,7 @@ class PowerCuts {
 class DurableStorePowerCutTest : public ::testing::TestWithParam<double> {};
 
 TEST_P(DurableStorePowerCutTest, LeavesTheLastPublishedContentsOrLaterOnes) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= work(40); ++seed) {
     PowerCuts run(seed, GetParam());
     for (int cuts = 0; cuts < 25; ++cuts) {
       ASSERT_NO_FATAL_FAILURE(run.cut()) << "seed " << seed << ", cut " << cuts;

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <future>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
 #include "swap/store/checksum.h"
+#include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -85,12 +85,6 @@ class Bytes {
       : memory_(PageSource::make()->allocate(size + shift + 1).value()),
         shift_(shift),
         size_(size) {}
-  void fill(unsigned seed) {
-    std::mt19937 random(seed);
-    for (std::byte& byte : span()) {
-      byte = static_cast<std::byte>(random());
-    }
-  }
   std::span<std::byte> span() { return {memory_.data() + shift_, size_}; }
   bool equals(Bytes& other) {
     return std::equal(span().begin(), span().end(), other.span().begin(), other.span().end());
@@ -110,7 +104,7 @@ TEST_P(StoreTransferTest, AnySizeFromAnyAddressComesBack) {
     for (const std::size_t shift : {std::size_t{0}, std::size_t{64}, std::size_t{1}}) {
       Bytes source(size, shift);
       Bytes target(size, 64 - shift);
-      source.fill(static_cast<unsigned>(size));
+      fill_random(source.span(), size);
       StoredTensor stored = store_->reserve(size, 1, size).value();
       ASSERT_EQ(write(stored, source.span()), std::nullopt);
       const auto error = read(stored, target.span());
@@ -124,7 +118,7 @@ TEST_P(StoreTransferTest, StagesThroughSlotsWhereThereAreSome) {
   ASSERT_TRUE(pool_->shape(std::vector<ClassPlan>{{StoreTransfer::kChunkBytes, 4}}).has_value());
   Bytes source(20 * kMiB + 3, 8);
   Bytes target(20 * kMiB + 3, 24);
-  source.fill(3);
+  fill_random(source.span(), 3);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);
   ASSERT_EQ(read(stored, target.span()), std::nullopt);
@@ -136,7 +130,7 @@ TEST_P(StoreTransferTest, StagesThroughSlotsWhereThereAreSome) {
 TEST_P(StoreTransferTest, SaysWhoseBytesCameBackInstead) {
   Bytes source(2 * kMiB, 0);
   Bytes target(2 * kMiB, 0);
-  source.fill(1);
+  fill_random(source.span(), 1);
   StoredTensor stored = store_->reserve(1, 5, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);
   StoredTensor expected = stored;
@@ -152,7 +146,7 @@ TEST_P(StoreTransferTest, DamagedBytesAreAnErrorAtEachLevelThatLooks) {
   for (const IntegrityLevel level : {IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
     Bytes source(kMiB + 7, 0);
     Bytes target(kMiB + 7, 0);
-    source.fill(9);
+    fill_random(source.span(), 9);
     StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
     ASSERT_EQ(write(stored, source.span(), level), std::nullopt);
     damage(stored, 512 * kKiB, std::byte{0x5a});
@@ -166,7 +160,7 @@ TEST_P(StoreTransferTest, DamagedBytesAreAnErrorAtEachLevelThatLooks) {
 TEST_P(StoreTransferTest, DamagedIdentityIsAnErrorEvenWithoutChecksums) {
   Bytes source(kMiB, 0);
   Bytes target(kMiB, 0);
-  source.fill(9);
+  fill_random(source.span(), 9);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span(), IntegrityLevel::kOff), std::nullopt);
   damage(stored, kMiB, std::byte{0});
@@ -178,7 +172,7 @@ TEST_P(StoreTransferTest, DamagedIdentityIsAnErrorEvenWithoutChecksums) {
 TEST_P(StoreTransferTest, AFileThatEndsEarlyIsAnErrorWithPlaceAndName) {
   Bytes source(2 * kMiB, 0);
   Bytes target(2 * kMiB, 0);
-  source.fill(9);
+  fill_random(source.span(), 9);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);
   ASSERT_EQ(::ftruncate(store_->file(stored).fd(), static_cast<off_t>(kMiB)), 0);

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <latch>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -136,25 +138,29 @@ class HeldEngine {
   HeldEngine(SwapEngine& engine, TensorId tensor) {
     const std::thread::id caller = std::this_thread::get_id();
     // A get that is over at once calls back here: then the next one may not be.
-    while (!held_) {
-      std::promise<void> called;
-      engine.get(tensor).then([&, caller](const Ticket&) {
-        held_ = std::this_thread::get_id() != caller;
-        called.set_value();
-        if (held_) {
-          released_.get_future().wait();
+    while (!hold_->held) {
+      hold_ = std::make_shared<Hold>();
+      engine.get(tensor).then([hold = hold_, caller](const Ticket&) {
+        hold->held = std::this_thread::get_id() != caller;
+        hold->called.count_down();
+        if (hold->held) {
+          hold->released.wait();
         }
       });
-      called.get_future().wait();
+      hold_->called.wait();
     }
   }
-  ~HeldEngine() { released_.set_value(); }
+  ~HeldEngine() { hold_->released.count_down(); }
   HeldEngine(const HeldEngine&) = delete;
   HeldEngine& operator=(const HeldEngine&) = delete;
 
  private:
-  std::atomic<bool> held_{false};
-  std::promise<void> released_;
+  struct Hold {  // the callback's too: it may begin to wait after it was let go
+    std::atomic<bool> held{false};
+    std::latch called{1};
+    std::latch released{1};
+  };
+  std::shared_ptr<Hold> hold_ = std::make_shared<Hold>();
 };
 
 TEST_F(AsyncGetTest, ASignalGivesUpAtOnceAndTheEngineGoesOn) {

@@ -12,6 +12,7 @@
 
 #include "alloc/bytes.h"
 #include "swap/swap_engine.h"
+#include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -44,13 +45,7 @@ class EngineFixture : public ::testing::Test {
   static std::string numbered(std::size_t i) { return fmt::format("t{}", i); }
 
   static std::vector<std::byte> content(std::uint64_t bytes, unsigned seed) {
-    std::vector<std::byte> data(bytes);
-    std::uint32_t state = seed * 2654435761u + 1;
-    for (std::byte& byte : data) {
-      state = state * 1664525u + 1013904223u;
-      byte = static_cast<std::byte>(state >> 24);
-    }
-    return data;
+    return random_bytes(bytes, seed);
   }
 
   void put(TensorId tensor, const std::vector<std::byte>& data) {

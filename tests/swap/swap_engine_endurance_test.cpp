@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/io/sanitizers.h"
+#include "tests/alloc/sanitizers.h"
 #include "tests/swap/engine_fixture.h"
 #include "tests/swap/every_engine.h"
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/alloc/sanitizers.h"
 #include "tests/io/temp_directory.h"
 #include "tests/swap/durable_rounds.h"
 
@@ -55,13 +56,8 @@ std::uint32_t run_and_kill(const std::string& directory, std::chrono::microsecon
 }
 
 // Under sanitizers a process alone takes longer to start than others live here.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kKills = 20;
-constexpr std::uint32_t kLifeMaxMicroseconds = 1'000'000;
-#else
-constexpr int kKills = 200;
-constexpr std::uint32_t kLifeMaxMicroseconds = 40'000;
-#endif
+constexpr int kKills = static_cast<int>(work(200));
+constexpr std::uint32_t kLifeMaxMicroseconds = kSanitized ? 1'000'000 : 40'000;
 
 TEST(SwapEngineKill, AtAnyInstantWhatWasFlushedIsThereWhole) {
   TempDirectory directory;
