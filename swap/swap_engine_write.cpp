@@ -409,6 +409,7 @@ bool SwapEngineCore::keep_in_ram(TensorRecord& record, Writing& writing, const E
     record.block = std::move(block).value();
     record.presence = Presence::kCurrent;
     record.memory_generation = writing.generation;
+    record.certain_generation = std::max(record.certain_generation, writing.generation);
   }
   record.unwritten = error;
   warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
