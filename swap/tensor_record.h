@@ -39,7 +39,7 @@ struct TensorRecord {
 
   std::uint64_t generation = 0;          ///< of the newest content
   std::uint64_t stored_generation = 0;   ///< of `stored`
-  std::uint64_t certain_generation = 0;  ///< newest that nothing takes back: committed, kept, or stored
+  std::uint64_t certain_generation = 0;  ///< newest committed, kept or stored
   HeldExtent stored;                     ///< newest content that is whole on a drive
   std::optional<Error> unwritten;        ///< why a newer one, in `block`, is not
   Presence presence = Presence::kAbsent;
