@@ -15,16 +15,21 @@ namespace penstock {
 
 /// How a thread passes the time until others have done something: asleep; or, where there is no
 /// other thread to do it (a queue that its caller drives, as in simulations), by doing it itself,
-/// step by step. Counts the time that was waited. Thread-safe.
+/// step by step. Counts the time that was waited, by the machine's clock or, in a simulation, by
+/// that of the drive. Thread-safe.
 class Waiting {
  public:
   /// Does a little of what others would do; false: there is nothing left to do. Called without
   /// locks.
   using Step = std::function<bool()>;
   using Clock = std::chrono::steady_clock;
+  /// What time it is. Called with and without locks.
+  using Now = std::function<Clock::time_point()>;
 
   Waiting() = default;
-  explicit Waiting(Step step) : step_(std::move(step)) {}
+  explicit Waiting(Step step, Now now = {}) : step_(std::move(step)), now_(std::move(now)) {}
+
+  Clock::time_point now() const { return now_ ? now_() : Clock::now(); }
 
   /// Until `ready()`, which is called with `lock` held; `changed` is notified when it may have
   /// changed. False: `deadline` came first.
@@ -34,7 +39,7 @@ class Waiting {
     if (ready()) {
       return true;
     }
-    const Clock::time_point begin = Clock::now();
+    const Clock::time_point begin = now();
     bool came = true;
     if (step_) {
       came = step_until(lock, ready, deadline);
@@ -43,7 +48,7 @@ class Waiting {
     } else {
       changed.wait(lock, ready);
     }
-    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin);
+    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now() - begin);
     waited_ns_.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
     return came;
   }
@@ -55,7 +60,7 @@ class Waiting {
   bool step_until(std::unique_lock<std::mutex>& lock, Ready ready,
                   std::optional<Clock::time_point> deadline) {
     while (!ready()) {
-      if (deadline && Clock::now() >= *deadline) {
+      if (deadline && now() >= *deadline) {
         return false;
       }
       lock.unlock();
@@ -68,6 +73,7 @@ class Waiting {
   }
 
   Step step_;
+  Now now_;
   std::atomic<std::uint64_t> waited_ns_{0};
 };
 

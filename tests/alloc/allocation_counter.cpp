@@ -16,6 +16,10 @@ void* operator new(std::size_t bytes) {
   }
   throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  ++allocations;
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -4,6 +4,7 @@
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
 #include "alloc/recycling_source.h"
+#include "alloc/region_source.h"
 
 namespace penstock {
 namespace {
@@ -44,6 +45,13 @@ Source make_pinned() {
 Source make_limiting() {
   return LimitingSource::make(PageSource::make(), 256 * kMiB, "max_pinned_bytes");
 }
+Source make_region() {
+  Result<std::shared_ptr<RegionSource>> source = RegionSource::make();
+  if (!source) {
+    return source.error();
+  }
+  return std::shared_ptr<MemorySource>(*source);
+}
 Source make_recycling() {
   auto source = RecyclingSource::make(PageSource::make());
   source->set_retained_limit_bytes(16 * kMiB);
@@ -69,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SourceCase{"pinned", make_pinned}, SourceCase{"limited", make_limiting},
                     SourceCase{"recycled", make_recycling},
                     SourceCase{"recycled_whole", make_recycling_pinned},
-                    SourceCase{"stacked", make_all}),
+                    SourceCase{"region", make_region}, SourceCase{"stacked", make_all}),
     [](const testing::TestParamInfo<SourceCase>& source) { return source.param.name; });
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "alloc/region_source.h"
 #include "io/sim_disk.h"
 #include "swap/swap_engine.h"
-#include "tests/sim/sim_memory.h"
 #include "tests/sim/tensor_model.h"
 
 namespace penstock {
@@ -138,7 +138,7 @@ class SwapSimulation {
   SimulationOptions options_;
   std::mt19937_64 random_;
   std::unique_ptr<SimDisk> disk_;
-  std::shared_ptr<SimMemory> memory_ = std::make_shared<SimMemory>();
+  std::shared_ptr<RegionSource> memory_ = RegionSource::make().value();
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};
   bool stormy_ = false;
