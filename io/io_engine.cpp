@@ -285,7 +285,9 @@ bool IoEngine::issue_piece(std::uint32_t piece_index) {
   if (no_room_) {
     return false;
   }
-  ++in_flight_;
+  if (in_flight_++ == 0) {
+    busy_since_ = now();
+  }
   ++stats_.requests;
   return true;
 }
@@ -299,6 +301,10 @@ void IoEngine::finish(std::uint32_t piece_index, std::int64_t result) {
   Piece& piece = pieces_[piece_index];
   IoOp& op = *piece.op;
   --in_flight_;
+  const IoOp::TimePoint ended = now();
+  const auto busy = std::chrono::duration_cast<std::chrono::nanoseconds>(ended - busy_since_);
+  stats_.busy_ns += static_cast<std::uint64_t>(busy.count());
+  busy_since_ = ended;
   if (sabotaged(Sabotage::kResultCheck)) {
     result = piece.bytes;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -75,6 +76,9 @@ class IoEngine {
   virtual void unregister_memory(std::span<std::byte> memory);
 
   const IoStats& stats() const noexcept { return stats_; }
+  /// What time it is where the drive is: the machine's, unless the drive is simulated. From any
+  /// thread.
+  virtual IoOp::TimePoint now() const noexcept { return std::chrono::steady_clock::now(); }
   const IoEngineOptions& options() const noexcept { return options_; }
 
  protected:
@@ -144,6 +148,7 @@ class IoEngine {
   Queue finished_;                             // callback still to be called
   std::uint64_t unfinished_ops_ = 0;           // submitted and not in finished_
   std::uint32_t in_flight_ = 0;                // pieces that the kernel has
+  IoOp::TimePoint busy_since_{};               // up to then busy_ns counts them
   bool behind_turn_ = false;                   // whose turn it is among kAhead and kBehind
   bool no_room_ = false;                       // the backend said so, since the last results
   bool draining_ = false;

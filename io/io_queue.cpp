@@ -24,10 +24,10 @@ class IoQueue::Pump {
   explicit Pump(EventLoop& loop) : loop_(loop), results_(loop.context()), alarm_(loop.context()) {}
 
   // On the loop's thread.
-  Result<std::string_view> open(EngineKind kind, const IoEngineOptions& options,
-                                std::vector<EngineCandidate>& refusals);
+  Result<std::string_view> open(Result<std::unique_ptr<IoEngine>> engine);
 
   void use(std::unique_ptr<IoEngine> engine) { engine_ = std::move(engine); }
+  const IoEngine* engine() const noexcept { return engine_.get(); }
   /// Returns whether there was anything to do.
   bool step();
 
@@ -107,9 +107,7 @@ Value IoQueue::Pump::ask_engine(Function function, Value otherwise) {
   return answer.get();
 }
 
-Result<std::string_view> IoQueue::Pump::open(EngineKind kind, const IoEngineOptions& options,
-                                             std::vector<EngineCandidate>& refusals) {
-  Result<std::unique_ptr<IoEngine>> engine = make_engine(kind, options, &refusals);
+Result<std::string_view> IoQueue::Pump::open(Result<std::unique_ptr<IoEngine>> engine) {
   if (!engine) {
     return engine.error();
   }
@@ -301,6 +299,18 @@ IoQueue::~IoQueue() {
 }
 
 Result<std::unique_ptr<IoQueue>> IoQueue::start(EngineKind kind, const IoEngineOptions& options) {
+  return start_thread([&](std::vector<EngineCandidate>& refusals) {
+    return make_engine(kind, options, &refusals);
+  });
+}
+
+Result<std::unique_ptr<IoQueue>> IoQueue::start(const MakeEngine& make,
+                                                const IoEngineOptions& options) {
+  return start_thread([&](std::vector<EngineCandidate>&) { return make(options); });
+}
+
+Result<std::unique_ptr<IoQueue>> IoQueue::start_thread(
+    const std::function<Result<std::unique_ptr<IoEngine>>(std::vector<EngineCandidate>&)>& make) {
   std::unique_ptr<IoQueue> queue(new IoQueue);
   try {
     queue->loop_ = std::make_unique<EventLoop>("penstock-io");
@@ -313,7 +323,7 @@ Result<std::unique_ptr<IoQueue>> IoQueue::start(EngineKind kind, const IoEngineO
                         "cannot start the I/O loop (`ulimit -n` limits open files)");
   }
   Result<std::string_view> name = std::string_view();
-  queue->pump_->call([&] { name = queue->pump_->open(kind, options, queue->refusals_); });
+  queue->pump_->call([&] { name = queue->pump_->open(make(queue->refusals_)); });
   if (!name) {
     return name.error();
   }
@@ -328,6 +338,11 @@ std::unique_ptr<IoQueue> IoQueue::start_for_caller(std::unique_ptr<IoEngine> eng
   queue->pump_ = std::make_unique<Pump>(*queue->loop_);
   queue->pump_->use(std::move(engine));
   return queue;
+}
+
+IoOp::TimePoint IoQueue::now() const noexcept {
+  const IoEngine* const engine = pump_->engine();
+  return engine == nullptr ? std::chrono::steady_clock::now() : engine->now();
 }
 
 bool IoQueue::step() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -17,6 +18,10 @@ class IoQueue {
  public:
   /// Makes the engine on the loop's own thread (io_uring's single issuer).
   static Result<std::unique_ptr<IoQueue>> start(EngineKind kind, const IoEngineOptions& options);
+  /// An engine that `make` brings, on that thread, in place of one of the machine's kinds.
+  using MakeEngine = std::function<Result<std::unique_ptr<IoEngine>>(const IoEngineOptions&)>;
+  static Result<std::unique_ptr<IoQueue>> start(const MakeEngine& make,
+                                                const IoEngineOptions& options);
   /// A queue without a thread: whoever has to wait drives it by step(), on one thread. Everything
   /// then happens in an order that only the caller and the engine decide; for simulations.
   static std::unique_ptr<IoQueue> start_for_caller(std::unique_ptr<IoEngine> engine);
@@ -54,6 +59,8 @@ class IoQueue {
   bool on_loop_thread() const noexcept { return loop_->on_loop_thread(); }
 
   bool caller_drives() const noexcept { return loop_->caller_drives(); }
+  /// What time it is where the drive is (IoEngine::now). Only where caller_drives().
+  IoOp::TimePoint now() const noexcept;
   /// Runs what was posted, waits for a result if some are due, calls back. False: there was nothing
   /// to do. Only where caller_drives(), and not from a callback.
   bool step();
@@ -61,6 +68,8 @@ class IoQueue {
  private:
   class Pump;
   IoQueue();
+  static Result<std::unique_ptr<IoQueue>> start_thread(
+      const std::function<Result<std::unique_ptr<IoEngine>>(std::vector<EngineCandidate>&)>& make);
 
   // The loop outlives the pump's use of it: stop() joins before either goes.
   std::unique_ptr<EventLoop> loop_;

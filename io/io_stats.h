@@ -14,6 +14,7 @@ struct IoStats {
   std::uint64_t short_transfers = 0;
   std::uint64_t retries = 0;  ///< EINTR, EAGAIN
   std::uint64_t errors = 0;   ///< operations that ended with an errno
+  std::uint64_t busy_ns = 0;  ///< time in which the kernel had at least one request
 };
 
 }  // namespace penstock

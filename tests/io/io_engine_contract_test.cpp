@@ -9,6 +9,7 @@
 #include "io/aio_engine.h"
 #include "io/null_engine.h"
 #include "io/thread_engine.h"
+#include "io/throttled_engine.h"
 #include "io/uring_engine.h"
 #include "tests/alloc/allocation_counter.h"
 #include "tests/io/temp_directory.h"
@@ -325,6 +326,11 @@ TEST_P(IoEngineBytes, AFileSizeLimitIsAnError) {
               testing::ExitedWithCode(0), "");
 }
 
+// Fast enough to be no matter here.
+Result<std::unique_ptr<IoEngine>> make_throttled(const IoEngineOptions& options) {
+  return make_throttled_engine({64 * kGiB, 64 * kGiB, 1000}, options);
+}
+
 template <UringMode kMode>
 Result<std::unique_ptr<IoEngine>> make_uring(const IoEngineOptions& options) {
   return make_uring_engine(options, kMode);
@@ -339,6 +345,7 @@ std::vector<EngineCase> cases() {
     all.push_back({"uring_plain" + suffix, make_uring<UringMode::kPlain>, depth});
     all.push_back({"aio" + suffix, make_aio_engine, depth});
     all.push_back({"threads" + suffix, make_thread_engine, depth});
+    all.push_back({"throttled" + suffix, make_throttled, depth});
   }
   return all;
 }
