@@ -2,6 +2,7 @@
 
 #include "swap/lease_token.h"
 #include "swap/swap_engine_core.h"
+#include "swap/trace_log.h"
 
 namespace penstock {
 
@@ -10,6 +11,9 @@ LeaseToken::~LeaseToken() {
     // A forked child's copy: engine and pool behind it are the parent's. What it holds stays held.
     static_cast<void>(new std::shared_ptr<Block>(std::move(block_)));
     return;
+  }
+  if (trace_) {
+    trace_->use(TraceOp::kRelease, tensor_);
   }
   if (const std::shared_ptr<SwapEngineCore> core = core_.lock()) {
     core->lease_ended(*this);

@@ -10,6 +10,7 @@
 namespace penstock {
 
 class SwapEngineCore;
+class TraceLog;
 
 /// What all copies of one Lease share. Its end tells the engine, if that still exists.
 class LeaseToken {
@@ -30,6 +31,8 @@ class LeaseToken {
   Access access() const noexcept { return access_; }
   /// The tensor's generation when this lease was given.
   std::uint64_t generation() const noexcept { return generation_; }
+  /// Its end is to be recorded there.
+  void tell(std::shared_ptr<TraceLog> trace) { trace_ = std::move(trace); }
   /// Whether `core` gave it.
   bool is_of(const std::weak_ptr<SwapEngineCore>& core) const noexcept {
     return !core_.owner_before(core) && !core.owner_before(core_);
@@ -41,6 +44,7 @@ class LeaseToken {
   Access access_;
   std::uint64_t generation_;
   std::weak_ptr<SwapEngineCore> core_;
+  std::shared_ptr<TraceLog> trace_;
   ProcessMark process_;
 };
 

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <exception>
 #include <thread>
 #include <utility>
 
+#include "swap/lease_token.h"
+#include "swap/log.h"
 #include "swap/swap_engine_core.h"
 #include "swap/ticket_state.h"
+#include "swap/trace_log.h"
 
 namespace penstock {
 namespace {
@@ -26,14 +30,28 @@ Error not_in_a_callback(const char* call) {
 }  // namespace
 
 Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) {
+  const char* const wanted = std::getenv("PENSTOCK_TRACE");
+  const std::string target =
+      options.trace.empty() && wanted != nullptr ? std::string(wanted) : options.trace;
   Result<std::shared_ptr<SwapEngineCore>> core = SwapEngineCore::make(std::move(options));
   if (core.has_error()) {
     return std::move(core).error();
   }
-  return std::unique_ptr<SwapEngine>(new SwapEngine(std::move(core).value()));
+  std::shared_ptr<TraceLog> trace;
+  if (!target.empty()) {
+    Result<std::shared_ptr<TraceLog>> log = TraceLog::open(
+        target, (*core)->watch(), [](const std::string& sentence) { log_warning(sentence); });
+    if (log.has_error()) {
+      return std::move(log).error();
+    }
+    trace = std::move(log).value();
+    log_info(fmt::format("every use of the engine is recorded in {}", trace->path()));
+  }
+  return std::unique_ptr<SwapEngine>(new SwapEngine(std::move(core).value(), std::move(trace)));
 }
 
-SwapEngine::SwapEngine(std::shared_ptr<SwapEngineCore> core) : core_(std::move(core)) {}
+SwapEngine::SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace)
+    : core_(std::move(core)), trace_(std::move(trace)) {}
 
 SwapEngine::~SwapEngine() {
   if (process_.elsewhere()) {
@@ -42,12 +60,15 @@ SwapEngine::~SwapEngine() {
   } else if (TicketState::in_callback()) {
     close_elsewhere();
   } else {
-    (void)core_->close();
+    (void)close();
   }
 }
 
 /// Closing waits for the I/O thread, which this may be.
 void SwapEngine::close_elsewhere() noexcept {
+  if (trace_) {
+    trace_->close();
+  }
   try {
     std::thread([core = core_] { (void)core->close(); }).detach();
   } catch (const std::exception&) {
@@ -62,23 +83,54 @@ Result<void> SwapEngine::usable() const {
 
 Result<NamespaceId> SwapEngine::open_namespace(std::string name, std::vector<PathConfig> paths) {
   PENSTOCK_TRY(usable());
-  return core_->open_namespace(std::move(name), std::move(paths));
+  Result<NamespaceId> space = core_->open_namespace(name, std::move(paths));
+  if (trace_ && space.has_value()) {
+    trace_->open_namespace(*space, name);
+    trace_contents(*space);
+  }
+  return space;
+}
+/// What a durable store brought along.
+void SwapEngine::trace_contents(NamespaceId space) const {
+  for (const TensorId tensor : core_->tensors(space)) {
+    if (const Result<TensorInfo> info = core_->info(tensor); info.has_value()) {
+      trace_->declare(tensor, space, *info, true);
+    }
+  }
 }
 Result<void> SwapEngine::close_namespace(NamespaceId space) {
   PENSTOCK_TRY(usable());
+  if (trace_) {
+    trace_->close_namespace(space);
+  }
   return core_->close_namespace(space);
 }
 Result<TensorId> SwapEngine::declare(NamespaceId space, TensorInfo info) {
   PENSTOCK_TRY(usable());
-  return core_->declare(space, std::move(info));
+  if (!trace_) {
+    return core_->declare(space, std::move(info));
+  }
+  Result<TensorId> tensor = core_->declare(space, info);
+  if (tensor.has_value()) {
+    trace_->declare(*tensor, space, info, false);
+  }
+  return tensor;
 }
 Result<void> SwapEngine::forget(TensorId tensor) {
   PENSTOCK_TRY(usable());
-  return core_->forget(tensor);
+  Result<void> forgotten = core_->forget(tensor);
+  if (trace_ && forgotten.has_value()) {
+    trace_->use(TraceOp::kForget, tensor);
+  }
+  return forgotten;
 }
 Result<void> SwapEngine::rename(TensorId tensor, std::string name) {
   PENSTOCK_TRY(usable());
-  return core_->rename(tensor, std::move(name));
+  Result<void> renamed = core_->rename(tensor, name);
+  if (trace_ && renamed.has_value()) {
+    trace_->rename(tensor, name);
+  }
+  return renamed;
 }
 Result<TensorInfo> SwapEngine::info(TensorId tensor) const {
   PENSTOCK_TRY(usable());
@@ -92,32 +144,77 @@ std::vector<TensorId> SwapEngine::tensors(NamespaceId space) const {
 }
 Result<Lease> SwapEngine::allocate(TensorId tensor) {
   PENSTOCK_TRY(usable());
-  return core_->allocate(tensor);
+  Result<Lease> lease = core_->allocate(tensor);
+  if (trace_ && lease.has_value()) {
+    trace_->use(TraceOp::kAllocate, tensor);
+    lease->token()->tell(trace_);
+  }
+  return lease;
 }
 Ticket SwapEngine::commit(const Lease& lease) {
-  return process_.elsewhere() ? Ticket::failed(of_another_process()) : core_->commit(lease);
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  if (trace_ && lease) {
+    trace_->use(TraceOp::kCommit, lease.tensor());
+  }
+  return core_->commit(lease);
 }
 Ticket SwapEngine::put(TensorId tensor, std::span<const std::byte> source) {
-  return process_.elsewhere() ? Ticket::failed(of_another_process()) : core_->put(tensor, source);
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  Ticket ticket = core_->put(tensor, source);
+  if (trace_) {
+    trace_->use(TraceOp::kPut, tensor);
+  }
+  return ticket;
 }
 Ticket SwapEngine::get(TensorId tensor, Access access) {
-  return process_.elsewhere() ? Ticket::failed(of_another_process()) : core_->get(tensor, access);
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  Ticket ticket = core_->get(tensor, access);
+  return trace_ ? traced_get(std::move(ticket), tensor, access) : ticket;
+}
+/// Tells when the lease is taken, and when it ends.
+Ticket SwapEngine::traced_get(Ticket ticket, TensorId tensor, Access access) const {
+  trace_->get(tensor, access);
+  ticket.state()->on_lease([trace = trace_, tensor](const Lease& lease) {
+    trace->use(TraceOp::kLease, tensor);
+    lease.token()->tell(trace);
+  });
+  return ticket;
 }
 Ticket SwapEngine::get_into(TensorId tensor, std::span<std::byte> target) {
-  return process_.elsewhere() ? Ticket::failed(of_another_process())
-                              : core_->get_into(tensor, target);
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  Ticket ticket = core_->get_into(tensor, target);
+  if (trace_) {
+    trace_->use(TraceOp::kGetInto, tensor);
+  }
+  return ticket;
 }
 void SwapEngine::prefetch(std::span<const TensorId> tensors) {
-  if (!process_.elsewhere()) {
-    core_->prefetch(tensors);
+  if (process_.elsewhere()) {
+    return;
   }
+  if (trace_) {
+    trace_->prefetch(tensors);
+  }
+  core_->prefetch(tensors);
 }
 Result<void> SwapEngine::flush() {
   PENSTOCK_TRY(usable());
   if (TicketState::in_callback()) {
     return not_in_a_callback("flush()");
   }
-  return core_->flush();
+  Result<void> flushed = core_->flush();
+  if (trace_) {
+    trace_->note(TraceOp::kFlush);
+  }
+  return flushed;
 }
 Result<void> SwapEngine::check() {
   PENSTOCK_TRY(usable());
@@ -125,6 +222,9 @@ Result<void> SwapEngine::check() {
 }
 Result<void> SwapEngine::plan() {
   PENSTOCK_TRY(usable());
+  if (trace_) {
+    trace_->note(TraceOp::kPlan);
+  }
   return core_->plan();
 }
 Placement SwapEngine::placement() const {
@@ -143,6 +243,9 @@ Result<void> SwapEngine::close() {
   }
   if (TicketState::in_callback()) {
     return not_in_a_callback("close()");
+  }
+  if (trace_) {
+    trace_->close();
   }
   return core_->close();
 }

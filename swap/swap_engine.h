@@ -31,6 +31,12 @@ struct SwapEngineOptions {
   std::optional<Budgets> budgets;
   std::uint32_t io_block_bytes = 1024 * 1024;
   std::uint32_t io_depth = 32;
+  /// What the machine has free, where it is not to be asked: for what must come out the same on
+  /// any.
+  std::optional<std::uint64_t> mem_available_bytes;
+  /// Read ahead and not used yet is never more than this; 0: nothing is read before it is asked
+  /// for. Nothing: as far as memory reaches.
+  std::optional<std::uint64_t> lookahead_bytes;
   /// Where stores live; outlives the engine.
   FileSystem* file_system = &os_file_system();
   /// Pageable memory; null: the machine's.
@@ -42,11 +48,15 @@ struct SwapEngineOptions {
   /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
   /// unused.
   std::vector<PinHook> pin_hooks;
+  /// Saves a trace of every use there (TraceLog::open). Empty: where the environment's
+  /// PENSTOCK_TRACE says, if it does.
+  std::string trace;
   /// Told once per condition, a whole sentence a user can act on. Empty: the log.
   std::function<void(const std::string&)> warn;
 };
 
 class SwapEngineCore;
+class TraceLog;
 
 /// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
 ///
@@ -65,7 +75,8 @@ class SwapEngineCore;
 /// holds beyond that are pageable and limited by real memory only.
 class SwapEngine {
  public:
-  /// Starts the I/O thread. Errors: no engine usable; budgets that contradict each other.
+  /// Starts the I/O thread. Errors: no engine usable; budgets that contradict each other; a trace
+  /// that was asked for and cannot be saved.
   static Result<std::unique_ptr<SwapEngine>> open(SwapEngineOptions options);
   ~SwapEngine();
   SwapEngine(const SwapEngine&) = delete;
@@ -136,11 +147,14 @@ class SwapEngine {
   Result<void> close();
 
  private:
-  explicit SwapEngine(std::shared_ptr<SwapEngineCore> core);
+  SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace);
   Result<void> usable() const;
+  void trace_contents(NamespaceId space) const;
+  Ticket traced_get(Ticket ticket, TensorId tensor, Access access) const;
   void close_elsewhere() noexcept;
 
   std::shared_ptr<SwapEngineCore> core_;
+  std::shared_ptr<TraceLog> trace_;  // null: nobody wants one
   ProcessMark process_;
 };
 

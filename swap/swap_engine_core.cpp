@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -107,8 +108,8 @@ Result<void> SwapEngineCore::start() {
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
                              engine_kind_name(options_.config.penstock.engine)));
   }
-  facts_ = {read_mem_available_bytes(), options_.ranks_on_node,
-            dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
+  facts_ = {options_.mem_available_bytes.value_or(read_mem_available_bytes()),
+            options_.ranks_on_node, dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
   budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts_));
   residency_.set_limit_bytes(budgets_.ram_bytes);
 
@@ -123,11 +124,13 @@ Result<void> SwapEngineCore::start() {
   }
   queue_ = std::move(queue).value();
   Waiting::Step step;
+  Waiting::Now now;
   if (queue_->caller_drives()) {
     step = [queue = queue_.get()] { return queue->step(); };
+    now = [queue = queue_.get()] { return queue->now(); };
   }
-  waiting_ = std::make_shared<Waiting>(step);
-  stalls_ = std::make_shared<Waiting>(step);
+  waiting_ = std::make_shared<Waiting>(step, now);
+  stalls_ = std::make_shared<Waiting>(step, now);
 
   PageSourceOptions pages{.huge_pages = HugePages::kTransparent, .numa = numa_preference()};
   const std::shared_ptr<MemorySource> pageable =
@@ -406,6 +409,24 @@ Result<void> SwapEngineCore::check() {
   return tell_failure();
 }
 
+std::uint64_t SwapEngineCore::ahead_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const TensorId tensor : ahead_) {
+    const TensorRecord* record = record_of(tensor);
+    bytes += record != nullptr && record->ahead ? record->bytes : 0;
+  }
+  return bytes;
+}
+
+TraceLog::Watch SwapEngineCore::watch() const {
+  return [waiting = waiting_, stalls = stalls_] {
+    const auto now = stalls->now().time_since_epoch();
+    return TraceLog::Moment{static_cast<std::uint64_t>(
+                                std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()),
+                            waiting->waited_ns() + stalls->waited_ns()};
+  };
+}
+
 /// A failed write that nobody knows of.
 bool SwapEngineCore::untold_failure() {
   if (first_failure_ && first_failure_->ticket && first_failure_->ticket->error_told()) {
@@ -433,10 +454,7 @@ SwapStats SwapEngineCore::stats() const {
   SwapStats stats = stats_;
   stats.stall_ns = stalls_->waited_ns();
   stats.resident_bytes = residency_.held_bytes();
-  for (const TensorId tensor : ahead_) {
-    const TensorRecord* record = record_of(tensor);
-    stats.lookahead_bytes += record != nullptr && record->ahead ? record->bytes : 0;
-  }
+  stats.lookahead_bytes = ahead_bytes();
   for (const auto& [id, space] : namespaces_) {
     stats.drive_bytes += space.store->used_bytes();
     const StoreCounters counters = space.store->counters();

@@ -27,6 +27,7 @@
 #include "swap/store/durable_store.h"
 #include "swap/swap_engine.h"
 #include "swap/tensor_record.h"
+#include "swap/trace_log.h"
 
 namespace penstock {
 
@@ -91,6 +92,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> close();
 
   void lease_ended(const LeaseToken& token);
+  /// The engine's clock, and what callers have waited by it; valid while the engine is open.
+  TraceLog::Watch watch() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -181,6 +184,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
                      std::optional<Error> error);
   void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox);
   void run_ahead();
+  std::uint64_t ahead_bytes() const;
 
   // Writing (swap_engine_write.cpp).
   Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);

@@ -266,6 +266,10 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     if (store.check_readable(*record->stored, record->info.name).has_error()) {
       return Answer::kNothingToDo;
     }
+    const std::optional<std::uint64_t> limit = core_.options_.lookahead_bytes;
+    if (limit && core_.ahead_bytes() + record->bytes > *limit) {
+      return Answer::kStop;
+    }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
     if (!block) {
       return Answer::kNoRoom;

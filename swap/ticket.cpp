@@ -56,13 +56,18 @@ void TicketState::fulfil(std::optional<Error> error, Lease lease) {
 }
 
 bool TicketState::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  std::optional<Waiting::Clock::time_point> deadline;
-  const Waiting::Clock::time_point now = Waiting::Clock::now();
-  if (timeout && *timeout < Waiting::Clock::time_point::max() - now) {
-    deadline = now + *timeout;
+  if (done()) {
+    return true;  // whose clock it was may be gone
   }
   Waiting asleep;
   Waiting& waiting = waiting_ ? *waiting_ : asleep;
+  std::optional<Waiting::Clock::time_point> deadline;
+  if (timeout) {
+    const Waiting::Clock::time_point now = waiting.now();
+    if (*timeout < Waiting::Clock::time_point::max() - now) {
+      deadline = now + *timeout;
+    }
+  }
   std::unique_lock lock(mutex_);
   return waiting.wait(lock, done_changed_, [this] { return done(); }, deadline);
 }
@@ -79,6 +84,9 @@ Result<Lease> TicketState::take_lease() const {
   }
   lease_taken_ = static_cast<bool>(lease_);
   taken_ = lease_.token();
+  if (on_lease_ && lease_) {
+    on_lease_(lease_);
+  }
   return std::exchange(lease_, {});
 }
 

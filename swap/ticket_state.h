@@ -36,6 +36,8 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   /// whoever took it lets go, however long a ticket lives. Later calls share it while it lives.
   /// Empty: there was none. Errors: it was taken and has ended.
   Result<Lease> take_lease() const;
+  /// `told` is called with the lease when it is first taken. Before the ticket is anybody's.
+  void on_lease(std::function<void(const Lease&)> told) { on_lease_ = std::move(told); }
   /// An empty `callback` is none.
   void then(std::function<void(const Ticket&)> callback);
 
@@ -52,6 +54,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   mutable std::weak_ptr<LeaseToken> taken_;                    // guarded by mutex_
   mutable bool lease_taken_ = false;                           // guarded by mutex_
   std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
+  std::function<void(const Lease&)> on_lease_;
   std::shared_ptr<Waiting> waiting_;
   mutable std::atomic<bool> error_told_{false};
   ProcessMark process_;
