@@ -29,8 +29,14 @@ class WrongBytesTest : public FaultOnEveryEngine {
     b_ = declare("b", kBytes);
     put(a_, content(kBytes, 1));
     put(b_, content(kBytes, 9));
-    put(a_, content(kBytes, 2));
-    put(a_, content(kBytes, 3));
+    put_over(a_, content(kBytes, 2));
+    put_over(a_, content(kBytes, 3));
+  }
+  /// Ends when what it replaces has given up its place, a moment after the caller was told.
+  void put_over(TensorId tensor, const std::vector<std::byte>& data) {
+    const std::uint64_t before = engine_->stats().drive_bytes;
+    put(tensor, data);
+    ASSERT_TRUE(eventually([&] { return engine_->stats().drive_bytes == before; }));
   }
   void expect_seen(const std::string& operation) {
     const Result<void> read = engine_->get(a_).wait();
@@ -114,7 +120,7 @@ TEST_P(WrongBytesTest, TornWrites) {
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
   drive.tell("writes torn 0 1048576");
-  put(a_, content(kBytes, 4));  // lies behind b: not touched
+  put_over(a_, content(kBytes, 4));  // lies behind b: not touched
   expect_content(a_, content(kBytes, 4));
   put(a_, content(kBytes, 5));  // at the beginning again: torn
   drive.tell("clear");
