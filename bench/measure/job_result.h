@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/measure/latency_histogram.h"
+
+namespace penstock::bench {
+
+/// Bytes that moved within one interval.
+struct BandwidthSample {
+  std::uint64_t at_ns = 0;  ///< its end, since the job began
+  std::uint64_t bytes = 0;
+};
+
+/// One direction of a job. Completion latency is the time from submission to completion of one
+/// request of the job (a tensor, for `workload=swap`).
+struct DirectionResult {
+  std::uint64_t io_bytes = 0;
+  std::uint64_t total_ios = 0;
+  std::uint64_t short_ios = 0;
+  std::uint64_t runtime_ns = 0;
+  LatencyHistogram clat;
+  std::vector<BandwidthSample> bandwidth;
+
+  /// Bytes and requests a second of that time; 0 where nothing moved.
+  double bytes_per_second() const noexcept { return per_second(io_bytes); }
+  double ios_per_second() const noexcept { return per_second(total_ios); }
+  /// Adds what another thread did at the same time.
+  void merge(const DirectionResult& other);
+
+ private:
+  double per_second(std::uint64_t count) const noexcept {
+    return runtime_ns == 0 ? 0 : static_cast<double>(count) * 1e9 / static_cast<double>(runtime_ns);
+  }
+};
+
+/// What a swap engine did for a job. Times in nanoseconds.
+struct SwapResult {
+  std::uint64_t stall_ns = 0;
+  double overlap = 0;  ///< share of the drive's busy time that compute hid, 0..1
+  std::uint64_t hits = 0;
+  std::uint64_t late = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t peak_live_bytes = 0;
+  std::uint64_t pool_waits = 0;
+  std::uint64_t padding_bytes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t write_bytes = 0;
+  double cpu_ms_per_gb = 0;
+  std::optional<std::uint64_t> lower_bound_ns;
+  std::optional<double> optimality;
+};
+
+/// Ratios of ours to a peer's over pairs of runs on the same files, in turns.
+struct PairResult {
+  std::string peer;
+  std::uint32_t pairs = 0;
+  double ratio_median = 0;  ///< bandwidth, ours over the peer's
+  double ratio_iqr = 0;
+  double ratio_low = 0;  ///< where the median lies with 95 % confidence
+  double ratio_high = 0;
+  double cpu_ratio_median = 0;  ///< CPU a byte, ours over the peer's
+  double cpu_ratio_iqr = 0;
+  std::string peer_settings;
+  std::vector<double> ratios;  ///< of every pair, in their order
+  std::vector<double> cpu_ratios;
+};
+
+/// One job of one thread, or all threads of a `group_reporting` group together.
+struct JobResult {
+  std::string name;
+  std::size_t job = 0;  ///< its place in the list of jobs; of a group, the first one's
+  std::uint32_t group = 0;
+  std::uint32_t threads = 1;
+  int error = 0;              ///< 0 or an errno
+  std::string error_message;  ///< a whole sentence
+  bool interrupted = false;   ///< by the user: what is here is what was done
+  DirectionResult read;
+  DirectionResult write;
+  std::uint64_t elapsed_ns = 0;
+  double user_seconds = 0;
+  double system_seconds = 0;
+  std::optional<SwapResult> swap;
+  std::optional<PairResult> pair;
+
+  /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time and
+  /// latencies; of two errors the first one is kept. Leaves `swap` and `pair` alone.
+  void merge(const JobResult& other);
+};
+
+}  // namespace penstock::bench
