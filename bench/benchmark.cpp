@@ -1,0 +1,249 @@
+#include "bench/benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "bench/measure/cpu_clock.h"
+#include "bench/workload/workload_run.h"
+
+namespace penstock::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLookInterval{100};
+constexpr int kLooksPerProgress = 5;
+
+// One thread of one job, while it runs and after.
+struct Member {
+  const Job* job = nullptr;
+  std::uint32_t thread = 0;
+  RunControl control;
+  std::atomic<bool> running{false};
+  JobResult result;
+};
+
+void keep_error(JobResult& result, const Error& error) {
+  // What has no errno of its own is a job that makes no sense.
+  result.error = error.system_errno() != 0 ? error.system_errno() : EINVAL;
+  result.error_message = error.message;
+}
+
+// All jobs between two stonewalls, from the first to the last thread.
+class Group {
+ public:
+  /// `first` is the place of the first of them in the whole list.
+  Group(std::span<const Job> jobs, std::uint32_t number, std::size_t first);
+
+  void run(const BenchmarkOptions& options);
+  void stop();
+  /// As fio: threads of neighbours that ask for group_reporting become one.
+  void append_results(std::vector<JobResult>& results) const;
+  void give_up();
+
+ private:
+  void work(Member& member);
+  void run_prepared(WorkloadRun& run, Member& member);
+  void watch(const BenchmarkOptions& options, const std::stop_token& ended);
+  BenchmarkProgress progress() const;
+  void share_helpers_cpu(const CpuTime& process);
+
+  std::vector<std::unique_ptr<Member>> members_;
+  std::mutex laying_out_;  // one thread at a time: several may share a file
+  std::barrier<> prepared_;
+  std::barrier<> finished_;  // what is torn down after it is nobody's CPU time
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::atomic<Clock::time_point> begun_;
+  std::uint64_t runtime_ns_ = 0;
+};
+
+std::ptrdiff_t count_threads(std::span<const Job> jobs) {
+  std::ptrdiff_t threads = 0;
+  for (const Job& job : jobs) {
+    threads += std::max(job.numjobs, 1U);
+  }
+  return threads;
+}
+
+Group::Group(std::span<const Job> jobs, std::uint32_t number, std::size_t first)
+    : prepared_(count_threads(jobs) + 1), finished_(count_threads(jobs) + 1) {
+  for (const Job& job : jobs) {
+    for (std::uint32_t thread = 0; thread < std::max(job.numjobs, 1U); ++thread) {
+      auto member = std::make_unique<Member>();
+      member->job = &job;
+      member->thread = thread;
+      member->result.name = job.name;
+      member->result.group = number;
+      member->result.job = first + static_cast<std::size_t>(&job - jobs.data());
+      members_.push_back(std::move(member));
+    }
+    runtime_ns_ = std::max(runtime_ns_, job.runtime_ns.value_or(0) + job.ramp_time_ns);
+  }
+}
+
+void Group::run(const BenchmarkOptions& options) {
+  begun_ = Clock::now();
+  std::vector<std::jthread> threads;
+  threads.reserve(members_.size());
+  for (const std::unique_ptr<Member>& member : members_) {
+    threads.emplace_back([this, &member] { work(*member); });
+  }
+  std::jthread watcher([this, &options](const std::stop_token& ended) { watch(options, ended); });
+  prepared_.arrive_and_wait();
+  begun_ = Clock::now();
+  const CpuTime before = process_cpu_time();
+  finished_.arrive_and_wait();
+  const CpuTime spent = process_cpu_time() - before;
+  threads.clear();  // joins
+  share_helpers_cpu(spent);
+}
+
+void Group::work(Member& member) {
+  Result<std::unique_ptr<WorkloadRun>> run = make_workload_run(*member.job, member.thread);
+  Result<void> prepared;
+  if (run.has_value()) {
+    const std::lock_guard lock(laying_out_);
+    prepared = (*run)->prepare(member.control);
+  } else {
+    prepared = run.error();
+  }
+  prepared_.arrive_and_wait();
+  if (prepared.has_error()) {
+    keep_error(member.result, prepared.error());
+  } else if (member.control.stop.load()) {
+    member.result.interrupted = true;  // perhaps before its files were complete
+  } else {
+    run_prepared(**run, member);
+  }
+  finished_.arrive_and_wait();
+}
+
+void Group::run_prepared(WorkloadRun& run, Member& member) {
+  member.running = true;
+  if (const Result<void> done = run.run(member.control, member.result); done.has_error()) {
+    keep_error(member.result, done.error());
+  }
+  member.running = false;
+}
+
+void Group::watch(const BenchmarkOptions& options, const std::stop_token& ended) {
+  std::unique_lock lock(mutex_);
+  for (int looks = 1; !ended.stop_requested(); ++looks) {
+    ended_.wait_for(lock, ended, kLookInterval, [] { return false; });
+    if (options.interrupted && options.interrupted()) {
+      stop();
+    }
+    if (options.progress && looks % kLooksPerProgress == 0 && !ended.stop_requested()) {
+      options.progress(progress());
+    }
+  }
+}
+
+void Group::stop() {
+  for (const std::unique_ptr<Member>& member : members_) {
+    member->control.stop = true;
+  }
+}
+
+void Group::give_up() {
+  for (const std::unique_ptr<Member>& member : members_) {
+    member->result.interrupted = true;
+  }
+}
+
+BenchmarkProgress Group::progress() const {
+  BenchmarkProgress progress;
+  progress.elapsed_ns = static_cast<std::uint64_t>((Clock::now() - begun_.load()).count());
+  double share = 0;
+  for (const std::unique_ptr<Member>& member : members_) {
+    const std::uint64_t read_bytes = member->control.read_bytes;
+    const std::uint64_t write_bytes = member->control.write_bytes;
+    progress.jobs_running += member->running ? 1U : 0U;
+    progress.read_bytes += read_bytes;
+    progress.write_bytes += write_bytes;
+    if (const std::uint64_t total = member->control.total_bytes; total != 0) {
+      share +=
+          std::min(1.0, static_cast<double>(read_bytes + write_bytes) / static_cast<double>(total));
+    } else if (runtime_ns_ != 0) {
+      share += std::min(
+          1.0, static_cast<double>(progress.elapsed_ns) / static_cast<double>(runtime_ns_));
+    }
+  }
+  progress.share_done = share / static_cast<double>(members_.size());
+  return progress;
+}
+
+// Threads of engines and of the kernel work for all: what the process has spent beyond the jobs'
+// own threads goes to the jobs by the bytes that they have moved.
+void Group::share_helpers_cpu(const CpuTime& process) {
+  CpuTime helpers = process;
+  double bytes = 0;
+  for (const std::unique_ptr<Member>& member : members_) {
+    const JobResult& result = member->result;
+    helpers = helpers - CpuTime{result.user_seconds, result.system_seconds};
+    bytes += static_cast<double>(result.read.io_bytes + result.write.io_bytes);
+  }
+  for (const std::unique_ptr<Member>& member : members_) {
+    const std::optional<SimulatedDrive>& simulated = member->job->simulated;
+    if (simulated && !simulated->real_time) {
+      continue;  // in virtual time nothing is computed, and every figure is the same again
+    }
+    JobResult& result = member->result;
+    const double share =
+        bytes == 0 ? 0 : static_cast<double>(result.read.io_bytes + result.write.io_bytes) / bytes;
+    result.user_seconds += share * std::max(helpers.user_seconds, 0.0);
+    result.system_seconds += share * std::max(helpers.system_seconds, 0.0);
+  }
+}
+
+void Group::append_results(std::vector<JobResult>& results) const {
+  bool first = true;
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (!first && member->job->group_reporting) {
+      results.back().merge(member->result);
+    } else {
+      results.push_back(member->result);
+    }
+    first = false;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<JobResult>> run_benchmark(const std::vector<Job>& jobs,
+                                             const BenchmarkOptions& options) {
+  if (jobs.empty()) {
+    return fault(Fault::kInvalidArgument, "there are no jobs to run");
+  }
+  std::vector<JobResult> results;
+  std::uint32_t number = 0;
+  for (std::size_t first = 0; first < jobs.size(); ++number) {
+    std::size_t last = first + 1;
+    while (last < jobs.size() && !jobs[last].stonewall) {
+      ++last;
+    }
+    Group group(std::span<const Job>(jobs).subspan(first, last - first), number, first);
+    if (options.interrupted && options.interrupted()) {
+      group.give_up();
+    } else {
+      group.run(options);
+    }
+    group.append_results(results);
+    first = last;
+  }
+  return results;
+}
+
+}  // namespace penstock::bench

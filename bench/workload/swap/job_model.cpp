@@ -1,0 +1,33 @@
+#include "bench/workload/swap/job_model.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "bench/workload/swap/engine_options.h"
+#include "bench/workload/swap/inventory_subset.h"
+
+namespace penstock::bench {
+
+Result<TrainingSetup> job_model(const Job& job) {
+  if (job.inventory.empty()) {
+    return fault(
+        Fault::kConfiguration,
+        fmt::format("job {} swaps the tensors of a model: say which, inventory=FILE", job.name));
+  }
+  Result<Inventory> inventory = load_inventory(job.inventory);
+  if (inventory.has_error()) {
+    return std::move(inventory).error();
+  }
+  Result<SwapEngineOptions> options = engine_options(job);
+  if (options.has_error()) {
+    return std::move(options).error();
+  }
+  TrainingSetup setup;
+  setup.inventory = job.size == 0 ? std::move(*inventory) : inventory_subset(*inventory, job.size);
+  setup.has_config = options->config.deepspeed.is_given;
+  setup.config = std::move(options->config);
+  return setup;
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "alloc/result.h"
+#include "bench/job/job.h"
+#include "swap/plan/training_setup.h"
+
+namespace penstock::bench {
+
+/// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes, under
+/// `config=`. Errors: no inventory named; those of the files.
+Result<TrainingSetup> job_model(const Job& job);
+
+}  // namespace penstock::bench

@@ -1,0 +1,331 @@
+#include "bench/workload/swap/replay_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "alloc/page_source.h"
+#include "bench/workload/swap/run_length.h"
+#include "bench/workload/swap/swap_meter.h"
+#include "bench/workload/swap/swap_session.h"
+#include "bench/workload/swap/tensor_pattern.h"
+#include "swap/plan/recorded_trace.h"
+
+namespace penstock::bench {
+namespace {
+
+class ReplayRun final : public WorkloadRun {
+ public:
+  explicit ReplayRun(const Job& job) : job_(job) {}
+
+  Result<void> prepare(RunControl& control) override;
+  Result<void> run(RunControl& control, JobResult& result) override;
+
+ private:
+  /// A get whose lease was not taken yet.
+  struct Asked {
+    Ticket ticket;
+    std::uint64_t since_ns = 0;
+  };
+  struct Tensor {
+    TensorId id{};
+    std::uint64_t bytes = 0;
+    std::uint64_t version = 0;  // of its content
+    std::deque<Asked> asked;
+    std::deque<Lease> held;
+  };
+
+  Result<void> go_through(const RunLength& length);
+  Result<void> play(const TraceEvent& event);
+  Result<void> play_store(const TraceEvent& event);
+  Result<void> declare(const TraceEvent& event);
+  Result<void> put(std::uint64_t number, Tensor& tensor);
+  Result<void> take(std::uint64_t number, Tensor& tensor);
+  Result<void> get_into(std::uint64_t number, Tensor& tensor);
+  Result<void> commit(std::uint64_t number, Tensor& tensor);
+  Result<void> check(std::uint64_t number, const Tensor& tensor,
+                     std::span<const std::byte> bytes) const;
+  void release(Tensor& tensor);
+  void pass_time(const TraceEvent& event, const TraceEvent* before);
+  Result<std::span<std::byte>> callers_memory(std::uint64_t bytes);
+  Result<void> leave();
+
+  const Job job_;
+  RecordedTrace trace_;
+  SwapSession session_;
+  Memory callers_memory_;                        // of put and get_into
+  std::map<std::uint64_t, Tensor> tensors_;      // by the trace's number
+  std::map<std::uint32_t, NamespaceId> spaces_;  // likewise
+  std::optional<SwapMeter> meter_;
+};
+
+Result<void> ReplayRun::prepare(RunControl& control) {
+  if (job_.trace.empty()) {
+    return fault(Fault::kConfiguration, fmt::format("job {} replays no trace: say which, "
+                                                    "trace=FILE (PENSTOCK_TRACE saves one)",
+                                                    job_.name));
+  }
+  Result<RecordedTrace> trace = load_trace(job_.trace);
+  if (trace.has_error()) {
+    return std::move(trace).error();
+  }
+  trace_ = std::move(trace).value();
+  Result<SwapSession> session = open_swap_session(job_);
+  if (session.has_error()) {
+    return std::move(session).error();
+  }
+  session_ = std::move(session).value();
+  meter_.emplace(*session_.engine, *session_.device, control);
+  return {};
+}
+
+Result<void> ReplayRun::run(RunControl& control, JobResult& result) {
+  RunLength length(job_, control, *session_.device);
+  meter_->begin();
+  length.begin();
+  Result<void> done;
+  while (done.has_value() && length.begins_loop()) {
+    done = go_through(length);
+    if (done.has_value()) {
+      done = session_.engine->flush();
+      meter_->settle();
+    }
+    meter_->report(result);
+    if (Result<void> left = leave(); done.has_value()) {
+      done = std::move(left);
+    }
+  }
+  result.interrupted = control.stop;
+  return done;
+}
+
+Result<void> ReplayRun::go_through(const RunLength& length) {
+  const TraceEvent* before = nullptr;
+  for (const TraceEvent& event : trace_.events) {
+    if (length.is_over()) {
+      return {};
+    }
+    pass_time(event, before);
+    PENSTOCK_TRY(play(event));
+    before = &event;
+  }
+  return {};
+}
+
+void ReplayRun::pass_time(const TraceEvent& event, const TraceEvent* before) {
+  if (job_.compute) {
+    return;  // by tensor, in take()
+  }
+  const std::uint64_t passed = event.at_ns - (before == nullptr ? 0 : before->at_ns);
+  const std::uint64_t waited = event.waited_ns - (before == nullptr ? 0 : before->waited_ns);
+  if (waited < passed) {
+    session_.device->compute(passed - waited, true);
+  }
+}
+
+Result<void> ReplayRun::play(const TraceEvent& event) {
+  SwapEngine& engine = *session_.engine;
+  switch (event.op) {
+    case TraceOp::kOpenNamespace:
+    case TraceOp::kCloseNamespace:
+    case TraceOp::kDeclare:
+    case TraceOp::kPlan:
+    case TraceOp::kFlush:
+    case TraceOp::kPrefetch:
+      return play_store(event);
+    default:
+      break;
+  }
+  Tensor& tensor = tensors_.at(event.tensor);
+  switch (event.op) {
+    case TraceOp::kForget: {
+      const TensorId id = tensor.id;
+      tensors_.erase(event.tensor);
+      return engine.forget(id);
+    }
+    case TraceOp::kRename:
+      return engine.rename(tensor.id, event.name);
+    case TraceOp::kAllocate: {
+      Result<Lease> lease = engine.allocate(tensor.id);
+      PENSTOCK_TRY(lease);
+      tensor.held.push_back(std::move(*lease));
+      return {};
+    }
+    case TraceOp::kGet:
+      tensor.asked.push_back({engine.get(tensor.id, event.update ? Access::kUpdate : Access::kRead),
+                              session_.device->now_ns()});
+      return {};
+    case TraceOp::kLease:
+      return take(event.tensor, tensor);
+    case TraceOp::kCommit:
+      return commit(event.tensor, tensor);
+    case TraceOp::kPut:
+      return put(event.tensor, tensor);
+    case TraceOp::kGetInto:
+      return get_into(event.tensor, tensor);
+    default:
+      release(tensor);
+      return {};
+  }
+}
+
+/// What concerns no tensor that is there.
+Result<void> ReplayRun::play_store(const TraceEvent& event) {
+  SwapEngine& engine = *session_.engine;
+  switch (event.op) {
+    case TraceOp::kOpenNamespace: {
+      const Result<NamespaceId> space = engine.open_namespace(event.name, session_.paths);
+      PENSTOCK_TRY(space);
+      spaces_[event.space] = *space;
+      return {};
+    }
+    case TraceOp::kCloseNamespace: {
+      const auto space = spaces_.find(event.space);
+      return space == spaces_.end() ? Result<void>()
+                                    : engine.close_namespace(spaces_.extract(space).mapped());
+    }
+    case TraceOp::kDeclare:
+      return declare(event);
+    case TraceOp::kPlan:
+      return engine.plan();
+    case TraceOp::kFlush:
+      return engine.flush();
+    default: {
+      std::vector<TensorId> wanted;
+      for (const std::uint64_t number : event.tensors) {
+        wanted.push_back(tensors_.at(number).id);
+      }
+      engine.prefetch(wanted);
+      return {};
+    }
+  }
+}
+
+/// What a durable store had brought along is written first.
+Result<void> ReplayRun::declare(const TraceEvent& event) {
+  const auto space = spaces_.find(event.space);
+  if (space == spaces_.end()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{}: tensor '{}' is of a namespace that was not opened", job_.trace,
+                             event.info.name));
+  }
+  const Result<TensorId> id = session_.engine->declare(space->second, event.info);
+  PENSTOCK_TRY(id);
+  Tensor& tensor = tensors_[event.tensor];
+  tensor.id = *id;
+  tensor.bytes = event.info.bytes();
+  return event.stored ? put(event.tensor, tensor) : Result<void>();
+}
+
+Result<void> ReplayRun::put(std::uint64_t number, Tensor& tensor) {
+  const Result<std::span<std::byte>> memory = callers_memory(tensor.bytes);
+  PENSTOCK_TRY(memory);
+  TensorPattern(number, ++tensor.version).fill(*memory);
+  const Ticket written = session_.engine->put(tensor.id, *memory);
+  meter_->watch_write(written, tensor.bytes);
+  return written.wait();
+}
+
+Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
+  if (tensor.asked.empty()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{}: the lease of tensor {} was never asked for", job_.trace, number));
+  }
+  const Asked asked = std::move(tensor.asked.front());
+  tensor.asked.pop_front();
+  Result<Lease> lease = asked.ticket.lease();
+  PENSTOCK_TRY(lease);
+  meter_->note_read(asked.since_ns, tensor.bytes);
+  tensor.held.push_back(std::move(*lease));
+  if (job_.compute) {
+    session_.device->compute(compute_ns(*job_.compute, tensor.bytes), job_.compute->spins);
+  }
+  return check(number, tensor, tensor.held.back().span());
+}
+
+Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
+  const Result<std::span<std::byte>> memory = callers_memory(tensor.bytes);
+  PENSTOCK_TRY(memory);
+  const std::uint64_t since = session_.device->now_ns();
+  PENSTOCK_TRY(session_.engine->get_into(tensor.id, *memory).wait());
+  meter_->note_read(since, tensor.bytes);
+  return check(number, tensor, *memory);
+}
+
+/// The lease that was given last, which is whose content was changed.
+Result<void> ReplayRun::commit(std::uint64_t number, Tensor& tensor) {
+  if (tensor.held.empty()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{}: tensor {} is committed and nobody holds it", job_.trace, number));
+  }
+  const Lease& lease = tensor.held.back();
+  ++tensor.version;
+  if (job_.verify) {
+    TensorPattern(number, tensor.version).fill(lease.span());
+  }
+  meter_->watch_write(session_.engine->commit(lease), tensor.bytes);
+  return session_.engine->check();
+}
+
+void ReplayRun::release(Tensor& tensor) {
+  if (!tensor.held.empty()) {
+    tensor.held.pop_front();
+  } else if (!tensor.asked.empty()) {
+    tensor.asked.pop_front();  // nobody ever took it
+  }
+}
+
+Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor,
+                              std::span<const std::byte> bytes) const {
+  if (!job_.verify) {
+    return {};
+  }
+  const std::optional<std::uint64_t> wrong =
+      TensorPattern(number, tensor.version).first_difference(bytes);
+  if (!wrong) {
+    return {};
+  }
+  return system_error(EILSEQ,
+                      fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
+                                  "written",
+                                  number, job_.trace, format_bytes(tensor.bytes), *wrong));
+}
+
+Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {
+  if (callers_memory_.bytes() < bytes) {
+    callers_memory_ = {};
+    Result<Memory> memory = PageSource::make()->allocate(bytes);
+    if (memory.has_error()) {
+      return std::move(memory).error();
+    }
+    callers_memory_ = std::move(memory).value();
+  }
+  return callers_memory_.span().first(bytes);
+}
+
+/// Everything that the trace left open ends, so that it can begin again.
+Result<void> ReplayRun::leave() {
+  tensors_.clear();
+  Result<void> closed;
+  for (const auto& [number, space] : std::exchange(spaces_, {})) {
+    if (Result<void> one = session_.engine->close_namespace(space); closed.has_value()) {
+      closed = std::move(one);
+    }
+  }
+  return closed;
+}
+
+}  // namespace
+
+std::unique_ptr<WorkloadRun> make_replay_run(const Job& job, std::uint32_t /*thread*/) {
+  return std::make_unique<ReplayRun>(job);
+}
+
+}  // namespace penstock::bench

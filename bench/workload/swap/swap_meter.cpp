@@ -1,0 +1,126 @@
+#include "bench/workload/swap/swap_meter.h"
+
+#include <algorithm>
+
+namespace penstock::bench {
+namespace {
+
+double milliseconds(const CpuTime& time) {
+  return (time.user_seconds + time.system_seconds) * 1e3;
+}
+
+}  // namespace
+
+SwapMeter::SwapMeter(const SwapEngine& engine, const SwapDevice& device, RunControl& control)
+    : engine_(engine), device_(device), control_(control) {}
+
+void SwapMeter::begin() {
+  reads_ = {};
+  {
+    const std::lock_guard lock(writes_->mutex);
+    writes_->direction = {};
+    ++writes_->counts;
+  }
+  control_.read_bytes = 0;
+  control_.write_bytes = 0;
+  before_ = engine_.stats();
+  thread_before_ = thread_cpu_time();
+  process_before_ = process_cpu_time();
+  began_ns_ = device_.now_ns();
+}
+
+void SwapMeter::note_read(std::uint64_t since_ns, std::uint64_t bytes) {
+  const std::uint64_t now = device_.now_ns();
+  ++reads_.tensors;
+  reads_.latencies.add(now - since_ns);
+  reads_.bandwidth.add(now - began_ns_, bytes);
+  control_.read_bytes += bytes;
+}
+
+void SwapMeter::watch_write(const Ticket& written, std::uint64_t bytes) {
+  const std::uint64_t since = device_.now_ns();
+  control_.write_bytes += bytes;
+  std::uint64_t counts = 0;
+  {
+    const std::lock_guard lock(writes_->mutex);
+    counts = writes_->counts;
+    ++writes_->underway;
+  }
+  written.then([writes = writes_, device = &device_, counts, since, began = began_ns_,
+                bytes](const Ticket&) {
+    const std::uint64_t now = device->now_ns();
+    const std::lock_guard lock(writes->mutex);
+    if (--writes->underway == 0) {
+      writes->ended.notify_all();
+    }
+    if (writes->counts == counts) {
+      ++writes->direction.tensors;
+      writes->direction.latencies.add(now - since);
+      writes->direction.bandwidth.add(now - began, bytes);
+    }
+  });
+}
+
+void SwapMeter::settle() {
+  std::unique_lock lock(writes_->mutex);
+  writes_->ended.wait(lock, [this] { return writes_->underway == 0; });
+}
+
+void SwapMeter::note_written(std::uint64_t bytes) {
+  control_.write_bytes += bytes;
+  const std::lock_guard lock(writes_->mutex);
+  ++writes_->direction.tensors;
+  writes_->direction.bandwidth.add(elapsed_ns(), bytes);
+}
+
+DirectionResult SwapMeter::direction_result(const Direction& direction, std::uint64_t bytes,
+                                            std::uint64_t elapsed_ns) const {
+  DirectionResult result;
+  result.io_bytes = bytes;
+  result.total_ios = direction.tensors;
+  result.runtime_ns = bytes == 0 && direction.tensors == 0 ? 0 : elapsed_ns;
+  result.clat = direction.latencies;
+  result.bandwidth = direction.bandwidth.samples(elapsed_ns);
+  return result;
+}
+
+void SwapMeter::report(JobResult& result) const {
+  const SwapStats now = engine_.stats();
+  result.elapsed_ns = elapsed_ns();
+  result.read = direction_result(reads_, now.tensor_read_bytes - before_.tensor_read_bytes,
+                                 result.elapsed_ns);
+  {
+    const std::lock_guard lock(writes_->mutex);
+    result.write = direction_result(
+        writes_->direction, now.tensor_write_bytes - before_.tensor_write_bytes, result.elapsed_ns);
+  }
+  SwapResult swap;
+  swap.stall_ns = now.stall_ns - before_.stall_ns;
+  swap.hits = now.hits - before_.hits + now.resident_hits - before_.resident_hits;
+  swap.late = now.late - before_.late;
+  swap.misses = now.misses - before_.misses;
+  swap.pinned_bytes = now.pool.pinned_bytes;
+  swap.peak_live_bytes = now.pool.slot_bytes_live_max;
+  swap.pool_waits = now.pool.waits - before_.pool.waits;
+  swap.padding_bytes = now.padding_bytes - before_.padding_bytes;
+  swap.read_bytes = now.io.read_bytes - before_.io.read_bytes;
+  swap.write_bytes = now.io.write_bytes - before_.io.write_bytes;
+  const std::uint64_t busy = now.io.busy_ns - before_.io.busy_ns;
+  if (busy > 0) {
+    swap.overlap =
+        1.0 - static_cast<double>(std::min(swap.stall_ns, busy)) / static_cast<double>(busy);
+  }
+  const std::uint64_t moved = swap.read_bytes + swap.write_bytes;
+  if (!device_.is_simulated()) {
+    const CpuTime own = thread_cpu_time() - thread_before_;
+    result.user_seconds = own.user_seconds;
+    result.system_seconds = own.system_seconds;
+    if (moved > 0) {
+      swap.cpu_ms_per_gb =
+          milliseconds(process_cpu_time() - process_before_) / (static_cast<double>(moved) * 1e-9);
+    }
+  }
+  result.swap = swap;
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,237 @@
+#include "bench/workload/swap/update_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "bench/workload/swap/job_model.h"
+#include "bench/workload/swap/run_length.h"
+#include "bench/workload/swap/swap_meter.h"
+#include "bench/workload/swap/swap_session.h"
+#include "swap/optimizer_step.h"
+
+namespace penstock::bench {
+namespace {
+
+// States are equal over so many elements, which a simulated drive keeps in 16 bytes; what each of
+// them must become is kept once.
+constexpr std::uint64_t kRunElements = kBlockBytes / sizeof(float);
+
+std::uint64_t runs_of(std::uint64_t elements) {
+  return (elements + kRunElements - 1) / kRunElements;
+}
+
+class UpdateRun final : public WorkloadRun {
+ public:
+  UpdateRun(const Job& job, std::uint32_t thread) : job_(job), thread_(thread) {}
+
+  Result<void> prepare(RunControl& control) override;
+  Result<void> run(RunControl& control, JobResult& result) override;
+
+ private:
+  /// What a chunk's states must be, one element for each run.
+  struct Expected {
+    std::vector<float> master;
+    std::vector<float> exp_avg;
+    std::vector<float> exp_avg_sq;
+  };
+
+  Result<void> declare_states();
+  Result<void> declare_chunk(NamespaceId space, std::uint64_t elements);
+  Result<void> write_contents(const RunControl& control);
+  Result<void> write_state(TensorId tensor, std::span<const float> by_run);
+  Result<void> step();
+  std::span<const float> gradient(std::size_t chunk);
+  void compare(std::size_t chunk, const AdamWState& state);
+  float gradient_of(std::size_t chunk) const {
+    return 1e-3F * static_cast<float>((chunk * 7 + step_ * 3) % 31) - 1e-2F;
+  }
+
+  const Job job_;
+  const std::uint32_t thread_;
+  SwapSession session_;
+  std::vector<StateChunk> chunks_;
+  std::vector<std::uint64_t> elements_;  // by chunk
+  std::vector<Expected> expected_;       // likewise; empty without verify=
+  std::vector<float> gradient_;
+  std::optional<SwapMeter> meter_;
+  std::uint64_t step_ = 0;
+  std::uint64_t asked_ns_ = 0;  // when what comes next was asked for
+  std::optional<Error> wrong_;  // the first element that is not what it must be
+};
+
+Result<void> UpdateRun::declare_states() {
+  const Result<TrainingSetup> setup = job_model(job_);
+  PENSTOCK_TRY(setup);
+  Result<SwapSession> session = open_swap_session(job_);
+  if (session.has_error()) {
+    return std::move(session).error();
+  }
+  session_ = std::move(session).value();
+  const Result<NamespaceId> space =
+      session_.engine->open_namespace(fmt::format("{}.{}", job_.name, thread_), session_.paths);
+  PENSTOCK_TRY(space);
+  for (const SubGroup& group : setup->sub_groups()) {
+    for (std::uint64_t at = 0; at < group.elements; at += kUpdateChunkElements) {
+      PENSTOCK_TRY(declare_chunk(*space, std::min(kUpdateChunkElements, group.elements - at)));
+    }
+  }
+  if (chunks_.empty()) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("job {}: {} has no parameters", job_.name, job_.inventory));
+  }
+  return {};
+}
+
+Result<void> UpdateRun::declare_chunk(NamespaceId space, std::uint64_t elements) {
+  StateChunk chunk;
+  for (const auto& [state, id, role] :
+       {std::tuple{"master", &chunk.master, Role::kMaster},
+        std::tuple{"exp_avg", &chunk.exp_avg, Role::kMoment},
+        std::tuple{"exp_avg_sq", &chunk.exp_avg_sq, Role::kMoment}}) {
+    const Result<TensorId> tensor = session_.engine->declare(
+        space, {fmt::format("{}.{}", chunks_.size(), state), DType::kF32, {elements}, role});
+    PENSTOCK_TRY(tensor);
+    *id = *tensor;
+  }
+  chunks_.push_back(chunk);
+  elements_.push_back(elements);
+  return {};
+}
+
+Result<void> UpdateRun::write_contents(const RunControl& control) {
+  for (std::size_t chunk = 0; chunk < chunks_.size() && !control.stop; ++chunk) {
+    const std::uint64_t runs = runs_of(elements_[chunk]);
+    Expected expected{std::vector<float>(runs), std::vector<float>(runs), std::vector<float>(runs)};
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      expected.master[run] = 1e-2F * static_cast<float>((chunk * 131 + run) % 997) - 5.0F;
+    }
+    PENSTOCK_TRY(write_state(chunks_[chunk].master, expected.master));
+    PENSTOCK_TRY(write_state(chunks_[chunk].exp_avg, expected.exp_avg));
+    PENSTOCK_TRY(write_state(chunks_[chunk].exp_avg_sq, expected.exp_avg_sq));
+    if (job_.verify) {
+      expected_.push_back(std::move(expected));
+    }
+  }
+  PENSTOCK_TRY(session_.engine->flush());
+  return session_.engine->plan();
+}
+
+Result<void> UpdateRun::write_state(TensorId tensor, std::span<const float> by_run) {
+  const Result<Lease> lease = session_.engine->allocate(tensor);
+  PENSTOCK_TRY(lease);
+  auto* const elements = reinterpret_cast<float*>(lease->data());
+  const std::uint64_t count = lease->bytes() / sizeof(float);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    elements[i] = by_run[i / kRunElements];
+  }
+  static_cast<void>(session_.engine->commit(*lease));  // what fails is told by flush()
+  return {};
+}
+
+Result<void> UpdateRun::prepare(RunControl& control) {
+  PENSTOCK_TRY(declare_states());
+  gradient_.resize(kUpdateChunkElements);
+  PENSTOCK_TRY(write_contents(control));
+  meter_.emplace(*session_.engine, *session_.device, control);
+  meter_->begin();
+  PENSTOCK_TRY(step());  // the engine learns the order,
+  PENSTOCK_TRY(step());  // and that it comes again
+  std::uint64_t elements = 0;
+  for (const std::uint64_t count : elements_) {
+    elements += count;
+  }
+  control.read_bytes = 0;
+  control.write_bytes = 0;
+  control.total_bytes = job_.time_based ? 0 : elements * 6 * sizeof(float) * job_.loops;
+  return {};
+}
+
+Result<void> UpdateRun::run(RunControl& control, JobResult& result) {
+  RunLength length(job_, control, *session_.device);
+  while (length.ramps_up()) {
+    PENSTOCK_TRY(step());
+  }
+  PENSTOCK_TRY(session_.engine->flush());  // writes of before are not counted
+  meter_->begin();
+  length.begin();
+  Result<void> done;
+  while (done.has_value() && length.begins_loop()) {
+    done = step();
+  }
+  if (done.has_value()) {
+    done = session_.engine->flush();
+  }
+  meter_->report(result);
+  result.interrupted = control.stop;
+  return done;
+}
+
+/// A whole step always: half of one would be no state of a training.
+Result<void> UpdateRun::step() {
+  ++step_;
+  asked_ns_ = session_.device->now_ns();
+  const auto updated = [this](std::size_t chunk, const AdamWState& state) {
+    const std::uint64_t bytes = state.master.size() * 3 * sizeof(float);
+    meter_->note_read(asked_ns_, bytes);
+    asked_ns_ = session_.device->now_ns();
+    if (job_.compute) {
+      session_.device->compute(compute_ns(*job_.compute, bytes), job_.compute->spins);
+    }
+    if (job_.verify) {
+      compare(chunk, state);
+    }
+    meter_->note_written(bytes);
+  };
+  OptimizerStep optimizer(*session_.engine, AdamWOptions{});
+  PENSTOCK_TRY(optimizer.run(
+      chunks_, step_, [this](std::size_t chunk) { return gradient(chunk); }, updated));
+  if (wrong_) {
+    return *wrong_;
+  }
+  return {};
+}
+
+std::span<const float> UpdateRun::gradient(std::size_t chunk) {
+  const auto part = std::span(gradient_).first(elements_[chunk]);
+  std::ranges::fill(part, gradient_of(chunk));
+  return part;
+}
+
+void UpdateRun::compare(std::size_t chunk, const AdamWState& state) {
+  Expected& expected = expected_[chunk];
+  const std::vector<float> gradients(expected.master.size(), gradient_of(chunk));
+  AdamW(AdamWOptions{})
+      .update({expected.master, expected.exp_avg, expected.exp_avg_sq, gradients}, step_);
+  const auto first_wrong = [](std::span<const float> elements, std::span<const float> by_run) {
+    std::size_t i = 0;
+    while (i < elements.size() && elements[i] == by_run[i / kRunElements]) {
+      ++i;
+    }
+    return i;
+  };
+  for (const auto& [elements, by_run] :
+       {std::pair<std::span<const float>, std::span<const float>>{state.master, expected.master},
+        {state.exp_avg, expected.exp_avg},
+        {state.exp_avg_sq, expected.exp_avg_sq}}) {
+    const std::size_t wrong = first_wrong(elements, by_run);
+    if (wrong < elements.size() && !wrong_) {
+      wrong_ = system_error(
+          EILSEQ, fmt::format("element {} of chunk {} is {} after step {} and must be {}", wrong,
+                              chunk, elements[wrong], step_, by_run[wrong / kRunElements]));
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<WorkloadRun> make_update_run(const Job& job, std::uint32_t thread) {
+  return std::make_unique<UpdateRun>(job, thread);
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "alloc/result.h"
+#include "bench/job/job.h"
+#include "bench/measure/job_result.h"
+
+namespace penstock::bench {
+
+/// What passes between a running thread of a job and whoever watches it. Thread-safe.
+struct RunControl {
+  std::atomic<bool> stop{false};             ///< end soon and in good order, with a report
+  std::atomic<std::uint64_t> read_bytes{0};  ///< so far
+  std::atomic<std::uint64_t> write_bytes{0};
+  std::atomic<std::uint64_t> total_bytes{0};  ///< that will be moved; 0: until time is over
+};
+
+/// One thread of one job: one kind of workload with its files, memory and engine. Used by one
+/// thread.
+class WorkloadRun {
+ public:
+  virtual ~WorkloadRun() = default;
+  WorkloadRun() = default;
+  WorkloadRun(const WorkloadRun&) = delete;
+  WorkloadRun& operator=(const WorkloadRun&) = delete;
+
+  /// Everything that is not measured: files laid out, memory registered, engines open, contents
+  /// written that will be read. Errors: errno and path, or a job that makes no sense.
+  virtual Result<void> prepare(RunControl& control) = 0;
+  /// The measured part. Fills `result` but for its name, group and threads; on an error too, with
+  /// what was done until then.
+  virtual Result<void> run(RunControl& control, JobResult& result) = 0;
+};
+
+/// The `thread`th (from 0) of the `job.numjobs` threads of a job.
+Result<std::unique_ptr<WorkloadRun>> make_workload_run(const Job& job, std::uint32_t thread);
+
+}  // namespace penstock::bench

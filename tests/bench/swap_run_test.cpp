@@ -1,0 +1,154 @@
+#include "bench/workload/swap/swap_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/bench/swap_jobs.h"
+
+namespace penstock::bench {
+namespace {
+
+// What one request of these bytes takes the drive of round_drive(), in ns.
+constexpr std::uint64_t read_ns(std::uint64_t bytes) {
+  return (bytes * 1'000'000'000 + 1000 * kMiB - 1) / (1000 * kMiB);
+}
+constexpr std::uint64_t kLatencyNs = 80'000;
+constexpr std::uint64_t kTrailerNs = read_ns(4096);  // the identity block
+constexpr std::uint64_t kMiBNs = 1'000'000;
+
+TEST(SwapRun, OnDemandTakesWhatTheDriveTakes) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
+  job.lookahead = 0;
+  job.compute = Compute{2 * kMiBNs, Compute::Per::kTensor, true};
+  job.loops = 2;
+  const JobResult result = run_job(job);
+  // By hand: each tensor's blocks and its identity one after the other, then a latency; no two
+  // tensors overlap.
+  const std::uint64_t loop_bytes = (8 + 3 * 6) * kMiB;
+  const std::uint64_t stall = (8 + 3 * 6) * kMiBNs + 10 * (kTrailerNs + kLatencyNs);
+  EXPECT_EQ(result.swap->stall_ns, 2 * stall);
+  EXPECT_EQ(result.elapsed_ns, 2 * (stall + 10 * 2 * kMiBNs));
+  EXPECT_EQ(result.swap->misses, 20U);
+  EXPECT_EQ(result.swap->hits + result.swap->late, 0U);
+  EXPECT_EQ(result.read.io_bytes, 2 * loop_bytes);
+  EXPECT_EQ(result.swap->read_bytes, 2 * (loop_bytes + 10 * 4096));
+  EXPECT_EQ(result.read.total_ios, 20U);
+  EXPECT_EQ(result.read.clat.max(), 8 * kMiBNs + kTrailerNs + kLatencyNs);
+  EXPECT_EQ(result.write.io_bytes, 0U);
+  EXPECT_EQ(result.swap->overlap, 0.0);
+}
+
+TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 4), Phase::kForward);
+  job.compute = Compute{20 * kMiBNs, Compute::Per::kTensor, true};  // more than any tensor takes
+  job.max_pinned = 64 * kMiB;
+  const JobResult result = run_job(job);
+  EXPECT_EQ(result.swap->stall_ns, 0U);
+  EXPECT_EQ(result.elapsed_ns, 13 * 20 * kMiBNs);
+  EXPECT_EQ(result.swap->hits, 13U);
+  EXPECT_EQ(result.swap->overlap, 1.0);
+  EXPECT_LE(result.swap->pinned_bytes, 64 * kMiB);
+}
+
+TEST(SwapRun, EqualsItselfToTheLastDigit) {
+  const TempDirectory directory;
+  const std::string inventory = write_inventory(directory, 1);
+  for (const Phase phase :
+       {Phase::kForward, Phase::kBackward, Phase::kStep, Phase::kTrain, Phase::kGenerate}) {
+    Job job = swap_job(inventory, phase);
+    job.compute = Compute{1'234'567, Compute::Per::kTensor, true};
+    job.max_pinned = 8 * kMiB;
+    job.loops = 2;
+    const std::string first = figures(run_job(job));
+    EXPECT_EQ(figures(run_job(job)), first) << static_cast<int>(phase);
+  }
+}
+
+TEST(SwapRun, MovesWhatThePhaseMoves) {
+  const TempDirectory directory;
+  const Job job = swap_job(write_inventory(directory, 2), Phase::kTrain);
+  const JobResult result = run_job(job);
+  const std::uint64_t parameters = (8 + 2 * 6) * kMiB;
+  // bf16 parameters twice; three fp32 states of each element there and back, parameters anew.
+  EXPECT_EQ(result.write.total_ios, 7U + 3);
+  EXPECT_EQ(result.write.io_bytes, parameters + 6 * parameters);
+  EXPECT_LE(result.read.io_bytes, 2 * parameters + 6 * parameters);
+  EXPECT_GE(result.read.io_bytes, 6 * parameters);
+  EXPECT_EQ(result.read.total_ios, 2 * 7U + 3);
+  EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
+  EXPECT_EQ(result.swap->cpu_ms_per_gb, 0.0);
+  EXPECT_EQ(result.swap->lower_bound_ns, std::nullopt);
+}
+
+TEST(SwapRun, FinishesWhenItsTimeIsOver) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
+  job.runtime_ns = 100 * kMiBNs;
+  job.time_based = true;
+  job.ramp_time_ns = 30 * kMiBNs;
+  const JobResult result = run_job(job);
+  EXPECT_GE(result.elapsed_ns, 100 * kMiBNs);
+  EXPECT_LE(result.elapsed_ns, 110 * kMiBNs);  // and the largest tensor
+}
+
+TEST(SwapRun, StopsWhenItIsTold) {
+  const TempDirectory directory;
+  const Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
+  auto run = std::move(make_workload_run(job, 0)).value();
+  RunControl control;
+  ASSERT_TRUE(run->prepare(control).has_value());
+  control.stop = true;
+  JobResult result;
+  EXPECT_TRUE(run->run(control, result).has_value());
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.read.total_ios, 0U);
+}
+
+TEST(SwapRun, RealFilesAtTheSameRatesAreNoFaster) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
+  job.directory = directory.path();
+  job.lookahead = 0;  // each tensor on demand: nothing can have been read before
+  job.loops = 3;
+  const JobResult simulated = run_job(job);
+  job.simulated->real_time = true;
+  const JobResult real = run_job(job);
+  EXPECT_GE(real.elapsed_ns, simulated.elapsed_ns);
+  EXPECT_EQ(real.read.io_bytes, simulated.read.io_bytes);
+  EXPECT_EQ(real.swap->read_bytes, simulated.swap->read_bytes);
+  EXPECT_EQ(real.swap->misses, simulated.swap->misses);
+}
+
+TEST(SwapRun, RunsOnTheMachineAsItIs) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 1), Phase::kTrain);
+  job.simulated.reset();
+  job.directory = directory.path();
+  job.loops = 2;
+  const JobResult result = run_job(job);
+  EXPECT_EQ(result.write.total_ios, 2 * (4U + 3));
+  EXPECT_GT(result.swap->cpu_ms_per_gb, 0.0);
+  EXPECT_FALSE(result.write.bandwidth.empty());
+}
+
+TEST(SwapRun, SaysWhatIsMissing) {
+  Job job = swap_job("", Phase::kForward);
+  RunControl control;
+  auto run = std::move(make_workload_run(job, 0)).value();
+  Result<void> prepared = run->prepare(control);
+  ASSERT_TRUE(prepared.has_error());
+  EXPECT_NE(prepared.error().message.find("inventory="), std::string::npos);
+  const TempDirectory directory;
+  job = swap_job(write_inventory(directory, 1), Phase::kForward);
+  job.simulated->write_bytes_per_second = 0;
+  run = std::move(make_workload_run(job, 0)).value();
+  prepared = run->prepare(control);
+  ASSERT_TRUE(prepared.has_error());
+  EXPECT_NE(prepared.error().message.find("rates"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::bench
