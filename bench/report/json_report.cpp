@@ -1,0 +1,178 @@
+#include "bench/report/json_report.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace penstock::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::uint64_t whole(double value) {
+  return static_cast<std::uint64_t>(std::llround(value));
+}
+
+std::uint64_t milliseconds(std::uint64_t ns) {
+  return (ns + 500'000) / 1'000'000;
+}
+
+// A key that is given more than once keeps its first place and its last value.
+ordered_json to_object(const std::vector<std::string>& options) {
+  ordered_json object = ordered_json::object();
+  for (const std::string& option : options) {
+    const std::size_t equals = std::min(option.find('='), option.size());
+    object[option.substr(0, equals)] = option.substr(std::min(equals + 1, option.size()));
+  }
+  return object;
+}
+
+// What all jobs have in common goes to "global options", as it would stand in a [global] section.
+ordered_json common_options(const std::vector<ordered_json>& jobs) {
+  ordered_json common = ordered_json::object();
+  if (jobs.size() < 2) {
+    return common;
+  }
+  for (const auto& [key, value] : jobs.front().items()) {
+    const bool everywhere = std::ranges::all_of(
+        jobs, [&](const ordered_json& job) { return job.contains(key) && job[key] == value; });
+    if (everywhere) {
+      common[key] = value;
+    }
+  }
+  return common;
+}
+
+ordered_json latency(const LatencyHistogram& clat, const Job& job, bool plus) {
+  ordered_json latency{{"min", clat.min()},
+                       {"max", clat.max()},
+                       {"mean", clat.mean()},
+                       {"stddev", clat.standard_deviation()},
+                       {"N", clat.count()}};
+  if (clat.count() == 0) {
+    return latency;
+  }
+  ordered_json percentiles = ordered_json::object();
+  for (const double percent : percentiles_of(job)) {
+    percentiles[fmt::format("{:.6f}", percent)] = clat.percentile(percent);
+  }
+  latency["percentile"] = std::move(percentiles);
+  if (plus) {
+    ordered_json bins = ordered_json::object();
+    for (const LatencyHistogram::Bin& bin : clat.bins()) {
+      bins[fmt::format("{}", bin.ns)] = bin.count;
+    }
+    latency["bins"] = std::move(bins);
+  }
+  return latency;
+}
+
+ordered_json direction(const DirectionResult& result, const Job& job, bool plus) {
+  return {{"io_bytes", result.io_bytes},
+          {"io_kbytes", result.io_bytes / 1024},
+          {"bw_bytes", whole(result.bytes_per_second())},
+          {"bw", whole(result.bytes_per_second() / 1024)},
+          {"iops", result.ios_per_second()},
+          {"runtime", milliseconds(result.runtime_ns)},
+          {"total_ios", result.total_ios},
+          {"short_ios", result.short_ios},
+          {"clat_ns", latency(result.clat, job, plus)}};
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json swap_numbers(const SwapResult& swap) {
+  return {{"stall_ns", swap.stall_ns},
+          {"overlap", swap.overlap},
+          {"hits", swap.hits},
+          {"late", swap.late},
+          {"misses", swap.misses},
+          {"pinned_bytes", swap.pinned_bytes},
+          {"peak_live_bytes", swap.peak_live_bytes},
+          {"pool_waits", swap.pool_waits},
+          {"padding_bytes", swap.padding_bytes},
+          {"read_bytes", swap.read_bytes},
+          {"write_bytes", swap.write_bytes},
+          {"cpu_ms_per_gb", swap.cpu_ms_per_gb},
+          {"lower_bound_ns", or_null(swap.lower_bound_ns)},
+          {"optimality", or_null(swap.optimality)}};
+}
+
+ordered_json pair_numbers(const PairResult& pair) {
+  return {{"peer", pair.peer},
+          {"ratio_median", pair.ratio_median},
+          {"ratio_iqr", pair.ratio_iqr},
+          {"ratio_low", pair.ratio_low},
+          {"ratio_high", pair.ratio_high},
+          {"pairs", pair.pairs},
+          {"cpu_ratio_median", pair.cpu_ratio_median},
+          {"cpu_ratio_iqr", pair.cpu_ratio_iqr},
+          {"peer_settings", pair.peer_settings},
+          {"ratios", pair.ratios},
+          {"cpu_ratios", pair.cpu_ratios}};
+}
+
+ordered_json job_numbers(const JobResult& result, const Job& job, ordered_json options, bool plus) {
+  ordered_json numbers{{"jobname", result.name},
+                       {"groupid", result.group},
+                       {"error", result.error},
+                       {"error_message", result.error_message},
+                       {"interrupted", result.interrupted},
+                       {"threads", result.threads},
+                       {"elapsed", (result.elapsed_ns + 999'999'999) / 1'000'000'000},
+                       {"job options", std::move(options)},
+                       {"read", direction(result.read, job, plus)},
+                       {"write", direction(result.write, job, plus)},
+                       {"trim", direction({}, job, plus)},  // none; fio's scripts look for it
+                       {"job_runtime", milliseconds(result.elapsed_ns)},
+                       {"usr_cpu", cpu_percent(result, result.user_seconds)},
+                       {"sys_cpu", cpu_percent(result, result.system_seconds)},
+                       {"cpu_ms_per_gb", cpu_ms_per_gb(result)}};
+  if (result.swap) {
+    numbers["swap"] = swap_numbers(*result.swap);
+  }
+  if (result.pair) {
+    numbers["pair"] = pair_numbers(*result.pair);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string json_report(const Report& report, bool plus) {
+  std::vector<ordered_json> options;
+  for (const std::vector<std::string>& given : report.job_options) {
+    options.push_back(to_object(given));
+  }
+  const ordered_json common = common_options(options);
+  ordered_json jobs = ordered_json::array();
+  for (const JobResult& result : report.results) {
+    ordered_json own = options[result.job];
+    for (const auto& [key, value] : common.items()) {
+      own.erase(key);
+    }
+    jobs.push_back(job_numbers(result, report.jobs[result.job], std::move(own), plus));
+  }
+  const auto since_epoch = report.time.time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
+  const ordered_json document{
+      {"schema", "penstock.bench/1"},
+      {"penstock version", report.version},
+      {"timestamp", ms / 1000},
+      {"timestamp_ms", ms},
+      {"time", fmt::format("{:%a %b %d %H:%M:%S %Y}",
+                           fmt::gmtime(std::chrono::system_clock::to_time_t(report.time)))},
+      {"command", report.command},
+      {"global options", common},
+      {"jobs", std::move(jobs)}};
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,174 @@
+#include "bench/report/text_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "alloc/bytes.h"
+
+namespace penstock::bench {
+namespace {
+
+std::string duration(double ns) {
+  constexpr std::array kUnits = {"ns", "µs", "ms", "s"};
+  std::size_t unit = 0;
+  while (ns >= 10'000 && unit + 1 < kUnits.size()) {
+    ns /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", ns, ns < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string rate(double bytes_per_second) {
+  return fmt::format("{}/s ({:.1f} MB/s)",
+                     format_bytes(static_cast<std::uint64_t>(bytes_per_second)),
+                     bytes_per_second * 1e-6);
+}
+
+std::string blocks(const std::vector<BlockShare>& shares) {
+  std::string text;
+  for (const BlockShare& share : shares) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", format_bytes(share.bytes));
+    text += shares.size() > 1 ? fmt::format(" ({} %)", share.percent) : "";
+  }
+  return text.empty() ? "4.0 KiB" : text;
+}
+
+// One line that says what the job was: `random read and write (70 % reads), uring, depth 8, …`.
+std::string what_it_was(const Job& job, const JobResult& result) {
+  const Direction& direction = job.direction;
+  std::string text = direction.random ? "random " : "";
+  text += direction.reads && direction.writes
+              ? fmt::format("read and write ({} % reads)", job.rwmixread)
+          : direction.writes ? "write"
+                             : "read";
+  text += fmt::format(
+      ", {}", blocks(direction.writes && !direction.reads ? job.write_blocks : job.read_blocks));
+  const bool psync = job.synchronous || !job.engine;
+  text +=
+      psync ? ", psync"
+            : fmt::format(", {}, depth {}", engine_kind_name(*job.engine), job.iodepth.value_or(1));
+  text += job.direct.value_or(false) ? ", direct" : ", buffered";
+  if (result.threads > 1) {
+    text += fmt::format(", {} threads together", result.threads);
+  }
+  return text;
+}
+
+std::string workload_name(const Job& job) {
+  constexpr std::array kNames = {"raw", "swap", "update", "replay"};
+  return kNames[static_cast<std::size_t>(job.workload)];
+}
+
+std::string direction_lines(const char* name, const DirectionResult& result) {
+  if (result.total_ios == 0) {
+    return {};
+  }
+  std::string text = fmt::format("  {:<8} {}, {:.0f} requests/s: {} in {:.3f} s, {} requests\n",
+                                 name, rate(result.bytes_per_second()), result.ios_per_second(),
+                                 format_bytes(result.io_bytes),
+                                 static_cast<double>(result.runtime_ns) * 1e-9, result.total_ios);
+  const LatencyHistogram& clat = result.clat;
+  if (clat.count() == 0) {
+    return text;
+  }
+  text += fmt::format("           latency  mean {}, deviation {}, from {} to {}\n",
+                      duration(clat.mean()), duration(clat.standard_deviation()),
+                      duration(static_cast<double>(clat.min())),
+                      duration(static_cast<double>(clat.max())));
+  text += "          ";
+  for (const double percent : {50.0, 90.0, 99.0, 99.9}) {
+    text += fmt::format("  {:g} % {}", percent,
+                        duration(static_cast<double>(clat.percentile(percent))));
+  }
+  return text + "\n";
+}
+
+std::string swap_lines(const SwapResult& swap) {
+  std::string text = fmt::format(
+      "  swap     stalled {}, {:.1f} % of the drive's time hidden behind compute\n"
+      "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
+      "           pinned {}, at most {} in use; read {}, written {}, padding {}\n",
+      duration(static_cast<double>(swap.stall_ns)), 100 * swap.overlap, swap.hits, swap.late,
+      swap.misses, swap.pool_waits, format_bytes(swap.pinned_bytes),
+      format_bytes(swap.peak_live_bytes), format_bytes(swap.read_bytes),
+      format_bytes(swap.write_bytes), format_bytes(swap.padding_bytes));
+  if (swap.lower_bound_ns && swap.optimality) {
+    text +=
+        fmt::format("           lower bound {}, {:.1f} % of it reached\n",
+                    duration(static_cast<double>(*swap.lower_bound_ns)), 100 * *swap.optimality);
+  }
+  return text;
+}
+
+std::string pair_lines(const PairResult& pair) {
+  return fmt::format(
+      "  pair     bandwidth {:.3f} of {}'s (median of {} pairs, IQR {:.3f}), CPU a byte {:.3f} "
+      "(IQR {:.3f})\n           {}: {}\n",
+      pair.ratio_median, pair.peer, pair.pairs, pair.ratio_iqr, pair.cpu_ratio_median,
+      pair.cpu_ratio_iqr, pair.peer, pair.peer_settings);
+}
+
+std::string job_text(const Job& job, const JobResult& result) {
+  std::string text =
+      fmt::format("{}: {}\n", result.name,
+                  job.workload == Workload::kRaw ? what_it_was(job, result) : workload_name(job));
+  text += direction_lines("read", result.read);
+  text += direction_lines("write", result.write);
+  if (result.read.total_ios + result.write.total_ios != 0) {
+    text += fmt::format("  cpu      user {:.2f} %, system {:.2f} %; {:.2f} ms a GB\n",
+                        cpu_percent(result, result.user_seconds),
+                        cpu_percent(result, result.system_seconds), cpu_ms_per_gb(result));
+  }
+  text += result.swap ? swap_lines(*result.swap) : "";
+  text += result.pair ? pair_lines(*result.pair) : "";
+  if (result.interrupted) {
+    text += "  interrupted: this is what was done until then\n";
+  }
+  if (!result.error_message.empty()) {
+    text += fmt::format("  error {}: {}\n", result.error, result.error_message);
+  }
+  return text;
+}
+
+// What the results of one group come to that ran at the same time.
+std::string group_text(const std::vector<const JobResult*>& members) {
+  JobResult sum = *members.front();
+  for (std::size_t index = 1; index < members.size(); ++index) {
+    sum.merge(*members[index]);
+  }
+  std::string text = fmt::format("group {}, {} jobs:\n", sum.group, members.size());
+  for (const auto& [name, result] :
+       {std::pair{"read", &sum.read}, std::pair{"write", &sum.write}}) {
+    if (result->total_ios != 0) {
+      text += fmt::format("  {:<8} {}: {} in {:.3f} s\n", name, rate(result->bytes_per_second()),
+                          format_bytes(result->io_bytes),
+                          static_cast<double>(result->runtime_ns) * 1e-9);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string text_report(const Report& report) {
+  std::string text;
+  std::vector<const JobResult*> group;
+  const auto end_group = [&] {
+    if (group.size() > 1) {
+      text += group_text(group);
+    }
+    group.clear();
+  };
+  for (const JobResult& result : report.results) {
+    if (!group.empty() && group.back()->group != result.group) {
+      end_group();
+    }
+    group.push_back(&result);
+    text += job_text(report.jobs[result.job], result);
+  }
+  end_group();
+  return text;
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,200 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "alloc/bytes.h"
+#include "bench/report/bandwidth_log.h"
+#include "bench/report/json_report.h"
+#include "bench/report/terse_report.h"
+#include "bench/report/text_report.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock::bench {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+Report make_report() {
+  Report report;
+  report.version = "1.2.3";
+  report.command = "penstock bench x.job";
+  report.time = std::chrono::system_clock::time_point(std::chrono::milliseconds(1795318242732));
+  Job job;
+  job.name = "one";
+  job.direction = {true, true, false};
+  job.read_blocks = {{128 * kKiB, 100}};
+  job.write_blocks = job.read_blocks;
+  report.jobs = {job, job};
+  report.jobs[1].name = "two";
+  report.jobs[1].percentiles = {25, 75};
+  report.job_options = {{"name=one", "bs=128k", "size=1g"}, {"name=two", "bs=128k", "stonewall=1"}};
+  JobResult result;
+  result.name = "one";
+  result.elapsed_ns = 2'000'000'000;
+  result.user_seconds = 0.5;
+  result.system_seconds = 0.25;
+  result.read.io_bytes = 3 * kMiB;
+  result.read.total_ios = 24;
+  result.read.short_ios = 1;
+  result.read.runtime_ns = 2'000'000'000;
+  for (std::uint64_t index = 1; index <= 24; ++index) {
+    result.read.clat.add(index * 1000);
+  }
+  result.read.bandwidth = {{1'000'000'000, 2 * kMiB}, {2'000'000'000, kMiB}};
+  report.results = {result, result};
+  report.results[1].name = "two";
+  report.results[1].job = 1;
+  report.results[1].group = 1;
+  return report;
+}
+
+TEST(JsonReportTest, FiosKeysAndOurs) {
+  const json document = json::parse(json_report(make_report(), false));
+  EXPECT_EQ(document["schema"], "penstock.bench/1");
+  EXPECT_EQ(document["penstock version"], "1.2.3");
+  EXPECT_EQ(document["timestamp"], 1795318242);
+  EXPECT_EQ(document["command"], "penstock bench x.job");
+  EXPECT_EQ(document["global options"], (json{{"bs", "128k"}}));
+  const json& one = document["jobs"][0];
+  EXPECT_EQ(one["jobname"], "one");
+  EXPECT_EQ(one["job options"], (json{{"name", "one"}, {"size", "1g"}}));
+  EXPECT_EQ(document["jobs"][1]["groupid"], 1);
+  EXPECT_EQ(one["error"], 0);
+  EXPECT_EQ(one["read"]["io_bytes"], 3 * kMiB);
+  EXPECT_EQ(one["read"]["bw_bytes"], 3 * kMiB / 2);
+  EXPECT_EQ(one["read"]["bw"], 1536);
+  EXPECT_EQ(one["read"]["iops"], 12.0);
+  EXPECT_EQ(one["read"]["runtime"], 2000);
+  EXPECT_EQ(one["read"]["total_ios"], 24);
+  EXPECT_EQ(one["read"]["short_ios"], 1);
+  const json& clat = one["read"]["clat_ns"];
+  EXPECT_EQ(clat["min"], 1000);
+  EXPECT_EQ(clat["max"], 24000);
+  EXPECT_EQ(clat["mean"], 12500.0);
+  EXPECT_EQ(clat["N"], 24);
+  EXPECT_EQ(clat["percentile"].size(), 17U);
+  EXPECT_EQ(clat["percentile"]["50.000000"], 11968) << "the middle of the bucket of 12000";
+  EXPECT_FALSE(clat.contains("bins"));
+  EXPECT_EQ(document["jobs"][1]["read"]["clat_ns"]["percentile"].size(), 2U);
+  EXPECT_EQ(one["write"]["io_bytes"], 0);
+  EXPECT_EQ(one["write"]["clat_ns"]["N"], 0);
+  EXPECT_EQ(one["usr_cpu"], 25.0);
+  EXPECT_EQ(one["sys_cpu"], 12.5);
+  EXPECT_EQ(one["job_runtime"], 2000);
+  EXPECT_NEAR(one["cpu_ms_per_gb"].get<double>(), 0.75e12 / (3 * kMiB), 1e-6);
+  EXPECT_FALSE(one.contains("swap"));
+  EXPECT_FALSE(one.contains("pair"));
+}
+
+TEST(JsonReportTest, PlusHasEveryBucket) {
+  const json document = json::parse(json_report(make_report(), true));
+  const json& bins = document["jobs"][0]["read"]["clat_ns"]["bins"];
+  EXPECT_EQ(bins.size(), 24U);
+  EXPECT_EQ(bins["11968"], 1);
+}
+
+TEST(JsonReportTest, SwapAndPair) {
+  Report report = make_report();
+  report.results[0].swap =
+      SwapResult{.stall_ns = 5, .overlap = 0.5, .lower_bound_ns = 7, .optimality = 0.99};
+  report.results[1].swap = SwapResult{};
+  PairResult& pair = report.results[1].pair.emplace();
+  pair.peer = "fio";
+  pair.ratio_median = 0.99;
+  pair.peer_settings = "bs=1m";
+  const json jobs = json::parse(json_report(report, false))["jobs"];
+  EXPECT_EQ(jobs[0]["swap"]["stall_ns"], 5);
+  EXPECT_EQ(jobs[0]["swap"]["lower_bound_ns"], 7);
+  EXPECT_TRUE(jobs[1]["swap"]["lower_bound_ns"].is_null());
+  EXPECT_TRUE(jobs[1]["swap"]["optimality"].is_null());
+  for (const char* const key : {"stall_ns", "overlap", "hits", "late", "misses", "pinned_bytes",
+                                "peak_live_bytes", "pool_waits", "padding_bytes", "read_bytes",
+                                "write_bytes", "cpu_ms_per_gb", "lower_bound_ns", "optimality"}) {
+    EXPECT_TRUE(jobs[0]["swap"].contains(key)) << key;
+  }
+  EXPECT_EQ(jobs[1]["pair"]["peer"], "fio");
+  EXPECT_EQ(jobs[1]["pair"]["ratio_median"], 0.99);
+  EXPECT_EQ(jobs[1]["pair"]["peer_settings"], "bs=1m");
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  std::stringstream text(line);
+  for (std::string field; std::getline(text, field, ';');) {
+    fields.push_back(field);
+  }
+  return fields;
+}
+
+// Places as fio 3.33 has them (man fio, TERSE OUTPUT): 0-4 the job, 5-45 reads, 46-86 writes, then
+// CPU, depths, classes of latencies in microseconds and milliseconds.
+TEST(TerseReportTest, FieldsAreWhereFioHasThem) {
+  std::stringstream lines(terse_report(make_report()));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const std::vector<std::string> fields = fields_of(line);
+  ASSERT_EQ(fields.size(), 121U) << "as many as fio without disks";
+  EXPECT_EQ(fields[0], "3");
+  EXPECT_EQ(fields[1], "penstock-1.2.3");
+  EXPECT_EQ(fields[2], "one");
+  EXPECT_EQ(fields[5], "3072");
+  EXPECT_EQ(fields[6], "1536");
+  EXPECT_EQ(fields[7], "12");
+  EXPECT_EQ(fields[8], "2000");
+  EXPECT_EQ(fields[13], "1") << "least latency, microseconds";
+  EXPECT_EQ(fields[14], "24");
+  EXPECT_EQ(fields[15], "12.500000");
+  EXPECT_EQ(fields[23], "50.000000%=11");
+  EXPECT_EQ(fields[41], "1024") << "least bandwidth of an interval, KiB/s";
+  EXPECT_EQ(fields[42], "2048");
+  EXPECT_EQ(fields[46], "0");
+  EXPECT_EQ(fields[87], "25.000000%");
+  EXPECT_EQ(fields[88], "12.500000%");
+  EXPECT_EQ(fields[99], "4.17%") << "below 2 us: 1 of 24";
+  EXPECT_EQ(fields[100], "8.33%") << "below 4 us";
+  EXPECT_EQ(fields[101], "25.00%") << "below 10 us";
+}
+
+TEST(TextReportTest, SaysWhatAPersonLooksFor) {
+  const std::string text = text_report(make_report());
+  EXPECT_THAT(text, HasSubstr("one: read and write (50 % reads), 128.0 KiB, psync, buffered"));
+  EXPECT_THAT(text, HasSubstr("1.5 MiB/s (1.6 MB/s), 12 requests/s: 3.0 MiB in 2.000 s"));
+  EXPECT_THAT(text, HasSubstr("user 25.00 %, system 12.50 %"));
+  Report failed = make_report();
+  failed.results[0].error = EIO;
+  failed.results[0].error_message = "cannot read 1 bytes";
+  failed.results[1].interrupted = true;
+  EXPECT_THAT(text_report(failed), HasSubstr("error 5: cannot read 1 bytes"));
+  EXPECT_THAT(text_report(failed), HasSubstr("interrupted"));
+}
+
+TEST(BandwidthLogTest, FiosLines) {
+  Report report = make_report();
+  report.results[0].write.bandwidth = {{1'500'000'000, 3 * kMiB}};
+  EXPECT_EQ(bandwidth_log(report.results[0], report.jobs[0]),
+            "1000, 2048, 0, 131072, 0\n"
+            "1500, 2048, 1, 131072, 0\n"
+            "2000, 1024, 0, 131072, 0\n");
+}
+
+TEST(BandwidthLogTest, OneFileAResult) {
+  const TempDirectory directory;
+  Report report = make_report();
+  report.jobs[1].write_bw_log = directory / "log";
+  ASSERT_TRUE(write_bandwidth_logs(report).has_value());
+  EXPECT_FALSE(std::filesystem::exists(directory / "log_bw.1.log"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "log_bw.2.log"));
+  report.jobs[1].write_bw_log = directory / "none/log";
+  const Result<void> written = write_bandwidth_logs(report);
+  ASSERT_TRUE(written.has_error());
+  EXPECT_EQ(written.error().system_errno(), ENOENT);
+}
+
+}  // namespace
+}  // namespace penstock::bench
