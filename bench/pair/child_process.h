@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alloc/result.h"
+
+namespace penstock::bench {
+
+/// What a program is started with.
+struct Command {
+  std::vector<std::string> arguments;    ///< the program first; without a slash it is looked up in
+                                         ///< PATH
+  std::vector<std::string> environment;  ///< `NAME=value`, beside and over ours
+  std::string package;                   ///< that installs the program, for the error without it
+};
+
+/// Another program that runs until it is done or until this object goes, which kills it. Move-only,
+/// used by one thread.
+class ChildProcess {
+ public:
+  /// Errors: the program is not there (names `command.package`), or cannot be started (errno).
+  static Result<ChildProcess> start(const Command& command);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  ~ChildProcess();
+
+  /// Writes to its standard input. An error where it reads no more: then failure() says why.
+  Result<void> say(std::string_view text);
+  /// The next line of its output, without the line end. An error where it has ended, with what it
+  /// said.
+  Result<std::string> hear_line();
+  /// Everything that is left of its output, once it has ended. An error if it did not end well:
+  /// the status or signal, and the last line that it wrote to standard error.
+  Result<std::string> finish();
+
+ private:
+  ChildProcess(std::string name, pid_t process, int conversation, int complaints)
+      : name_(std::move(name)),
+        process_(process),
+        conversation_(conversation),
+        complaints_(complaints) {}
+
+  // False: there is no more.
+  Result<bool> hear_more();
+  // Waits for its end. Empty if it ended well, else why not.
+  std::string end();
+  std::string last_complaint() const;
+
+  std::string name_;
+  pid_t process_ = -1;     // -1: waited for
+  int conversation_ = -1;  // a socket: its standard input and output
+  int complaints_ = -1;    // a file in memory: its standard error
+  std::string heard_;
+};
+
+}  // namespace penstock::bench

@@ -1,0 +1,210 @@
+#include "bench/pair/fio_peer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "alloc/excerpt.h"
+
+namespace penstock::bench {
+namespace {
+
+using nlohmann::json;
+
+std::string direction_name(const Direction& direction) {
+  const std::string base = direction.reads && direction.writes ? "rw"
+                           : direction.writes                  ? "write"
+                                                               : "read";
+  return direction.random ? "rand" + base : base;
+}
+
+// `64k`, or `4k/30:64k/70`: as bs= and bssplit= take one direction.
+std::string one_split(const std::vector<BlockShare>& blocks) {
+  std::string text;
+  for (const BlockShare& block : blocks) {
+    text += fmt::format("{}{}/{}", text.empty() ? "" : ":", block.bytes, block.percent);
+  }
+  return text;
+}
+
+std::uint64_t only_size(const std::vector<BlockShare>& blocks) {
+  return blocks.empty() ? kBlockBytes : blocks.front().bytes;
+}
+
+std::string block_argument(const Job& job) {
+  if (job.read_blocks.size() > 1 || job.write_blocks.size() > 1) {
+    const auto split = [](const std::vector<BlockShare>& blocks) {
+      return blocks.empty() ? one_split({{kBlockBytes, 100}}) : one_split(blocks);
+    };
+    return fmt::format("--bssplit={},{}", split(job.read_blocks), split(job.write_blocks));
+  }
+  return fmt::format("--bs={},{}", only_size(job.read_blocks), only_size(job.write_blocks));
+}
+
+void add_files(const Job& job, std::vector<std::string>& arguments) {
+  if (!job.directory.empty()) {
+    arguments.push_back(fmt::format("--directory={}", job.directory));
+  }
+  if (!job.filenames.empty()) {
+    std::string all;
+    for (const std::string& name : job.filenames) {
+      all += all.empty() ? "" : ":";
+      for (const char letter : name) {
+        all += letter == ':' ? std::string("\\:") : std::string(1, letter);
+      }
+    }
+    arguments.push_back(fmt::format("--filename={}", all));
+  }
+  arguments.push_back(fmt::format("--nrfiles={}", job.nrfiles));
+  if (job.size > 0) {
+    arguments.push_back(fmt::format("--size={}", job.size));
+  }
+  arguments.push_back(fmt::format("--offset={}", job.offset));
+}
+
+void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
+  if (job.io_size) {
+    arguments.push_back(fmt::format("--io_size={}", *job.io_size));
+  }
+  arguments.push_back(fmt::format("--loops={}", job.loops));
+  if (job.runtime_ns) {
+    arguments.push_back(fmt::format("--runtime={}us", *job.runtime_ns / 1000));
+  }
+  if (job.time_based) {
+    arguments.emplace_back("--time_based=1");
+  }
+  if (job.ramp_time_ns > 0) {
+    arguments.push_back(fmt::format("--ramp_time={}us", job.ramp_time_ns / 1000));
+  }
+}
+
+double number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+// Adds what one of fio's jobs did; an error if that is not told.
+Result<void> add_job(const json& job, Leg& leg) {
+  if (!job.is_object() || !job.contains("read") || !job.contains("write")) {
+    return fault(Fault::kUnsupported, "fio's report has a job without `read` and `write`");
+  }
+  if (const int error = static_cast<int>(number(job, "error")); error != 0) {
+    return system_error(error, "fio failed");
+  }
+  double seconds = 0;
+  for (const char* const direction : {"read", "write"}) {
+    const json& part = job[direction];
+    const auto bytes = static_cast<std::uint64_t>(number(part, "io_bytes"));
+    (direction[0] == 'r' ? leg.read_bytes : leg.write_bytes) += bytes;
+    seconds = std::max(seconds, number(part, "runtime") / 1000);
+  }
+  const double runtime = number(job, "job_runtime") / 1000;
+  leg.cpu_seconds += (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100 * runtime;
+  leg.seconds = std::max(leg.seconds, seconds);
+  return {};
+}
+
+class FioPeer final : public PeerProgram {
+ public:
+  explicit FioPeer(const Job& job)
+      : job_(job), candidates_(fio_candidates(job.iodepth.value_or(1))) {}
+
+  std::string_view name() const noexcept override { return "fio"; }
+  std::size_t candidates() const noexcept override { return candidates_.size(); }
+  std::string describe(std::size_t candidate) const override {
+    return candidates_[candidate].describe();
+  }
+  Result<Leg> run(std::size_t candidate, std::uint64_t io_size) override {
+    Job job = job_;
+    if (io_size != 0) {
+      job.io_size = io_size;
+    }
+    return run_fio(job, candidates_[candidate]);
+  }
+
+ private:
+  const Job job_;
+  const std::vector<FioSettings> candidates_;
+};
+
+}  // namespace
+
+Command fio_command(const Job& job, const FioSettings& settings) {
+  Command command;
+  command.package = "fio";
+  command.environment = settings.environment();
+  std::vector<std::string>& arguments = command.arguments;
+  arguments = {"fio",
+               "--output-format=json",
+               "--eta=never",
+               fmt::format("--name={}", job.name),
+               fmt::format("--rw={}", direction_name(job.direction)),
+               block_argument(job)};
+  add_files(job, arguments);
+  add_extent_of_work(job, arguments);
+  if (job.direction.reads && job.direction.writes) {
+    arguments.push_back(fmt::format("--rwmixread={}", job.rwmixread));
+  }
+  arguments.push_back(fmt::format("--direct={}", job.direct.value_or(false) ? 1 : 0));
+  arguments.push_back(fmt::format("--numjobs={}", job.numjobs));
+  arguments.push_back(fmt::format("--randseed={}", job.randseed));
+  if (job.fsync > 0) {
+    arguments.push_back(fmt::format("--fsync={}", job.fsync));
+  }
+  if (job.end_fsync) {
+    arguments.emplace_back("--end_fsync=1");
+  }
+  if (job.thinktime_us > 0) {
+    arguments.push_back(fmt::format("--thinktime={}us", job.thinktime_us));
+  }
+  for (const std::string& argument : settings.arguments()) {
+    arguments.push_back(argument);
+  }
+  for (const char* const argument :
+       {"--thread=1", "--allow_file_create=0", "--overwrite=1", "--fallocate=none",
+        "--gtod_reduce=1", "--scramble_buffers=0"}) {
+    arguments.emplace_back(argument);
+  }
+  return command;
+}
+
+Result<Leg> parse_fio_report(std::string_view text) {
+  // Warnings may stand before it.
+  const std::size_t begin = text.find('{');
+  const json report =
+      json::parse(text.substr(begin == text.npos ? text.size() : begin), nullptr, false);
+  const auto jobs = report.is_object() ? report.find("jobs") : report.end();
+  if (!report.is_object() || jobs == report.end() || !jobs->is_array() || jobs->empty()) {
+    return fault(Fault::kUnsupported,
+                 fmt::format("fio's report is none, it begins with \"{}\"", excerpt(text)));
+  }
+  Leg leg;
+  for (const json& job : *jobs) {
+    PENSTOCK_TRY(add_job(job, leg));
+  }
+  if (leg.bytes() == 0 || leg.seconds <= 0) {
+    return fault(Fault::kUnsupported,
+                 "fio moved nothing, or in less than the millisecond that it counts in: give the "
+                 "job more to do");
+  }
+  return leg;
+}
+
+Result<Leg> run_fio(const Job& job, const FioSettings& settings) {
+  Result<ChildProcess> fio = ChildProcess::start(fio_command(job, settings));
+  PENSTOCK_TRY(fio);
+  const Result<std::string> report = fio->finish();
+  PENSTOCK_TRY(report);
+  return parse_fio_report(*report);
+}
+
+std::unique_ptr<PeerProgram> make_fio_peer(const Job& job) {
+  return std::make_unique<FioPeer>(job);
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,309 @@
+#include "bench/pair/paired_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "bench/pair/peer_program.h"
+#include "bench/pair/turns.h"
+#include "bench/workload/file_set.h"
+#include "bench/workload/swap/job_model.h"
+#include "bench/workload/swap/phase_order.h"
+#include "bench/workload/swap/swap_inventory.h"
+
+namespace penstock::bench {
+namespace {
+
+// Long enough for a drive's queue to be full most of the time, short enough that its next leg finds
+// the same drive.
+constexpr std::uint64_t kLegBytesMax = kGiB;
+constexpr std::uint64_t kSearchBytesMax = 256 * kMiB;
+constexpr std::uint32_t kSwapPeerDepth = 16;
+
+Result<void> check(const Job& job) {
+  if (job.workload != Workload::kRaw && job.workload != Workload::kSwap) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("job {}: only workload=raw and workload=swap have work that a peer "
+                             "can do too",
+                             job.name));
+  }
+  if (job.verify) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("job {}: verify= costs time that a peer does not spend: leave out "
+                             "one of verify= and pair=",
+                             job.name));
+  }
+  if (job.engine == EngineKind::kNull || job.simulated) {
+    return fault(
+        Fault::kInvalidArgument,
+        fmt::format("job {}: a peer needs a drive, ioengine=null and sim have none", job.name));
+  }
+  return {};
+}
+
+// One leg of ours: the job itself, that leaves its files where they are.
+Job leg_of(const Job& job) {
+  Job leg = job;
+  leg.peer = Peer::kNone;
+  leg.unlink = false;
+  leg.stonewall = false;
+  leg.group_reporting = true;
+  leg.write_bw_log.clear();
+  const bool says_how_long = leg.io_size || leg.runtime_ns;
+  if (leg.workload == Workload::kRaw && !says_how_long && leg.size > kLegBytesMax) {
+    leg.io_size = kLegBytesMax;
+  }
+  return leg;
+}
+
+// Writes all of the job's files, since space that is only reserved costs its first writer more.
+// Files that are only read are the workload's own to lay out: they may be anybody's.
+Job layout_of(const Job& leg) {
+  Job layout = leg;
+  layout.peer = Peer::kNone;
+  layout.direction = {.reads = false, .writes = true, .random = false};
+  layout.write_blocks = {{kMiB, 100}};
+  layout.io_size.reset();
+  layout.runtime_ns.reset();
+  layout.time_based = false;
+  layout.ramp_time_ns = 0;
+  layout.loops = 1;
+  layout.thinktime_us = 0;
+  layout.fsync = 0;
+  layout.end_fsync = true;
+  return layout;
+}
+
+// As many bytes as our swap run moved, in the drive's favourite way.
+Job uniform_work(const Job& job, const JobResult& ours) {
+  Job work;
+  work.name = job.name + ".uniform";
+  work.directory = job.directory;
+  work.direct = true;
+  work.engine = EngineKind::kAuto;
+  work.iodepth = job.iodepth.value_or(kSwapPeerDepth);
+  work.peer = job.peer;
+  work.read_blocks = work.write_blocks = {{kMiB, 100}};
+  const std::uint64_t bytes = ours.read.io_bytes + ours.write.io_bytes;
+  work.direction = {.reads = ours.read.io_bytes > 0, .writes = ours.write.io_bytes > 0};
+  work.rwmixread = static_cast<std::uint32_t>(ours.read.io_bytes * 100 / std::max(bytes, kMiB));
+  work.io_size = std::max(align_down(bytes, kMiB), kMiB);
+  work.size = std::min(*work.io_size, kLegBytesMax);
+  return work;
+}
+
+Error error_of(const JobResult& result) {
+  return {std::error_code(result.error, std::generic_category()), result.error_message, {}, {}};
+}
+
+Result<JobResult> run_alone(const Job& job, const BenchmarkOptions& options) {
+  Result<std::vector<JobResult>> results = run_benchmark({job}, options);
+  PENSTOCK_TRY(results);
+  JobResult& result = results->front();
+  if (result.error != 0) {
+    return error_of(result);
+  }
+  return std::move(result);
+}
+
+// What callers of a swap job see moving: what RAM keeps of it never goes to a drive, and counts.
+Result<PhaseBytes> bytes_of_calls(const Job& job) {
+  const Result<TrainingSetup> setup = job_model(job);
+  PENSTOCK_TRY(setup);
+  const SwapInventory inventory = swap_inventory(*setup);
+  PhaseBytes bytes = phase_bytes(inventory, phase_order(inventory, job.phase));
+  bytes.read *= job.loops;
+  bytes.write *= job.loops;
+  return bytes;
+}
+
+Leg leg_from(const JobResult& result) {
+  Leg leg;
+  leg.read_bytes = result.read.io_bytes;
+  leg.write_bytes = result.write.io_bytes;
+  leg.seconds =
+      static_cast<double>(std::max(result.read.runtime_ns, result.write.runtime_ns)) / 1e9;
+  leg.cpu_seconds = result.user_seconds + result.system_seconds;
+  return leg;
+}
+
+/// The whole of one paired job.
+class PairedRun {
+ public:
+  PairedRun(const Job& job, const PairedRunOptions& options)
+      : job_(job), leg_(leg_of(job)), options_(options) {}
+  ~PairedRun() { remove_files(); }
+  PairedRun(const PairedRun&) = delete;
+  PairedRun& operator=(const PairedRun&) = delete;
+
+  Result<JobResult> run();
+
+ private:
+  bool interrupted() const {
+    return options_.benchmark.interrupted && options_.benchmark.interrupted();
+  }
+  Result<void> lay_out(const Job& work);
+  void remove_files() const;
+  Result<Leg> run_ours();
+  Result<Job> work_for_peer(const JobResult& warm);
+  Result<void> find_peer(const JobResult& warm);
+  Result<JobResult> take_all_turns();
+
+  const Job& job_;
+  Job leg_;
+  const PairedRunOptions& options_;
+  std::unique_ptr<PeerProgram> peer_;
+  std::size_t settings_ = 0;
+  std::optional<PhaseBytes> bytes_of_calls_;  // where both sides are measured by them
+  std::vector<JobResult> ours_;
+  std::vector<Job> to_remove_;  // whose files nobody needs afterwards
+};
+
+Result<JobResult> PairedRun::run() {
+  PENSTOCK_TRY(check(job_));
+  if (job_.unlink) {
+    to_remove_.push_back(leg_);
+  }
+  if (job_.workload == Workload::kRaw && job_.direction.writes) {
+    PENSTOCK_TRY(lay_out(leg_));
+  }
+  Result<JobResult> warm = run_alone(leg_, options_.benchmark);
+  PENSTOCK_TRY(warm);
+  if (interrupted()) {
+    return warm;
+  }
+  PENSTOCK_TRY(find_peer(*warm));
+  return take_all_turns();
+}
+
+Result<void> PairedRun::lay_out(const Job& work) {
+  PENSTOCK_TRY(run_alone(layout_of(work), options_.benchmark));
+  return {};
+}
+
+// What does not go stays; nobody's figures depend on it.
+void PairedRun::remove_files() const {
+  for (const Job& work : to_remove_) {
+    for (std::uint32_t thread = 0; thread < work.numjobs; ++thread) {
+      for (const std::string& path : file_paths(work, thread)) {
+        (void)::unlink(path.c_str());
+      }
+    }
+  }
+}
+
+// What the peer is to do, with its files there.
+Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
+  Job work = leg_;
+  work.peer = job_.peer;
+  if (job_.workload == Workload::kSwap && job_.peer == Peer::kDeepSpeed) {
+    const Result<PhaseBytes> bytes = bytes_of_calls(job_);
+    PENSTOCK_TRY(bytes);
+    bytes_of_calls_ = *bytes;
+    return work;
+  }
+  if (leg_from(warm).bytes() == 0) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("job {}: it moves nothing that a peer could move", job_.name));
+  }
+  if (job_.workload == Workload::kSwap) {
+    work = uniform_work(job_, warm);
+    to_remove_.push_back(work);
+    PENSTOCK_TRY(lay_out(work));
+  }
+  return work;
+}
+
+Result<void> PairedRun::find_peer(const JobResult& warm) {
+  const Result<Job> work = work_for_peer(warm);
+  PENSTOCK_TRY(work);
+  Result<std::unique_ptr<PeerProgram>> peer = make_peer_program(*work);
+  PENSTOCK_TRY(peer);
+  peer_ = std::move(*peer);
+  const std::uint64_t leg_bytes =
+      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : leg_from(warm).bytes();
+  const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(leg_bytes, kSearchBytesMax);
+  const Result<std::size_t> best = find_best_settings(
+      peer_->candidates(),
+      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, options_.search);
+  PENSTOCK_TRY(best);
+  settings_ = *best;
+  return {};
+}
+
+Result<Leg> PairedRun::run_ours() {
+  Result<JobResult> result = run_alone(leg_, options_.benchmark);
+  PENSTOCK_TRY(result);
+  ours_.push_back(std::move(*result));
+  Leg leg = leg_from(ours_.back());
+  if (bytes_of_calls_) {
+    leg.read_bytes = bytes_of_calls_->read;
+    leg.write_bytes = bytes_of_calls_->write;
+  }
+  return leg;
+}
+
+Result<JobResult> PairedRun::take_all_turns() {
+  const Result<std::vector<LegPair>> pairs = take_turns(
+      job_.pairs, [this] { return run_ours(); }, [this] { return peer_->run(settings_, 0); },
+      [this] { return interrupted(); });
+  PENSTOCK_TRY(pairs);
+  if (pairs->empty()) {
+    return fault(Fault::kInvalidArgument, fmt::format("job {}: no pair was finished", job_.name));
+  }
+  JobResult result = std::move(ours_[median_pair(*pairs)]);
+  result.interrupted = interrupted();
+  result.pair = compare_legs(*pairs);
+  result.pair->peer = peer_->name();
+  result.pair->peer_settings = peer_->describe(settings_);
+  return result;
+}
+
+JobResult failed(const Job& job, const Error& error) {
+  JobResult result;
+  result.name = job.name;
+  result.error = error.system_errno() != 0 ? error.system_errno() : EINVAL;
+  result.error_message = error.message;
+  return result;
+}
+
+}  // namespace
+
+Result<JobResult> run_pair(const Job& job, const PairedRunOptions& options) {
+  return PairedRun(job, options).run();
+}
+
+Result<std::vector<JobResult>> run_with_peers(const std::vector<Job>& jobs,
+                                              const PairedRunOptions& options) {
+  std::vector<JobResult> results;
+  for (auto job = jobs.begin(); job != jobs.end();) {
+    const auto end =
+        std::find_if(job, jobs.end(), [](const Job& next) { return next.peer != Peer::kNone; });
+    const auto place = static_cast<std::size_t>(job - jobs.begin());
+    const std::uint32_t group = results.empty() ? 0 : results.back().group + 1;
+    if (job == end) {
+      Result<JobResult> result = run_pair(*job, options);
+      results.push_back(result.has_value() ? std::move(*result) : failed(*job, result.error()));
+      results.back().group = group;
+      results.back().job = place;
+      ++job;
+      continue;
+    }
+    Result<std::vector<JobResult>> some = run_benchmark({job, end}, options.benchmark);
+    PENSTOCK_TRY(some);
+    for (JobResult& result : *some) {
+      result.group += group;
+      result.job += place;
+      results.push_back(std::move(result));
+    }
+    job = end;
+  }
+  return results;
+}
+
+}  // namespace penstock::bench

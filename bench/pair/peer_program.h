@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "alloc/result.h"
+#include "bench/job/job.h"
+#include "bench/pair/leg.h"
+
+namespace penstock::bench {
+
+/// Somebody else's program that can do a job's work. Used by one thread.
+class PeerProgram {
+ public:
+  PeerProgram() = default;
+  virtual ~PeerProgram() = default;
+  PeerProgram(const PeerProgram&) = delete;
+  PeerProgram& operator=(const PeerProgram&) = delete;
+
+  virtual std::string_view name() const noexcept = 0;
+  /// How many settings are worth a trial, at least one; described as a user would write them.
+  virtual std::size_t candidates() const noexcept = 0;
+  virtual std::string describe(std::size_t candidate) const = 0;
+  /// Does the work once. Blocks. `io_size`: instead of the job's; 0: the job's.
+  virtual Result<Leg> run(std::size_t candidate, std::uint64_t io_size) = 0;
+};
+
+/// The peer that `job.peer` names: for a job of workload=raw whose files are there, or DeepSpeed's
+/// swappers for one of workload=swap. Errors: it is not installed, or cannot do this work.
+Result<std::unique_ptr<PeerProgram>> make_peer_program(const Job& job);
+
+}  // namespace penstock::bench

@@ -1,0 +1,96 @@
+#include "bench/pair/deepspeed_peer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "alloc/bytes.h"
+#include "bench/pair/child_process.h"
+#include "io/file.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock::bench {
+namespace {
+
+using testing::HasSubstr;
+
+class DeepSpeedPeerTest : public testing::Test {
+ protected:
+  Job job() const {
+    Job job;
+    job.name = "deep";
+    job.directory = directory_.path();
+    job.filenames = {"data"};
+    job.size = 8 * kMiB;
+    job.direct = true;
+    job.iodepth = 4;
+    job.read_blocks = job.write_blocks = {{kMiB, 100}};
+    job.peer = Peer::kDeepSpeed;
+    return job;
+  }
+  void make_file() const {
+    std::ofstream(directory_ / "data") << std::string(8 * kMiB, 'x');
+    const auto file = File::open(directory_ / "data", File::Access::kRead);
+    ASSERT_TRUE(file.has_value());
+    if (!file->direct().supported) {
+      GTEST_SKIP() << file->direct().reason;
+    }
+    auto python =
+        ChildProcess::start({{"python3", "-c", "import deepspeed.ops.op_builder"}, {}, "python3"});
+    if (python.has_error() || python->finish().has_error()) {
+      GTEST_SKIP() << "no python3 with DeepSpeed";
+    }
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(DeepSpeedPeerTest, WhatItsHandleCannotDo) {
+  Job mixed = job();
+  mixed.direction = {.reads = true, .writes = true, .random = false};
+  Job random = job();
+  random.direction.random = true;
+  Job threads = job();
+  threads.numjobs = 2;
+  Job timed = job();
+  timed.runtime_ns = 1;
+  Job buffered = job();
+  buffered.direct = false;
+  for (const Job& wrong : {mixed, random, threads, timed, buffered}) {
+    const auto peer = make_deepspeed_peer(wrong);
+    ASSERT_TRUE(peer.has_error());
+    EXPECT_THAT(peer.error().message, HasSubstr("DeepSpeed's aio handle cannot"));
+  }
+}
+
+TEST_F(DeepSpeedPeerTest, AFileThatIsNotThere) {
+  const auto peer = make_deepspeed_peer(job());
+  ASSERT_TRUE(peer.has_error());
+  EXPECT_EQ(peer.error().system_errno(), ENOENT);
+}
+
+TEST_F(DeepSpeedPeerTest, ReadsAndWritesLegAfterLeg) {
+  make_file();
+  if (IsSkipped() || HasFatalFailure()) {
+    return;
+  }
+  for (const bool writes : {false, true}) {
+    Job work = job();
+    work.direction = {.reads = !writes, .writes = writes, .random = false};
+    const auto peer = make_deepspeed_peer(work);
+    ASSERT_TRUE(peer.has_value()) << peer.error().message;
+    EXPECT_THAT((*peer)->describe(0), HasSubstr("\"queue_depth\":4"));
+    for (const std::uint64_t io_size : {0 * kMiB, 16 * kMiB}) {
+      for (std::size_t candidate = 0; candidate < (*peer)->candidates(); ++candidate) {
+        const auto leg = (*peer)->run(candidate, io_size);
+        ASSERT_TRUE(leg.has_value()) << leg.error().message;
+        EXPECT_EQ(writes ? leg->write_bytes : leg->read_bytes, io_size == 0 ? 8 * kMiB : io_size);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::bench

@@ -1,0 +1,124 @@
+#include "bench/pair/paired_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "alloc/bytes.h"
+#include "bench/pair/child_process.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock::bench {
+namespace {
+
+using testing::Each;
+using testing::Gt;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+// One round of a search that nobody's time depends on.
+const PairedRunOptions kShort{{}, {std::chrono::nanoseconds(0), 1, 1}};
+
+class PairedRunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto version = ChildProcess::start({{"fio", "--version"}, {}, "fio"});
+    if (version.has_error()) {
+      GTEST_SKIP() << version.error().message;
+    }
+  }
+  Job job() const {
+    Job job;
+    job.name = "paired";
+    job.directory = directory_.path();
+    job.size = 4 * kMiB;
+    job.engine = EngineKind::kThreads;
+    job.iodepth = 2;
+    job.read_blocks = job.write_blocks = {{kMiB, 100}};
+    job.peer = Peer::kFio;
+    job.pairs = 2;
+    return job;
+  }
+  std::string file() const { return directory_ / "paired.0.0"; }
+
+  TempDirectory directory_;
+};
+
+TEST_F(PairedRunTest, BothReadTheSameFiles) {
+  const auto result = run_pair(job(), kShort);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->read.io_bytes, 4 * kMiB);
+  ASSERT_TRUE(result->pair.has_value());
+  EXPECT_EQ(result->pair->peer, "fio");
+  EXPECT_EQ(result->pair->pairs, 2U);
+  EXPECT_THAT(result->pair->ratios, SizeIs(2));
+  EXPECT_THAT(result->pair->ratios, Each(Gt(0)));
+  EXPECT_THAT(result->pair->peer_settings, HasSubstr("--iodepth=2"));
+  EXPECT_EQ(std::filesystem::file_size(file()), 4 * kMiB);
+}
+
+TEST_F(PairedRunTest, BothWriteAndTheFilesGo) {
+  Job writing = job();
+  writing.direction = {.reads = true, .writes = true, .random = false};
+  writing.unlink = true;
+  const auto result = run_pair(writing, kShort);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->read.io_bytes + result->write.io_bytes, 4 * kMiB);
+  EXPECT_EQ(result->pair->pairs, 2U);
+  EXPECT_FALSE(std::filesystem::exists(file()));
+}
+
+TEST_F(PairedRunTest, JobsWithAndWithoutAPeerKeepTheirOrder) {
+  Job alone = job();
+  alone.peer = Peer::kNone;
+  alone.name = "alone";
+  Job wrong = job();
+  wrong.name = "wrong";
+  wrong.verify = true;
+  const auto results = run_with_peers({alone, wrong, job(), alone}, kShort);
+  ASSERT_TRUE(results.has_value()) << results.error().message;
+  ASSERT_THAT(*results, SizeIs(4));
+  const std::vector<std::string> names{"alone", "wrong", "paired", "alone"};
+  for (std::uint32_t place = 0; place < 4; ++place) {
+    EXPECT_EQ((*results)[place].name, names[place]);
+    EXPECT_EQ((*results)[place].job, place);
+    EXPECT_EQ((*results)[place].group, place);
+    EXPECT_EQ((*results)[place].pair.has_value(), place == 2);
+  }
+  EXPECT_EQ((*results)[1].error, EINVAL);
+  EXPECT_THAT((*results)[1].error_message, HasSubstr("job wrong: verify="));
+}
+
+TEST_F(PairedRunTest, AnInterruptEndsIt) {
+  PairedRunOptions options = kShort;
+  options.benchmark.interrupted = [] { return true; };
+  const auto result = run_pair(job(), options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->interrupted);
+  EXPECT_FALSE(result->pair.has_value());
+}
+
+TEST_F(PairedRunTest, WhatNoPeerCanDo) {
+  Job nowhere = job();
+  nowhere.engine = EngineKind::kNull;
+  Job update = job();
+  update.workload = Workload::kUpdate;
+  for (const Job& wrong : {nowhere, update}) {
+    const auto result = run_pair(wrong, kShort);
+    ASSERT_TRUE(result.has_error());
+    EXPECT_THAT(result.error().message, HasSubstr("job paired:"));
+  }
+}
+
+TEST_F(PairedRunTest, AnErrorOfOurs) {
+  Job missing = job();
+  missing.directory += "/nothing";
+  const auto result = run_pair(missing, kShort);
+  ASSERT_TRUE(result.has_error());
+  EXPECT_EQ(result.error().system_errno(), ENOENT);
+}
+
+}  // namespace
+}  // namespace penstock::bench
