@@ -7,7 +7,6 @@
 // BYTES (default 1 GiB) in tensors of 16 MiB, each written from a slot and read into one.
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "bench/measure/cpu_clock.h"
 #include "swap/swap_engine.h"
 
 namespace {
@@ -27,19 +27,6 @@ namespace {
 using namespace penstock;
 
 constexpr std::uint64_t kTensorBytes = 16 * kMiB;
-
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
-// User and system time of the process.
-double cpu_seconds() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) {
-    return 0;
-  }
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 Result<IntegrityLevel> parse_level(const std::string& name) {
   const Result<Config> config =
@@ -95,11 +82,11 @@ Result<std::string> measure(const std::string& directory, const std::string& lev
   PENSTOCK_TRY((*engine)->plan());
   // Once unmeasured: the slots' pages and the file's space are there then.
   PENSTOCK_TRY(write_all(**engine, tensors));
-  const double before = cpu_seconds();
+  const double before = bench::process_cpu_time().seconds();
   PENSTOCK_TRY(write_all(**engine, tensors));
-  const double written = cpu_seconds();
+  const double written = bench::process_cpu_time().seconds();
   PENSTOCK_TRY(read_all(**engine, tensors));
-  const double read = cpu_seconds();
+  const double read = bench::process_cpu_time().seconds();
   const double gigabytes = static_cast<double>(tensors.size() * kTensorBytes) / 1e9;
   return fmt::format(R"({{"integrity": "{}", "gb": {:.3f}, "write_cpu_s_per_gb": {:.5f}, )"
                      R"("read_cpu_s_per_gb": {:.5f}}})",

@@ -9,7 +9,6 @@
 // in pieces of 1 MiB, which are made of pages of 4 KiB, as fio's are.
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -26,6 +25,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
+#include "bench/measure/cpu_clock.h"
 #include "io/file.h"
 #include "io/io_queue.h"
 
@@ -43,19 +43,6 @@ struct Job {
   EngineKind engine = EngineKind::kUring;
   bool huge = true;
 };
-
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
-// User and system time of the process.
-double cpu_seconds() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) {
-    return 0;
-  }
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 /// Reads the file round and round: each operation that ends begins the next one.
 class Reader {
@@ -142,9 +129,9 @@ Result<std::string> measure(const Job& job) {
 
   Reader reader(**queue, *file, file_bytes, blocks, job);
   const auto begin = steady_clock::now();
-  const double cpu_before = cpu_seconds();
+  const double cpu_before = bench::process_cpu_time().seconds();
   const int error = reader.run();
-  const double cpu = cpu_seconds() - cpu_before;
+  const double cpu = bench::process_cpu_time().seconds() - cpu_before;
   const std::chrono::duration<double> wall = steady_clock::now() - begin;
   if (error != 0) {
     return system_error(error, fmt::format("cannot read {}", job.path), job.path);

@@ -1,0 +1,80 @@
+// What a plan costs without reading the inventory: up to a million tensors, as a mixture of experts
+// has them, placed within budgets that do not hold them, and the whole of `penstock plan`. Goal: a
+// million in less than a second.
+//
+//   build/release/bench/micro/bench_plan --benchmark_min_time=1
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "alloc/bytes.h"
+#include "swap/plan/swap_plan.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+
+// 997 shapes between 1 and 5 MiB; names as real models have them.
+Inventory experts(std::int64_t tensors) {
+  Inventory inventory;
+  inventory.tensors.resize(static_cast<std::size_t>(tensors));
+  for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
+    TensorInfo& tensor = inventory.tensors[i];
+    tensor.name = fmt::format("model.layers.{}.mlp.experts.{}.up_proj.weight", i / 1000, i % 1000);
+    tensor.dtype = DType::kBF16;
+    tensor.shape = {512, 1024 + i * 7919 % 997 * 4};
+  }
+  return inventory;
+}
+
+Budgets budgets() {
+  Budgets given;
+  given.max_pinned_bytes = 8 * kGiB;
+  given.ram_bytes = 64 * kGiB;
+  return given;
+}
+
+void place(benchmark::State& state) {
+  TrainingSetup setup;
+  setup.inventory = experts(state.range(0));
+  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(place_tensors(tensors, {}, budgets(), 0).value());
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+void plan(benchmark::State& state) {
+  TrainingSetup setup;
+  setup.inventory = experts(state.range(0));
+  setup.has_config = true;
+  setup.config = parse_config(R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+      "offload_param": {"device": "nvme", "nvme_path": "/nvme0"},
+      "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme0"}}})",
+                              "the benchmark")
+                     .value();
+  setup.world_size = 8;
+  setup.ranks_on_node = 8;
+  MachineFacts machine;
+  machine.mem_available_bytes = 256 * kGiB;
+  for ([[maybe_unused]] auto _ : state) {
+    state.PauseTiming();
+    TrainingSetup copy = setup;
+    state.ResumeTiming();
+    SwapPlan made = make_swap_plan(std::move(copy), machine);
+    benchmark::DoNotOptimize(made);
+    state.PauseTiming();
+    made = {};  // giving a million names back is nobody's wait
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+BENCHMARK(place)->ArgName("tensors")->Arg(1000)->Arg(kMillion)->Unit(benchmark::kMillisecond);
+BENCHMARK(plan)->ArgName("tensors")->Arg(1000)->Arg(kMillion)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace penstock
+
+BENCHMARK_MAIN();
