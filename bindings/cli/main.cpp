@@ -16,11 +16,12 @@ namespace {
 
 constexpr const char* kDescription =
     "Swap engine for training models that do not fit: looks at a machine, plans the memory of a "
-    "training run, and keeps models in durable stores.";
+    "training run, measures drives, and keeps models in durable stores.";
 constexpr const char* kExamples =
     "Examples:\n"
     "  penstock doctor --path /nvme0\n"
     "  penstock plan model.safetensors --config ds_config.json\n"
+    "  penstock bench --name=x --directory=/nvme0 --rw=read --bs=1m --size=1g\n"
     "  penstock import model.safetensors /nvme0/model\n"
     "  penstock plan --help";
 
@@ -61,10 +62,12 @@ int run(int argc, const char* const* argv) {
   app.require_subcommand(1);
   add_doctor(app, exit_code);
   add_plan(app, exit_code);
+  add_bench(app, exit_code);
   add_import(app, exit_code);
   add_export(app, exit_code);
   add_inspect(app, exit_code);
   add_verify(app, exit_code);
+  add_replay(app, exit_code);
   add_version(app, exit_code);
   if (const std::string problem = unknown_verb(app, argc, argv); !problem.empty()) {
     report_error(problem);

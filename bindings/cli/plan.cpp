@@ -17,6 +17,7 @@
 #include "bindings/cli/plan_text.h"
 #include "bindings/cli/verb.h"
 #include "swap/plan/input_file.h"
+#include "swap/plan/recorded_trace.h"
 #include "swap/plan/swap_plan.h"
 
 namespace penstock::cli {
@@ -27,6 +28,7 @@ constexpr std::uint32_t kRanksMax = 1'000'000;
 
 struct PlanOptions {
   std::vector<std::string> inventories;
+  std::string trace;
   std::string config;
   std::uint32_t world_size = 1;
   std::optional<std::uint32_t> ranks_per_node;
@@ -109,6 +111,26 @@ Result<Inventory> read_inventories(const std::vector<std::string>& paths) {
   return all;
 }
 
+// What is known of the order of use puts the tensors in it; without an inventory the trace is one.
+Result<Inventory> read_tensors(const PlanOptions& options) {
+  if (options.trace.empty()) {
+    return read_inventories(options.inventories);
+  }
+  Result<RecordedTrace> trace = load_trace(options.trace);
+  if (!trace) {
+    return trace.error();
+  }
+  Inventory traced = traced_inventory(*trace);
+  if (options.inventories.empty()) {
+    return traced;
+  }
+  Result<Inventory> inventory = read_inventories(options.inventories);
+  if (inventory) {
+    sort_by_use(*inventory, traced);
+  }
+  return inventory;
+}
+
 TrainingSetup make_setup(const PlanOptions& options, Inventory inventory, Config config) {
   TrainingSetup setup;
   setup.inventory = std::move(inventory);
@@ -146,7 +168,7 @@ int run_plan(const PlanOptions& options) {
     fmt::print("{}", options.as_json ? configuration_json(*config) : configuration_text(*config));
     return kDone;
   }
-  Result<Inventory> inventory = read_inventories(options.inventories);
+  Result<Inventory> inventory = read_tensors(options);
   if (!inventory) {
     return report(inventory.error());
   }
@@ -192,6 +214,10 @@ void add_job_options(CLI::App& verb, PlanOptions& options) {
           "as the base of LoRA)")
       ->check(check_optimizer)
       ->type_name("NAME");
+  verb.add_option(
+          "--trace", options.trace,
+          "A recorded trace (PENSTOCK_TRACE): the order of use; without INVENTORY its tensors")
+      ->type_name("FILE");
   verb.add_option("--activations", options.activations, "Bytes of activations on a rank")
       ->check(check_size)
       ->type_name("SIZE");
@@ -234,7 +260,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   verb->add_flag("--show-config", options->show_config, "Print every value read and its origin")
       ->excludes(emit);
   verb->callback([options, &exit_code] {
-    if (options->inventories.empty() && !options->show_config) {
+    if (options->inventories.empty() && options->trace.empty() && !options->show_config) {
       throw CLI::RequiredError("INVENTORY");
     }
     exit_code = run_plan(*options);

@@ -12,11 +12,13 @@ inline constexpr int kWrongUsage = 2;
 /// Each verb declares its options and, when it is the one on the command line, runs from within
 /// CLI::App::parse() and leaves what the program is to return in `exit_code`, which must outlive
 /// it.
+void add_bench(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_import(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
+void add_replay(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace penstock::cli {
+
+/// While it lives, the first Ctrl-C (or SIGTERM) is a wish that the program looks at when it can,
+/// and the second one ends the process at once. One at a time; a SIGINT that was ignored before
+/// (`nohup`, a job in the background of a script) stays ignored.
+class Interruption {
+ public:
+  Interruption();
+  ~Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  bool asked_for() const noexcept;
+};
+
+}  // namespace penstock::cli

@@ -1,0 +1,67 @@
+#include "bindings/cli/status_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "alloc/bytes.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr const char* kEraseLine = "\r\x1b[K";
+
+std::string speed(const char* verb, std::uint64_t now, std::uint64_t before, double seconds) {
+  if (now == 0 || now < before || seconds <= 0) {
+    return {};
+  }
+  const auto a_second = static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds);
+  return fmt::format(", {} {}/s", verb, format_bytes(a_second));
+}
+
+}  // namespace
+
+std::string describe_progress(const bench::BenchmarkProgress& now,
+                              const bench::BenchmarkProgress& last) {
+  const bool same_jobs = now.elapsed_ns > last.elapsed_ns;
+  const bench::BenchmarkProgress before = same_jobs ? last : bench::BenchmarkProgress{};
+  const double seconds = static_cast<double>(now.elapsed_ns - before.elapsed_ns) * 1e-9;
+  std::string text =
+      now.jobs_running == 0
+          ? "laying out files"
+          : fmt::format("{} job{}, {:.0f} % done", now.jobs_running,
+                        now.jobs_running == 1 ? "" : "s", std::floor(100 * now.share_done));
+  text += speed("reading", now.read_bytes, before.read_bytes, seconds);
+  text += speed("writing", now.write_bytes, before.write_bytes, seconds);
+  if (now.jobs_running != 0 && now.share_done > 0) {
+    const double elapsed = static_cast<double>(now.elapsed_ns) * 1e-9;
+    text +=
+        fmt::format(", {:.0f} s left", std::ceil(elapsed * (1 - now.share_done) / now.share_done));
+  }
+  return text;
+}
+
+StatusLine::StatusLine(When when)
+    : on_terminal_(::isatty(STDERR_FILENO) == 1),
+      enabled_(when == When::kAlways || (when == When::kAuto && on_terminal_)) {}
+
+StatusLine::~StatusLine() {
+  if (shown_ && on_terminal_) {
+    fmt::print(stderr, "{}", kEraseLine);
+  }
+}
+
+void StatusLine::show(const bench::BenchmarkProgress& progress) {
+  if (!enabled_) {
+    return;
+  }
+  shown_ = true;
+  const std::string text = describe_progress(progress, last_);
+  fmt::print(stderr, "{}{}{}", on_terminal_ ? kEraseLine : "", text, on_terminal_ ? "" : "\n");
+  std::fflush(stderr);
+  last_ = progress;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bench/benchmark.h"
+
+namespace penstock::cli {
+
+/// What runs now, how fast and for how long still, on the terminal that stderr is; gone when this
+/// object is. Where it is shown without a terminal, each state is a line of its own.
+class StatusLine {
+ public:
+  enum class When : std::uint8_t { kAuto, kAlways, kNever };
+
+  explicit StatusLine(When when);
+  ~StatusLine();
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  /// From one thread at a time.
+  void show(const bench::BenchmarkProgress& progress);
+
+ private:
+  bool on_terminal_;
+  bool enabled_;
+  bool shown_ = false;
+  bench::BenchmarkProgress last_;
+};
+
+/// `2 jobs, 43 % done, reading 1.2 GiB/s, 3 s left`; speeds are those since `last`, which is
+/// forgotten where a new group of jobs has begun.
+std::string describe_progress(const bench::BenchmarkProgress& now,
+                              const bench::BenchmarkProgress& last);
+
+}  // namespace penstock::cli

@@ -1,0 +1,316 @@
+"""penstock bench: job files and keys, forms of report, errors, exit statuses, Ctrl-C."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+FORMATS = ("normal", "terse", "json", "json+")
+
+
+@pytest.fixture
+def bench(penstock, tmp_path):
+    """Runs the verb with files below tmp_path; the arguments are keys."""
+
+    def run(*arguments, **options):
+        return penstock("bench", *arguments, cwd=tmp_path, **options)
+
+    return run
+
+
+@pytest.fixture
+def report(bench):
+    """The one JSON document of a run."""
+
+    def run(*arguments, code=0, form="json"):
+        done = bench(*arguments, f"--output-format={form}")
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+def keys(**values):
+    return [f"--{key}={value}" for key, value in {"name": "x", "size": "1m", "bs": "64k", **values}.items()]
+
+
+def flip_byte(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def test_a_fio_script_finds_its_keys(report):
+    document = report(*keys(rw="randrw", rwmixread=75, size="8m"))
+    assert document["schema"] == "penstock.bench/1"
+    assert document["penstock version"]
+    assert "--rwmixread=75" in document["command"]
+    (job,) = document["jobs"]
+    assert (job["jobname"], job["error"], job["groupid"]) == ("x", 0, 0)
+    assert job["job options"]["rw"] == "randrw"
+    assert job["read"]["io_bytes"] + job["write"]["io_bytes"] == 8 << 20
+    assert abs(job["read"]["total_ios"] - 96) <= 1
+    for direction in ("read", "write"):
+        assert set(job[direction]) == {
+            "io_bytes", "io_kbytes", "bw_bytes", "bw", "iops", "runtime", "total_ios", "short_ios", "clat_ns",
+        }  # fmt: skip
+        assert {"min", "max", "mean", "stddev", "N", "percentile"} <= set(job[direction]["clat_ns"])
+        assert "99.000000" in job[direction]["clat_ns"]["percentile"]
+
+
+def test_job_files_and_keys_over_them(bench, tmp_path, write):
+    path = write("x.job", "[global]\nsize=1m\nbs=64k\n[one]\nrw=write\n[two]\nstonewall\nrw=read\nfilename=one.0.0\n")
+    done = bench(path, "--output-format=json")
+    assert done.returncode == 0, done.stderr
+    one, two = json.loads(done.stdout)["jobs"]
+    assert (one["write"]["total_ios"], two["read"]["total_ios"]) == (16, 16)
+    assert two["groupid"] == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one.0.0", "x.job"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_form_goes_to_a_file_as_to_the_output(bench, tmp_path, form):
+    shown = bench(*keys(), f"--output-format={form}")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout
+    filed = bench(*keys(), f"--output-format={form}", "--output=out")
+    assert (filed.returncode, filed.stdout) == (0, "")
+    text = (tmp_path / "out").read_text()
+    if form.startswith("json"):
+        assert json.loads(text)["jobs"][0]["read"]["io_bytes"] == 1 << 20
+    elif form == "terse":
+        assert text.startswith("3;penstock-")
+        assert text.split(";")[5] == "1024"
+    else:
+        assert "1.0 MiB in" in text
+
+
+def test_several_forms_at_once(bench):
+    done = bench(*keys(), "--output-format=terse,json")
+    terse, _, rest = done.stdout.partition("\n")
+    assert terse.startswith("3;")
+    assert json.loads(rest)["jobs"]
+
+
+def run_fio_script(name, *arguments, cwd):
+    """One of the scripts that come with fio, under a Python that has what it imports."""
+    script = shutil.which(name)
+    pythons = [python for python in (sys.executable, "/usr/bin/python3") if Path(python).exists()]
+    for python in pythons if script else []:
+        done = subprocess.run([python, script, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+        if "No module named" not in done.stderr:
+            return done
+    pytest.skip(f"{name} is not here, or not what it imports")
+
+
+def test_jsonplus_is_read_by_fios_script(bench, tmp_path):
+    bench(*keys(rw="randrw", size="4m"), "--output-format=json+", "--output=plus.json")
+    done = run_fio_script("fio_jsonplus_clat2csv", "plus.json", "plus.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "plus_job0.csv").read_text().splitlines()
+    header = [cell.strip() for cell in lines[0].split(",")]
+    column = header.index("read_clat_ns_count")
+    counts = [line.split(",")[column].strip() for line in lines[1:]]
+    document = json.loads((tmp_path / "plus.json").read_text())
+    assert sum(int(count) for count in counts if count) == document["jobs"][0]["read"]["total_ios"]
+
+
+def test_bandwidth_logs_are_read_by_fio2gnuplot(bench, tmp_path):
+    done = bench(*keys(rw="readwrite", write_bw_log="drive", thinktime=3000, numjobs=2))
+    assert done.returncode == 0, done.stderr
+    for number in (1, 2):
+        lines = [line.split(", ") for line in (tmp_path / f"drive_bw.{number}.log").read_text().splitlines()]
+        assert lines
+        assert all(len(line) == 5 and line[2] in "01" and line[3] == "65536" for line in lines)
+        times = [int(line[0]) for line in lines]
+        assert times == sorted(times)
+    done = run_fio_script("fio2gnuplot", "-b", "-o", "plot", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "drive_bw.2.log" in done.stdout
+    averages = (tmp_path / "plot.average").read_text().split()
+    assert "drive_bw.1.log" in averages and "drive_bw.2.log" in averages
+
+
+def test_a_page_and_a_plot_that_need_nothing_else(bench, tmp_path):
+    name = "a<b>&'c"
+    done = bench(*keys(name=name, rw="write", filename="f", size="4m"), "--html=page.html", "--plot=plot.svg")
+    assert done.returncode == 0, done.stderr
+    svg = ElementTree.parse(tmp_path / "plot.svg").getroot()
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    (curve,) = svg.iter("{http://www.w3.org/2000/svg}polyline")
+    assert curve.get("points")
+    assert f"{name}: write" in "".join(svg.itertext())
+    page = (tmp_path / "page.html").read_text()
+    for wanted in ("<svg", "a&lt;b&gt;&amp;&#39;c", "4.0 MiB", "--html=page.html", "size=4m"):
+        assert wanted in page
+    for outside in ("src=", "href=", "@import", "<script"):
+        assert outside not in page
+
+
+def test_verify_finds_a_byte_that_changed(bench, report, tmp_path):
+    written = report(*keys(rw="write", verify="crc32c"))["jobs"][0]
+    assert written["read"]["io_bytes"] == written["write"]["io_bytes"] == 1 << 20
+    assert bench(*keys(rw="read", verify="crc32c")).returncode == 0
+    flip_byte(tmp_path / "x.0.0", 123456)
+    document = report(*keys(rw="read", verify="crc32c"), code=1)
+    assert document["jobs"][0]["error"] == errno.EILSEQ
+    assert "offset 123456" in document["jobs"][0]["error_message"]
+    done = bench(*keys(rw="read", verify="crc32c"))
+    assert done.stderr.count("\n") == 1
+    assert "offset 123456" in done.stderr
+    assert "x.0.0" in done.stderr
+
+
+def test_a_missing_directory(report, bench, tmp_path):
+    document = report(*keys(directory="none"), code=1)
+    assert document["jobs"][0]["error"] == errno.ENOENT
+    done = bench(*keys(directory="none"))
+    assert done.returncode == 1
+    assert "none/x.0.0: No such file or directory" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_job_fails_and_the_others_are_told_of(report):
+    document = report("--bs=64k", "--size=1m", "--name=bad", "--directory=none", "--name=good", code=1)
+    bad, good = document["jobs"]
+    assert bad["error"] == errno.ENOENT
+    assert (good["error"], good["read"]["io_bytes"]) == (0, 1 << 20)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(mounted.stderr.strip())
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("fallocate", ["native", "none"])
+@pytest.mark.parametrize("rw", ["read", "write"])
+def test_a_full_disk(report, small_disk, rw, fallocate):
+    document = report(*keys(directory=small_disk, rw=rw, size="16m", fallocate=fallocate), code=1)
+    assert document["jobs"][0]["error"] == errno.ENOSPC
+    assert "No space left on device" in document["jobs"][0]["error_message"]
+
+
+def test_a_read_only_disk(report, small_disk):
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    document = report(*keys(directory=small_disk, rw="write"), code=1)
+    assert document["jobs"][0]["error"] == errno.EROFS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--name=x", "--iodpth=3"], "iodepth"),
+        (["--name=x", "--rw=raed"], "read"),
+        (["--name=x", "--bs=zero"], "bs"),
+        (["--output-format=jsn", "--name=x"], "jsn"),
+        (["--eta=soon", "--name=x", "--size=1m"], "eta"),
+    ],
+)
+def test_wrong_usage(bench, arguments, hint):
+    done = bench(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert hint in done.stderr
+
+
+def test_no_job_at_all(bench):
+    done = bench()
+    assert done.returncode == 2
+    assert "there is no job" in done.stderr
+
+
+def test_a_job_file_that_is_not_there(bench):
+    done = bench("none.job")
+    assert done.returncode in (1, 2)
+    assert "none.job" in done.stderr
+
+
+def test_parse_only_and_showcmd_run_nothing(bench, tmp_path, write):
+    path = write("x.job", "[a]\nrw=write\nsize=1m\n[b]\nrw=read\nsize=2m\n")
+    done = bench(path, "--parse-only")
+    assert (done.returncode, done.stdout) == (0, "")
+    done = bench(path, "--showcmd")
+    assert done.returncode == 0
+    assert done.stdout.count("penstock bench --name=") == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["x.job"]
+
+
+def test_no_status_line_in_a_pipe_but_with_always(bench):
+    timed = keys(rw="read", time_based=1, runtime=2)
+    assert bench(*timed, "--eta=auto").stderr == ""
+    assert bench(*timed, "--eta=never").stderr == ""
+    assert "1 job, " in bench(*timed, "--eta=always").stderr
+
+
+def started(penstock, tmp_path, *more):
+    """A run that would last for an hour, once it moves bytes."""
+    arguments = [penstock.binary, "bench", *keys(rw="read", time_based=1, runtime=3600), "--eta=always", *more]
+    process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "reading" in line:
+            return process
+    pytest.fail("it ended before it read anything")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_with_a_report(penstock, tmp_path, how):
+    process = started(penstock, tmp_path, "--output-format=json")
+    process.send_signal(how)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (job,) = json.loads(output)["jobs"]
+    assert job["interrupted"] is True
+    assert job["error"] == 0
+    assert job["read"]["io_bytes"] > 0
+    assert "interrupted" in error
+
+
+def test_a_second_interruption_ends_at_once(penstock, tmp_path):
+    process = started(penstock, tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # another one, so that the kernel cannot take two for one
+    process.wait(timeout=60)
+    assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    assert process.stdout.read() == ""
+
+
+def test_a_long_thought_does_not_keep_an_interruption_waiting(penstock, tmp_path):
+    process = started(penstock, tmp_path, "--thinktime=3600000000", "--output-format=json")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert json.loads(output)["jobs"][0]["read"]["total_ios"] == 1
+
+
+def test_help_teaches(penstock):
+    done = penstock("bench", "--help")
+    assert done.returncode == 0
+    assert "penstock bench --name=" in done.stdout
+    for key in ("rwmixread", "write_bw_log", "inventory", "pair", "--output-format"):
+        assert key in done.stdout
+    assert "bench" in penstock("--help").stdout
+
+
+def test_output_that_goes_nowhere(bench):
+    done = bench(*keys(), "--output=none/out")
+    assert done.returncode == 1
+    assert "none/out: No such file or directory" in done.stderr

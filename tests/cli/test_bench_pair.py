@@ -1,0 +1,100 @@
+"""`pair=fio` as users see it: the keys of its result, and errors of one sentence."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_support import assert_one_sentence
+
+KEYS = ("ratio_median", "ratio_iqr", "ratio_low", "ratio_high", "cpu_ratio_median", "cpu_ratio_iqr")
+
+
+def job(directory, *more):
+    return [
+        "bench", "--name=p", f"--directory={directory}", "--rw=read", "--bs=1m", "--size=4m",
+        "--ioengine=threads", "--iodepth=2", "--pair=fio", *more,
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_a_pair(penstock, tmp_path):
+    done = penstock(*job(tmp_path, "--pairs=2", "--output-format=json"))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)["jobs"][0]
+    assert result["read"]["io_bytes"] == 4 << 20
+    pair = result["pair"]
+    assert pair["peer"] == "fio" and pair["pairs"] == 2
+    assert len(pair["ratios"]) == len(pair["cpu_ratios"]) == 2
+    assert all(pair[key] >= 0 for key in KEYS)
+    assert "--iodepth=2" in pair["peer_settings"]
+
+
+def test_no_fio(penstock, tmp_path):
+    done = penstock(*job(tmp_path, "--pairs=1"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert_one_sentence(done, "fio is not installed", "apt-get install fio")
+
+
+def test_a_job_that_no_peer_can_do(penstock, tmp_path):
+    done = penstock(*job(tmp_path, "--ioengine=null"))
+    assert done.returncode == 1
+    assert_one_sentence(done, "ioengine=null")
+
+
+def has_deepspeed(binary):
+    """In the python that the command takes: the one beside it, else that of PATH."""
+    beside = Path(binary).resolve().parent / "python"
+    python = str(beside) if beside.exists() else shutil.which("python3")
+    done = subprocess.run([python, "-c", "import deepspeed.ops.op_builder"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+MODEL = {
+    "tensors": [
+        {"name": f"layers.{i}.weight", "dtype": "bf16", "shape": [512 * (1 + i % 3), 1024], "role": "param"}
+        for i in range(7)
+    ]
+}
+MODEL_BYTES = sum(tensor["shape"][0] * 1024 * 2 for tensor in MODEL["tensors"])
+
+
+@pytest.mark.parametrize(("phase", "written"), [("forward", 0), ("train", 7)])
+def test_deepspeeds_swappers(penstock, tmp_path, write, phase, written):
+    """A step writes the parameters, and states that are six times as many bytes."""
+    if not has_deepspeed(penstock.binary):
+        pytest.skip("no DeepSpeed in the command's python")
+    config = write(
+        "ds.json",
+        {
+            "bf16": {"enabled": True},
+            "optimizer": {"type": "AdamW"},
+            "zero_optimization": {
+                "stage": 3,
+                "sub_group_size": 3_000_000,
+                "offload_param": {"device": "nvme", "nvme_path": str(tmp_path)},
+                "offload_optimizer": {"device": "nvme", "nvme_path": str(tmp_path)},
+            },
+        },
+    )
+    done = penstock(
+        "bench", "--name=p", "--workload=swap", f"--inventory={write('model.json', MODEL)}", f"--phase={phase}",
+        f"--config={config}", f"--directory={tmp_path}", "--pair=deepspeed", "--pairs=1", "--output-format=json",
+        "--ram=0",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)["jobs"][0]
+    assert result["write"]["io_bytes"] == written * MODEL_BYTES
+    assert result["pair"]["peer"] == "deepspeed"
+    assert result["pair"]["peer_settings"].startswith("swappers, aio {")
+    assert not list(tmp_path.glob("deepspeed-*"))
+
+
+def test_work_that_deepspeeds_swappers_do_not_know(penstock, tmp_path, write):
+    done = penstock(
+        "bench", "--name=p", "--workload=swap", f"--inventory={write('model.json', MODEL)}", "--runtime=1",
+        f"--directory={tmp_path}", "--pair=deepspeed", "--time_based",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert_one_sentence(done, "runtime")
