@@ -1,5 +1,9 @@
 #include "bindings/cli/plan_json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace penstock::cli {
@@ -18,19 +22,34 @@ ordered_json classes_json(const Placement& placement) {
   return list;
 }
 
-// Those of the inventory; the optimizer's own show in `memory`.
-ordered_json tensors_json(const SwapPlan& plan) {
-  ordered_json list = ordered_json::array();
+// Names come from files: a byte that is no UTF-8 is replaced, not thrown about.
+std::string text_of(const ordered_json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// Nearly all names are plain, and there may be a hundred thousand.
+std::string quoted(const std::string& text) {
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  return is_plain ? '"' + text + '"' : text_of(text);
+}
+
+// Those of the inventory; the optimizer's own show in `memory`. Each becomes a line at once.
+std::string tensors_text(const SwapPlan& plan) {
+  std::string lines;
+  std::string why;  // of the tensor before, quoted: most have the same
   for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
     const PlacedTensor& placed = plan.placement.tensors[i];
-    list.push_back(
-        {{"name", plan.tensors[i].name},
-         {"bytes", plan.tensors[i].bytes},
-         {"place", place_name(placed.place)},
-         {"class", placed.class_index ? ordered_json(*placed.class_index) : ordered_json(nullptr)},
-         {"why", placed.why}});
+    if (i == 0 || placed.why != plan.placement.tensors[i - 1].why) {
+      why = quoted(placed.why);
+    }
+    fmt::format_to(std::back_inserter(lines),
+                   R"({}  {{"name": {}, "bytes": {}, "place": "{}", "class": {}, "why": {}}})",
+                   i == 0 ? "" : ",\n", quoted(plan.tensors[i].name), plan.tensors[i].bytes,
+                   place_name(placed.place),
+                   placed.class_index ? fmt::to_string(*placed.class_index) : "null", why);
   }
-  return list;
+  return lines;
 }
 
 ordered_json memory_json(const std::vector<MemoryRow>& memory) {
@@ -52,27 +71,28 @@ ordered_json or_null(const std::optional<T>& value) {
 
 std::string plan_json(const SwapPlan& plan) {
   const bool feasible = plan.feasibility.feasible;
-  const ordered_json document{
+  const ordered_json before{
       {"schema", "penstock.plan/1"},
       {"feasible", feasible},
       {"reason", feasible ? ordered_json(nullptr) : ordered_json(plan.feasibility.reason)},
-      {"classes", classes_json(plan.placement)},
-      {"tensors", tensors_json(plan)},
-      {"pinned_bytes", plan.placement.pinned_bytes},
-      {"ram_bytes", plan.placement.ram_bytes},
-      {"nvme_bytes", plan.placement.nvme_bytes},
-      {"peak_live_bytes", plan.placement.peak_live_bytes},
-      {"memory", memory_json(plan.memory)},
-      {"deepspeed_bytes", or_null(plan.stock.pinned_bytes)},
-      {"deepspeed_error", or_null(plan.stock.error)},
-      {"per_step",
-       {{"read_bytes", plan.traffic.read_bytes},
-        {"write_bytes", plan.traffic.write_bytes},
-        // Needs a drive that was measured or simulated.
-        {"lower_bound_seconds", nullptr}}},
-      {"warnings", plan.warnings}};
-  // Names come from files: a byte that is no UTF-8 is replaced, not thrown about.
-  return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+      {"classes", classes_json(plan.placement)}};
+  const ordered_json after{{"pinned_bytes", plan.placement.pinned_bytes},
+                           {"ram_bytes", plan.placement.ram_bytes},
+                           {"nvme_bytes", plan.placement.nvme_bytes},
+                           {"peak_live_bytes", plan.placement.peak_live_bytes},
+                           {"memory", memory_json(plan.memory)},
+                           {"deepspeed_bytes", or_null(plan.stock.pinned_bytes)},
+                           {"deepspeed_error", or_null(plan.stock.error)},
+                           {"per_step",
+                            {{"read_bytes", plan.traffic.read_bytes},
+                             {"write_bytes", plan.traffic.write_bytes},
+                             // Needs a drive that was measured or simulated.
+                             {"lower_bound_seconds", nullptr}}},
+                           {"warnings", plan.warnings}};
+  std::string document = text_of(before, 1);
+  document.resize(document.size() - 2);  // its "\n}"
+  document += ",\n \"tensors\": [\n" + tensors_text(plan) + "\n ],";
+  return document + text_of(after, 1).substr(1) + "\n";
 }
 
 }  // namespace penstock::cli

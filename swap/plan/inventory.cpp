@@ -57,11 +57,10 @@ Result<Inventory> checked(Inventory inventory, const std::string& origin) {
 }
 
 Result<Inventory> load_file(const std::string& path) {
-  if (path.ends_with(".safetensors")) {
-    return load_safetensors(path);
-  }
-  if (path.ends_with(".safetensors.index.json")) {
-    return load_safetensors_index(path);
+  if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) {
+    Result<Inventory> inventory =
+        path.ends_with(".json") ? load_safetensors_index(path) : load_safetensors(path);
+    return inventory ? checked(std::move(*inventory), path) : inventory;
   }
   Result<std::string> text = read_text_file(path, kInventoryBytesMax);
   if (!text) {
@@ -125,17 +124,17 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
   const json& entries = (*parsed)["tensors"];
   inventory.tensors.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    std::string where = fmt::format("{}: tensors[{}]", origin, i);
     const json& entry = entries[i];
-    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
-        entry["name"].get_ref<const std::string&>().empty()) {
-      return fault(Fault::kInvalidArgument, where + " has no name (a text)");
+    const auto name = entry.is_object() ? entry.find("name") : entry.end();
+    if (name == entry.end() || !name->is_string() || name->get_ref<const std::string&>().empty()) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("{}: tensors[{}] has no name (a text)", origin, i));
     }
-    const std::string& name = entry["name"].get_ref<const std::string&>();
-    where += fmt::format(" ({})", excerpt(name));
-    Result<TensorInfo> info = read_tensor_json(name, entry, where);
+    const std::string& text_of_name = name->get_ref<const std::string&>();
+    Result<TensorInfo> info = read_tensor_json(text_of_name, entry);
     if (!info) {
-      return std::move(info).error();
+      return tensor_error(fmt::format("{}: tensors[{}] ({})", origin, i, excerpt(text_of_name)),
+                          std::move(info).error());
     }
     inventory.tensors.push_back(std::move(*info));
   }
@@ -156,11 +155,7 @@ Result<Inventory> load_inventory(const std::string& path) {
   if (!inventory) {
     return with_path(std::move(inventory).error(), file);
   }
-  Result<Inventory> good = checked(std::move(*inventory), file);
-  if (!good) {
-    return with_path(std::move(good).error(), file);
-  }
-  return good;
+  return inventory;
 }
 
 }  // namespace penstock

@@ -33,23 +33,21 @@ Error not_safetensors(std::string message) {
   return fault(Fault::kInvalidArgument, std::move(message));
 }
 
-Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uint64_t data_bytes,
-                             const std::string& where) {
+Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uint64_t data_bytes) {
   const auto found = entry.find("data_offsets");
   if (found == entry.end() || !found->is_array() || found->size() != 2 ||
       !(*found)[0].is_number_unsigned() || !(*found)[1].is_number_unsigned()) {
-    return not_safetensors(fmt::format("{} has no data_offsets of two numbers", where));
+    return not_safetensors("has no data_offsets of two numbers");
   }
   const DataRange range{(*found)[0].get<std::uint64_t>(), (*found)[1].get<std::uint64_t>(), 0};
   if (range.begin > range.end || range.end > data_bytes) {
     return not_safetensors(fmt::format(
-        "{} lies at [{}, {}) of the {} bytes of data that the file has; it is cut short "
-        "or damaged",
-        where, range.begin, range.end, data_bytes));
+        "lies at [{}, {}) of the {} bytes of data that the file has; it is cut short or damaged",
+        range.begin, range.end, data_bytes));
   }
   if (range.end - range.begin != info.bytes()) {
-    return not_safetensors(fmt::format("{} has {} bytes of data, but its shape and type need {}",
-                                       where, range.end - range.begin, info.bytes()));
+    return not_safetensors(fmt::format("has {} bytes of data, but its shape and type need {}",
+                                       range.end - range.begin, info.bytes()));
   }
   return range;
 }
@@ -100,14 +98,16 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     if (name == "__metadata__") {
       continue;
     }
-    const std::string where = fmt::format("{}: tensor {}", origin, excerpt(name));
-    Result<TensorInfo> info = read_tensor_json(name, entry, where);
+    const auto where = [&, &name = name] {
+      return fmt::format("{}: tensor {}", origin, excerpt(name));
+    };
+    Result<TensorInfo> info = read_tensor_json(name, entry);
     if (!info) {
-      return std::move(info).error();
+      return tensor_error(where(), std::move(info).error());
     }
-    Result<DataRange> range = read_range(entry, *info, data_bytes, where);
+    Result<DataRange> range = read_range(entry, *info, data_bytes);
     if (!range) {
-      return std::move(range).error();
+      return tensor_error(where(), std::move(range).error());
     }
     range->tensor = header.tensors.size();
     ranges.push_back(*range);

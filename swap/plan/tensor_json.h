@@ -8,8 +8,11 @@
 namespace penstock {
 
 /// A tensor from its JSON form: `dtype`, `shape` and, where it is there, `role`; other keys pass.
-/// `where` names it in errors (Fault::kInvalidArgument). Its bytes are known to fit 63 bits.
-Result<TensorInfo> read_tensor_json(const std::string& name, const nlohmann::json& entry,
-                                    const std::string& where);
+/// Its bytes are known to fit 63 bits. Errors (Fault::kInvalidArgument) say what is wrong with it,
+/// `has no dtype`, for the caller to say with which: a hundred thousand good ones need no name.
+Result<TensorInfo> read_tensor_json(const std::string& name, const nlohmann::json& entry);
+
+/// `error` as a sentence about `tensor`.
+Error tensor_error(const std::string& tensor, Error error);
 
 }  // namespace penstock
