@@ -1,6 +1,8 @@
 """`python -m penstock.inventory`: what it lists is what transformers builds."""
 
+import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -8,47 +10,13 @@ import sys
 import pytest
 from cli_support import DATA, ROOT
 
-# config.json of the models in bench/data/inventories.
-QWEN3 = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "dtype": "bfloat16",
-    "vocab_size": 151936,
-    "hidden_size": 1024,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "tie_word_embeddings": True,
-}
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "dtype": "bfloat16",
-    "vocab_size": 128256,
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "tie_word_embeddings": False,
-}
-MOE = {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "model_type": "qwen3_moe",
-    "dtype": "bfloat16",
-    "vocab_size": 151936,
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "moe_intermediate_size": 768,
-    "num_hidden_layers": 48,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "num_experts": 128,
-    "num_experts_per_tok": 8,
-    "tie_word_embeddings": False,
+# Of each inventory in bench/data/inventories: tensors, bytes in bf16, and the digest of all names, types and shapes.
+INVENTORIES = {
+    "llama-3.1-8b": (291, 16_060_522_496, "b9b29296830682f8"),
+    "qwen2.5-7b": (339, 15_231_233_024, "9b0091c28b9ede6e"),
+    "qwen3-0.6b": (310, 1_192_099_840, "96c5ceda9a77433f"),
+    "qwen3-30b-a3b": (531, 61_064_245_248, "69db382fee895235"),
+    "qwen3-30b-a3b-per-expert": (18_867, 61_064_245_248, "4f234046cdafe674"),
 }
 
 
@@ -78,16 +46,44 @@ def test_a_directory_without_a_config(tmp_path):
     assert f"{tmp_path} has no config.json" in done.stderr
 
 
-@pytest.mark.parametrize("config, name", [(QWEN3, "qwen3-0.6b"), (LLAMA, "llama-3.1-8b"), (MOE, "qwen3-30b-a3b")])
-def test_lists_what_transformers_builds(tmp_path, penstock, config, name):
+def summary(tensors):
+    total = sum(2 * math.prod(tensor["shape"]) for tensor in tensors)
+    assert {tensor["dtype"] for tensor in tensors} == {"bf16"}
+    lines = "".join(f"{tensor['name']} {tensor['shape']} {tensor['role']}\n" for tensor in tensors)
+    return len(tensors), total, hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What bench/make_inventories.py makes of bench/data/models."""
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    out = tmp_path / "inventory.json"
-    done = run(tmp_path, "-o", out)
+    directory = tmp_path_factory.mktemp("inventories")
+    command = [sys.executable, ROOT / "bench" / "make_inventories.py", "-o", directory]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    made = json.loads(out.read_text())["tensors"]
-    assert made == json.loads((DATA / "inventories" / f"{name}.json").read_text())["tensors"]
-    assert len(penstock.json("plan", out)["tensors"]) == len(made)
+    return {path.stem: json.loads(path.read_text())["tensors"] for path in directory.iterdir()}
+
+
+def test_the_inventories_are_made_by_the_script(made):
+    assert {name: summary(tensors) for name, tensors in made.items()} == INVENTORIES
+    kept = {path.stem: json.loads(path.read_text())["tensors"] for path in (DATA / "inventories").glob("*.json")}
+    assert kept == {name: made[name] for name in kept}
+    assert set(kept) == set(INVENTORIES) - {"qwen3-30b-a3b-per-expert"}
+
+
+def test_experts_of_their_own(made):
+    names = [tensor["name"] for tensor in made["qwen3-30b-a3b-per-expert"]]
+    assert len(set(names)) == len(names)
+    shapes = {tensor["name"]: tensor["shape"] for tensor in made["qwen3-30b-a3b-per-expert"]}
+    assert shapes["model.layers.47.mlp.experts.127.gate_proj.weight"] == [768, 2048]
+    assert shapes["model.layers.0.mlp.experts.0.down_proj.weight"] == [2048, 768]
+
+
+def test_what_is_listed_is_planned(penstock, made, write):
+    for name, tensors in made.items():
+        plan = penstock.json("plan", write(f"{name}.json", {"tensors": tensors}))
+        assert len(plan["tensors"]) == len(tensors)
 
 
 def test_a_model_that_nobody_knows(tmp_path):
