@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from against_fio import against_fio
 from leg import Leg, Result, Sample, Step
 from picture import draw
 from user_config import DATA, on_cpu, on_drive
@@ -44,6 +45,8 @@ def main() -> int:
     picture = OUT / "quickstart.svg"
     draw(results, picture, "GRPO with LoRA, Qwen3-0.6B shape, under the user's own DeepSpeed configuration")
     agree = report(results)
+    say("the model's tensors through the engine, against fio on the same drive (penstock bench --pair=fio)")
+    print(f"  {against_fio(model, swap, OUT / 'against_fio.json')}", flush=True)
     say(f"picture: {picture}   logs and figures: {OUT}   took {time.monotonic() - begin:.0f} s")
     return 0 if agree else 1
 
