@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/pair/aio_settings.h"
 #include "bench/pair/deepspeed_process.h"
+#include "bench/pair/handle_settings.h"
 #include "bench/workload/file_set.h"
 
 namespace penstock::bench {
@@ -49,7 +49,7 @@ class DeepSpeedPeer final : public PeerProgram {
  public:
   DeepSpeedPeer(const Job& job, std::uint64_t file_bytes, DeepSpeedProcess process)
       : io_size_(job.io_size.value_or(file_bytes)),
-        candidates_(aio_candidates(block_bytes(job), job.iodepth.value_or(1))),
+        candidates_(handle_candidates(block_bytes(job), job.iodepth.value_or(1))),
         process_(std::move(process)) {}
 
   std::string_view name() const noexcept override { return "deepspeed"; }
@@ -65,7 +65,7 @@ class DeepSpeedPeer final : public PeerProgram {
 
  private:
   std::uint64_t io_size_;
-  std::vector<AioSettings> candidates_;
+  std::vector<HandleSettings> candidates_;
   DeepSpeedProcess process_;
 };
 

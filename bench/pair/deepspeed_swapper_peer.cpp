@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/pair/aio_settings.h"
 #include "bench/pair/deepspeed_process.h"
+#include "bench/pair/handle_settings.h"
 #include "bench/workload/swap/job_model.h"
 #include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/run_length.h"
@@ -143,8 +143,8 @@ class Work {
   json order_ = json::array();
 };
 
-std::vector<AioSettings> candidates_for(const Job& job, const SwapInventory& inventory) {
-  std::vector<AioSettings> all = aio_candidates(
+std::vector<HandleSettings> candidates_for(const Job& job, const SwapInventory& inventory) {
+  std::vector<HandleSettings> all = handle_candidates(
       job.read_blocks.empty() ? kMiB : job.read_blocks.front().bytes, job.iodepth.value_or(kDepth));
   const bool steps = job.phase == Phase::kStep || job.phase == Phase::kTrain;
   if (steps && inventory.sub_groups.size() > 1) {
@@ -159,7 +159,7 @@ std::vector<AioSettings> candidates_for(const Job& job, const SwapInventory& inv
 
 class DeepSpeedSwapperPeer final : public PeerProgram {
  public:
-  DeepSpeedSwapperPeer(PeerDirectory directory, std::vector<AioSettings> candidates,
+  DeepSpeedSwapperPeer(PeerDirectory directory, std::vector<HandleSettings> candidates,
                        DeepSpeedProcess process)
       : directory_(std::move(directory)),
         candidates_(std::move(candidates)),
@@ -177,7 +177,7 @@ class DeepSpeedSwapperPeer final : public PeerProgram {
 
  private:
   PeerDirectory directory_;  // outlives the process
-  std::vector<AioSettings> candidates_;
+  std::vector<HandleSettings> candidates_;
   DeepSpeedProcess process_;
 };
 

@@ -8,8 +8,8 @@
 
 namespace penstock::bench {
 
-/// What `aio` says in a DeepSpeed configuration.
-struct AioSettings {
+/// What DeepSpeed's aio handle, and so `aio` in its configuration, is given.
+struct HandleSettings {
   std::uint64_t block_bytes = kMiB;
   std::uint32_t depth = 1;
   bool single_submit = false;
@@ -21,6 +21,6 @@ struct AioSettings {
 };
 
 /// What is worth a trial for requests of that size and number: threads, and one request a call.
-std::vector<AioSettings> aio_candidates(std::uint64_t block_bytes, std::uint32_t depth);
+std::vector<HandleSettings> handle_candidates(std::uint64_t block_bytes, std::uint32_t depth);
 
 }  // namespace penstock::bench

@@ -1,10 +1,10 @@
-#include "bench/pair/aio_settings.h"
+#include "bench/pair/handle_settings.h"
 
 #include <nlohmann/json.hpp>
 
 namespace penstock::bench {
 
-std::string AioSettings::json(bool with_pipeline) const {
+std::string HandleSettings::json(bool with_pipeline) const {
   nlohmann::ordered_json settings{{"block_size", block_bytes},
                                   {"queue_depth", depth},
                                   {"single_submit", single_submit},
@@ -16,8 +16,8 @@ std::string AioSettings::json(bool with_pipeline) const {
   return settings.dump();
 }
 
-std::vector<AioSettings> aio_candidates(std::uint64_t block_bytes, std::uint32_t depth) {
-  std::vector<AioSettings> all;
+std::vector<HandleSettings> handle_candidates(std::uint64_t block_bytes, std::uint32_t depth) {
+  std::vector<HandleSettings> all;
   for (const std::uint32_t threads : {1U, 2U, 4U}) {
     all.push_back({block_bytes, depth, false, threads, false});
   }
