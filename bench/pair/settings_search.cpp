@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alloc/check.h"
+#include "bench/pair/candidate_rounds.h"
 #include "bench/pair/pair_statistics.h"
 
 namespace penstock::bench {
@@ -14,39 +15,34 @@ namespace {
 constexpr double kAsGood = 0.97;
 constexpr double kBetterRounds = 0.75;
 
-struct Candidate {
-  std::optional<Error> refusal;
-  std::vector<double> share;  // of each round's best bandwidth
-  std::vector<double> cpu_ms_per_gb;
-};
-
-// Runs what is left of `candidates` once, in an order that turns round after round.
-void run_round(std::vector<Candidate>& candidates, bool backwards,
-               const std::function<Result<Leg>(std::size_t)>& run) {
-  std::vector<double> bandwidth(candidates.size(), 0);
-  for (std::size_t count = 0; count < candidates.size(); ++count) {
-    const std::size_t at = backwards ? candidates.size() - 1 - count : count;
-    if (candidates[at].refusal) {
-      continue;
-    }
-    const Result<Leg> leg = run(at);
-    if (leg.has_error()) {
-      candidates[at].refusal = leg.error();
-      continue;
-    }
-    bandwidth[at] = leg->bytes_per_second();
-    candidates[at].cpu_ms_per_gb.push_back(leg->cpu_ms_per_gb());
-  }
-  const double best = *std::ranges::max_element(bandwidth);
-  for (std::size_t at = 0; at < candidates.size(); ++at) {
-    if (!candidates[at].refusal) {
-      candidates[at].share.push_back(bandwidth[at] / best);
-    }
-  }
+bool is_left(const CandidateRounds& candidate) {
+  return !candidate.refusal;
 }
 
-bool is_left(const Candidate& candidate) {
-  return !candidate.refusal;
+// The bandwidth of each round beside that round's best.
+std::vector<std::vector<double>> shares_of(const std::vector<CandidateRounds>& candidates) {
+  std::vector<double> best;
+  for (const CandidateRounds& candidate : candidates) {
+    best.resize(std::max(best.size(), candidate.legs.size()), 0);
+    for (std::size_t round = 0; round < candidate.legs.size(); ++round) {
+      best[round] = std::max(best[round], candidate.legs[round].bytes_per_second());
+    }
+  }
+  std::vector<std::vector<double>> shares(candidates.size());
+  for (std::size_t at = 0; at < candidates.size(); ++at) {
+    for (std::size_t round = 0; round < candidates[at].legs.size(); ++round) {
+      shares[at].push_back(candidates[at].legs[round].bytes_per_second() / best[round]);
+    }
+  }
+  return shares;
+}
+
+double cost_of(const CandidateRounds& candidate) {
+  std::vector<double> cpu_ms_per_gb;
+  for (const Leg& leg : candidate.legs) {
+    cpu_ms_per_gb.push_back(leg.cpu_ms_per_gb());
+  }
+  return median(cpu_ms_per_gb);
 }
 
 }  // namespace
@@ -56,25 +52,24 @@ Result<std::size_t> find_best_settings(std::size_t candidates,
                                        const SearchLimits& limits) {
   PENSTOCK_CHECK(candidates > 0, "nothing to choose from");
   PENSTOCK_CHECK(limits.rounds_min > 0, "no round");
-  std::vector<Candidate> all(candidates);
   const auto end = std::chrono::steady_clock::now() + limits.budget;
-  for (std::size_t round = 0; round < limits.rounds_max; ++round) {
-    if (round >= limits.rounds_min && std::chrono::steady_clock::now() >= end) {
-      break;
-    }
-    run_round(all, round % 2 == 1, run);
-    if (std::ranges::none_of(all, is_left)) {
-      return *all.front().refusal;
-    }
+  RoundLimits rounds{.rounds_max = limits.rounds_max};
+  rounds.is_enough = [&limits, end](std::size_t done) {
+    return done >= limits.rounds_min && std::chrono::steady_clock::now() >= end;
+  };
+  const std::vector<CandidateRounds> all = run_candidate_rounds(candidates, run, rounds);
+  if (std::ranges::none_of(all, is_left)) {
+    return *all.front().refusal;
   }
+  const std::vector<std::vector<double>> shares = shares_of(all);
   double best_share = 0;
-  for (const Candidate& candidate : all) {
-    best_share = is_left(candidate) ? std::max(best_share, median(candidate.share)) : best_share;
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    best_share = is_left(all[at]) ? std::max(best_share, median(shares[at])) : best_share;
   }
   std::optional<std::size_t> best;
   for (std::size_t at = 0; at < all.size(); ++at) {
-    if (is_left(all[at]) && quantile(all[at].share, kBetterRounds) >= kAsGood * best_share &&
-        (!best || median(all[at].cpu_ms_per_gb) < median(all[*best].cpu_ms_per_gb))) {
+    if (is_left(all[at]) && quantile(shares[at], kBetterRounds) >= kAsGood * best_share &&
+        (!best || cost_of(all[at]) < cost_of(all[*best]))) {
       best = at;
     }
   }

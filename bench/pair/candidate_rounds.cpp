@@ -1,0 +1,53 @@
+#include "bench/pair/candidate_rounds.h"
+
+#include <algorithm>
+
+namespace penstock::bench {
+namespace {
+
+bool is_left(const CandidateRounds& candidate) {
+  return !candidate.refusal;
+}
+
+// False: interrupted.
+bool run_round(std::vector<CandidateRounds>& candidates, bool backwards,
+               const std::function<Result<Leg>(std::size_t)>& run, const RoundLimits& limits) {
+  for (std::size_t count = 0; count < candidates.size(); ++count) {
+    const std::size_t at = backwards ? candidates.size() - 1 - count : count;
+    if (!is_left(candidates[at])) {
+      continue;
+    }
+    Result<Leg> leg = run(at);
+    if (limits.interrupted && limits.interrupted()) {
+      return false;
+    }
+    if (leg.has_error()) {
+      candidates[at].refusal = std::move(leg).error();
+    } else {
+      candidates[at].legs.push_back(*leg);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<CandidateRounds> run_candidate_rounds(
+    std::size_t candidates, const std::function<Result<Leg>(std::size_t)>& run,
+    const RoundLimits& limits) {
+  std::vector<CandidateRounds> all(candidates);
+  for (std::size_t round = 0; round < limits.rounds_max; ++round) {
+    if (std::ranges::none_of(all, is_left) || (limits.is_enough && limits.is_enough(round))) {
+      break;
+    }
+    if (!run_round(all, round % 2 == 1, run, limits)) {
+      for (CandidateRounds& candidate : all) {
+        candidate.legs.resize(std::min(candidate.legs.size(), round));
+      }
+      break;
+    }
+  }
+  return all;
+}
+
+}  // namespace penstock::bench
