@@ -83,13 +83,18 @@ ordered_json size_or_auto(const std::optional<std::uint64_t>& bytes) {
   return bytes ? ordered_json(*bytes) : ordered_json("auto");
 }
 
+ordered_json or_null(const std::optional<std::uint64_t>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
 ordered_json paths_json(const PenstockConfig& config) {
   ordered_json list = ordered_json::array();
   for (const PathConfig& path : config.paths) {
-    list.push_back(
-        {{"path", path.path},
-         {"weight", path.weight ? ordered_json(*path.weight) : ordered_json("auto")},
-         {"max_bytes", path.max_bytes ? ordered_json(*path.max_bytes) : ordered_json(nullptr)}});
+    list.push_back({{"path", path.path},
+                    {"weight", path.weight ? ordered_json(*path.weight) : ordered_json("auto")},
+                    {"max_bytes", or_null(path.max_bytes)},
+                    {"read_bytes_per_second", or_null(path.read_bytes_per_second)},
+                    {"write_bytes_per_second", or_null(path.write_bytes_per_second)}});
   }
   return list;
 }

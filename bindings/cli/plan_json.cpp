@@ -86,8 +86,8 @@ std::string plan_json(const SwapPlan& plan) {
                            {"per_step",
                             {{"read_bytes", plan.traffic.read_bytes},
                              {"write_bytes", plan.traffic.write_bytes},
-                             // Needs a drive that was measured or simulated.
-                             {"lower_bound_seconds", nullptr}}},
+                             // Needs drives that were measured.
+                             {"lower_bound_seconds", or_null(plan.lower_bound_seconds)}}},
                            {"warnings", plan.warnings}};
   std::string document = text_of(before, 1);
   document.resize(document.size() - 2);  // its "\n}"

@@ -204,7 +204,11 @@ std::string step_text(const SwapPlan& plan) {
                         format_bytes(multiply_saturating(traffic.write_bytes,
                                                          plan.setup.ranks_on_node * kWearSteps)));
   }
-  return text + "  time: not known without a measured drive\n";
+  return text + (plan.lower_bound_seconds
+                     ? fmt::format("  time: {:.3g} s at least, at the speeds that the paths were "
+                                   "measured with\n",
+                                   *plan.lower_bound_seconds)
+                     : std::string("  time: not known without a measured drive (penstock tune)\n"));
 }
 
 std::string verdict_text(const SwapPlan& plan) {

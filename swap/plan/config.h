@@ -80,6 +80,9 @@ struct PathConfig {
   std::string path;
   std::optional<double> weight;  ///< nothing: auto
   std::optional<std::uint64_t> max_bytes;
+  /// What was measured (`penstock tune` writes it); nothing: not known. For `plan` only.
+  std::optional<std::uint64_t> read_bytes_per_second = {};
+  std::optional<std::uint64_t> write_bytes_per_second = {};
 };
 
 /// The `penstock` block. Strict: an unknown key is an error that names the nearest one.

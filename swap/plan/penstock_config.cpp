@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 8> kKeys{
     "size_classes",     "paths",     "tensors"};
 // A larger slot is a slip of the keyboard, and arithmetic on it would wrap.
 constexpr std::uint64_t kSlotBytesMax = 1ULL << 50;
-constexpr std::array<std::string_view, 3> kPathKeys{"path", "weight", "max_bytes"};
+constexpr std::array<std::string_view, 5> kPathKeys{
+    "path", "weight", "max_bytes", "read_bytes_per_second", "write_bytes_per_second"};
 constexpr std::array<std::string_view, 4> kRuleKeys{"match", "min_bytes", "max_bytes", "place"};
 constexpr std::array<std::string_view, 3> kIntegrityNames{"off", "sampled", "full"};
 constexpr std::array<std::string_view, 2> kModeNames{"scratch", "durable"};
@@ -68,6 +69,13 @@ void read_weight(ConfigSection& entry, std::optional<double>& weight) {
   weight = number;
 }
 
+void read_rate(ConfigSection& entry, std::string_view key, std::optional<std::uint64_t>& rate) {
+  entry.read_size(key, rate);
+  if (rate == 0U) {
+    entry.refuse(key, "is 0; what was measured, above 0, is allowed, or leave it out");
+  }
+}
+
 void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
   const json& entries =
       list_under(block, "paths", "a list of {\"path\", \"weight\", \"max_bytes\"}");
@@ -82,6 +90,8 @@ void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
       entry.read_text("path", path.path);
       read_weight(entry, path.weight);
       entry.read_size("max_bytes", path.max_bytes);
+      read_rate(entry, "read_bytes_per_second", path.read_bytes_per_second);
+      read_rate(entry, "write_bytes_per_second", path.write_bytes_per_second);
     } else {
       block.refuse(
           key, fmt::format("is {}; an object with a path is allowed", describe_json(entries[i])));

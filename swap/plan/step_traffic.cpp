@@ -1,5 +1,7 @@
 #include "swap/plan/step_traffic.h"
 
+#include <algorithm>
+
 namespace penstock {
 
 StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement) {
@@ -12,6 +14,24 @@ StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placeme
     }
   }
   return traffic;
+}
+
+std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
+                                          std::span<const PathConfig> paths, std::uint32_t ranks) {
+  double read_rate = 0;
+  double write_rate = 0;
+  for (const PathConfig& path : paths) {
+    if (!path.read_bytes_per_second || !path.write_bytes_per_second) {
+      return std::nullopt;
+    }
+    read_rate += static_cast<double>(*path.read_bytes_per_second);
+    write_rate += static_cast<double>(*path.write_bytes_per_second);
+  }
+  if (paths.empty()) {
+    return std::nullopt;
+  }
+  return ranks * std::max(static_cast<double>(traffic.read_bytes) / read_rate,
+                          static_cast<double>(traffic.write_bytes) / write_rate);
 }
 
 }  // namespace penstock

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "swap/plan/placement.h"
@@ -15,5 +17,11 @@ struct StepTraffic {
 
 /// Every tensor on a drive, as often as a step reads and writes it; without padding.
 StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement);
+
+/// Seconds that a step takes at least because of its drives, which `ranks` share: what is slower of
+/// reading and writing, as if both went on at once, at the speeds that `paths` were measured with.
+/// Nothing where there are no paths, or one of them was not measured.
+std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
+                                          std::span<const PathConfig> paths, std::uint32_t ranks);
 
 }  // namespace penstock

@@ -52,6 +52,8 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   }
   plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement);
   plan.traffic = expect_traffic(plan.tensors, plan.placement);
+  plan.lower_bound_seconds =
+      lower_bound_seconds(plan.traffic, plan.setup.config.paths(), plan.setup.ranks_on_node);
   plan.stock = predict_stock_deepspeed(plan.setup);
   plan.warnings = plan.stock.warnings;
   for (std::string& warning :

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct SwapPlan {
   Feasibility feasibility;
   std::vector<MemoryRow> memory;
   StepTraffic traffic;
+  std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive was measured
   StockDeepSpeed stock;
   std::vector<std::string> warnings;  ///< of stock, then what does not fit on this machine
 };
