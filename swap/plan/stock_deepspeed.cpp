@@ -138,6 +138,11 @@ std::uint64_t optimizer_buffers_min(const OffloadConfig& offload) {
                                                            : 4;
 }
 
+bool swaps_optimizer(const TrainingSetup& setup) {
+  return setup.has_config && setup.optimizer != OptimizerKind::kNone &&
+         setup.optimizer_device() == OffloadDevice::kNvme;
+}
+
 void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   const bool is_offloaded = setup.config.deepspeed.offload_optimizer.has_value();
   if (is_offloaded && setup.stage < 3 &&
@@ -148,8 +153,7 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
                     "without a word; only stage 3 has it on NVMe",
                     setup.stage));
   }
-  if (!setup.has_config || setup.optimizer == OptimizerKind::kNone ||
-      setup.optimizer_device() != OffloadDevice::kNvme) {
+  if (!swaps_optimizer(setup)) {
     return;
   }
   const OffloadConfig& offload = *setup.config.deepspeed.offload_optimizer;
@@ -173,6 +177,11 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
 }
 
 }  // namespace
+
+std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup) {
+  return swaps_optimizer(setup) ? optimizer_buffers_min(*setup.config.deepspeed.offload_optimizer)
+                                : 0;
+}
 
 StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup) {
   StockDeepSpeed stock;

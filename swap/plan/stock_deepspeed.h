@@ -23,6 +23,10 @@ struct StockDeepSpeed {
   std::vector<std::string> warnings;
 };
 
+/// offload_optimizer.buffer_count below which DeepSpeed's first step dies; 0 where its optimizer is
+/// not on NVMe.
+std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup);
+
 StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup);
 
 }  // namespace penstock
