@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alloc/memory_source.h"
+#include "alloc/result.h"
+#include "bench/pair/leg.h"
+#include "bench/tune/drive_mix.h"
+#include "bench/workload/file_set.h"
+#include "bench/workload/workload_run.h"
+#include "io/engine_probe.h"
+
+namespace penstock::bench {
+
+/// DeepSpeed's `aio` block as far as it decides speed; its defaults.
+struct AioSettings {
+  std::uint64_t block_bytes = 1ULL << 20;
+  std::uint32_t depth = 8;
+  std::uint32_t threads = 1;  ///< intra_op_parallelism
+  bool overlap_events = true;
+
+  bool operator==(const AioSettings&) const = default;
+};
+
+/// What a trial does, and for how long.
+struct TrialLoad {
+  double read_share = 1;  ///< of the bytes; 1 reads, 0 writes
+  std::chrono::nanoseconds length{};
+};
+
+/// Drives with a file each, in which a mix's tensors lie behind each other, and short runs over
+/// them. The files have no names from the moment they are complete. Used by one thread.
+class DriveTrial {
+ public:
+  /// Reserves and writes the files. `control.stop` ends everything early, here and in trials. Both
+  /// outlive this object. Errors: errno and path (missing, not writable, full, no direct I/O);
+  /// ECANCELED, here and of trials.
+  static Result<std::unique_ptr<DriveTrial>> prepare(const DriveMix& mix,
+                                                     const std::vector<std::string>& paths,
+                                                     RunControl& control);
+
+  /// As stock DeepSpeed swaps: each tensor is divided among `threads` threads, each keeps `depth`
+  /// requests of `block_bytes` under way with libaio (or, without overlap_events, issues so many
+  /// and awaits them all), and has its part whole before it begins one of the next tensor.
+  Result<Leg> run_as_deepspeed(std::size_t path, const AioSettings& settings,
+                               const TrialLoad& load);
+  /// As our engine does: registered memory, one queue a drive that never runs dry; several paths at
+  /// the same time, each for itself.
+  Result<Leg> run_as_penstock(std::span<const std::size_t> paths, EngineKind engine,
+                              const TrialLoad& load);
+
+ private:
+  struct Worker;
+
+  DriveTrial(const DriveMix& mix, RunControl& control) : mix_(mix), control_(control) {}
+  Result<void> hand_out_memory(std::span<Worker> workers);
+  Result<Leg> run(std::span<Worker> workers, const TrialLoad& load);
+
+  const DriveMix& mix_;
+  RunControl& control_;
+  std::vector<FileSet> files_;  // one a path
+  Memory arena_;
+};
+
+}  // namespace penstock::bench

@@ -1,0 +1,219 @@
+#include "bench/tune/drive_tuning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "alloc/check.h"
+#include "bench/pair/candidate_rounds.h"
+#include "bench/tune/aio_axes.h"
+
+namespace penstock::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLookInterval{50};
+constexpr std::size_t kRoundsOfPaths = 3;
+// A search runs some values less than there are, and ends early where nothing is better.
+constexpr double kShareOfTrials = 0.9;
+
+class Tuner {
+ public:
+  explicit Tuner(const TuningRequest& request)
+      : request_(request),
+        end_(Clock::now() + request.budget),
+        watcher_([this](const std::stop_token& ended) { watch(ended); }) {
+    result_.axes = aio_axes(request.setup, request.cpus);
+    result_.present = result_.aio = aio_settings(request.setup.config.deepspeed.aio);
+    for (const std::string& path : request.paths) {
+      result_.paths.push_back({path});
+      result_.used.push_back(result_.used.size());
+    }
+  }
+
+  Result<DriveTuning> run();
+
+ private:
+  void watch(const std::stop_token& ended);
+  bool is_over() const { return Clock::now() >= end_; }
+  std::size_t trials_planned() const;
+  void tell(std::string doing);
+  Result<Leg> keep(Result<Leg> leg);
+  Result<Leg> run_paths(std::span<const std::size_t> paths, double read_share, std::string doing);
+  Result<Leg> run_aio(const SettingPoint& point);
+  RoundLimits limits(std::size_t rounds) const;
+  SettingSearch search_of(std::function<Result<Leg>(const SettingPoint&)> run) const;
+  Result<void> measure_paths();
+  void choose_paths();
+  void search_aio();
+
+  const TuningRequest& request_;
+  const Clock::time_point end_;
+  RunControl control_;
+  std::unique_ptr<DriveTrial> trial_;
+  DriveTuning result_;
+  TuningProgress progress_;
+  std::jthread watcher_;  // last: it uses what is above
+};
+
+void Tuner::watch(const std::stop_token& ended) {
+  while (!ended.stop_requested() && !control_.stop) {
+    control_.stop = request_.interrupted && request_.interrupted();
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+std::size_t Tuner::trials_planned() const {
+  const SettingSearch search;
+  std::size_t trials = kRoundsOfPaths * 3 * request_.paths.size();
+  for (const SettingAxis& axis : result_.axes) {
+    trials += search.looks * axis.values.size() + 2 * search.turns;
+  }
+  return trials + (request_.paths.size() > 1 ? 2 * search.turns : 0) + 2 * search.turns;
+}
+
+void Tuner::tell(std::string doing) {
+  progress_.doing = std::move(doing);
+  progress_.left =
+      std::max(std::chrono::nanoseconds(end_ - Clock::now()), std::chrono::nanoseconds(0));
+  if (request_.progress) {
+    request_.progress(progress_);
+  }
+}
+
+Result<Leg> Tuner::keep(Result<Leg> leg) {
+  if (leg.has_value()) {
+    ++result_.trials;
+    progress_.bytes_per_second = leg->bytes_per_second();
+  }
+  return leg;
+}
+
+Result<Leg> Tuner::run_paths(std::span<const std::size_t> paths, double read_share,
+                             std::string doing) {
+  tell(std::move(doing));
+  return keep(trial_->run_as_penstock(paths, request_.setup.config.penstock.engine,
+                                      {read_share, result_.trial_length}));
+}
+
+Result<Leg> Tuner::run_aio(const SettingPoint& point) {
+  const AioSettings settings = to_settings(point);
+  tell(fmt::format("aio: {} requests of {} KiB, {} thread{}", settings.depth,
+                   settings.block_bytes / 1024, settings.threads,
+                   settings.threads == 1 ? "" : "s"));
+  return keep(trial_->run_as_deepspeed(result_.used.front(), settings,
+                                       {request_.mix.read_share(), result_.trial_length}));
+}
+
+RoundLimits Tuner::limits(std::size_t rounds) const {
+  RoundLimits limits{.rounds_max = rounds};
+  // One round in any case: without it nothing is known.
+  limits.is_enough = [this](std::size_t done) { return done > 0 && is_over(); };
+  limits.interrupted = [this] { return control_.stop.load(); };
+  return limits;
+}
+
+SettingSearch Tuner::search_of(std::function<Result<Leg>(const SettingPoint&)> run) const {
+  SettingSearch search{.run = std::move(run)};
+  search.is_allowed = [](const SettingPoint& point) { return is_worth_trying(to_settings(point)); };
+  search.is_over = [this] { return is_over(); };
+  search.interrupted = [this] { return control_.stop.load(); };
+  return search;
+}
+
+// Each path by itself: reading, writing, and as a step mixes them.
+Result<void> Tuner::measure_paths() {
+  const std::array<std::pair<double, double PathSpeed::*>, 3> loads{
+      std::pair{1.0, &PathSpeed::read},
+      {0.0, &PathSpeed::write},
+      {request_.mix.read_share(), &PathSpeed::mixed}};
+  const std::vector<CandidateRounds> rounds = run_candidate_rounds(
+      loads.size() * request_.paths.size(),
+      [&](std::size_t at) {
+        const std::size_t path = at / loads.size();
+        return run_paths({&path, 1}, loads[at % loads.size()].first,
+                         fmt::format("{}", request_.paths[path]));
+      },
+      limits(kRoundsOfPaths));
+  for (std::size_t at = 0; at < rounds.size(); ++at) {
+    if (rounds[at].refusal) {
+      return *rounds[at].refusal;
+    }
+    std::vector<double> bandwidths;
+    for (const Leg& leg : rounds[at].legs) {
+      bandwidths.push_back(leg.bytes_per_second());
+    }
+    result_.paths[at / loads.size()].*loads[at % loads.size()].second =
+        bandwidths.empty() ? 0 : median(bandwidths);
+  }
+  return {};
+}
+
+// Fastest first; beside the first one only those that make it faster.
+void Tuner::choose_paths() {
+  std::ranges::stable_sort(result_.used, std::ranges::greater{},
+                           [this](std::size_t path) { return result_.paths[path].mixed; });
+  if (result_.used.size() == 1 || !result_.measured()) {
+    return;
+  }
+  const double share = request_.mix.read_share();
+  result_.together = compare_in_turns(
+      [&] { return run_paths({result_.used.data(), 1}, share, "the fastest path"); },
+      [&] { return run_paths(result_.used, share, "all paths together"); }, search_of({}));
+  if (!result_.together || !result_.together->is_real()) {
+    result_.used.resize(1);
+  }
+}
+
+void Tuner::search_aio() {
+  const SettingPoint present = to_point(result_.present, result_.axes.size());
+  result_.search =
+      search_settings(result_.axes, present,
+                      search_of([this](const SettingPoint& point) { return run_aio(point); }));
+  if (result_.search.best != present) {
+    result_.aio = to_settings(result_.search.best);
+  }
+}
+
+Result<DriveTuning> Tuner::run() {
+  tell("laying out files");
+  Result<std::unique_ptr<DriveTrial>> trial =
+      DriveTrial::prepare(request_.mix, request_.paths, control_);
+  if (trial.has_value()) {
+    trial_ = std::move(*trial);
+    const std::chrono::duration<double, std::nano> left = end_ - Clock::now();
+    result_.trial_length = std::chrono::nanoseconds(static_cast<std::int64_t>(
+        std::max(0.0, left.count()) * kShareOfTrials / static_cast<double>(trials_planned())));
+    const Result<void> measured = measure_paths();
+    if (measured.has_error() && !control_.stop) {
+      return measured.error();
+    }
+    choose_paths();
+    search_aio();
+  } else if (!control_.stop) {
+    return trial.error();
+  }
+  result_.interrupted = control_.stop;
+  return std::move(result_);
+}
+
+}  // namespace
+
+double DriveTuning::used_bytes_per_second() const noexcept {
+  if (!measured()) {
+    return 0;
+  }
+  return used.size() > 1 && together ? together->after : paths[used.front()].mixed;
+}
+
+Result<DriveTuning> tune_drives(const TuningRequest& request) {
+  PENSTOCK_CHECK(!request.paths.empty(), "no path to tune");
+  PENSTOCK_CHECK(!request.mix.tensors.empty(), "no tensor to move");
+  return Tuner(request).run();
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,132 @@
+#include "bench/tune/drive_tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include "alloc/bytes.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+TuningRequest request_for(std::vector<std::string> paths) {
+  TuningRequest request;
+  request.setup.inventory.tensors = {{"a", DType::kU8, {2 * kMiB}, Role::kParam},
+                                     {"b", DType::kU8, {5 * kMiB}, Role::kParam}};
+  request.mix = drive_mix(rank_tensors(request.setup), kGiB).value();
+  request.paths = std::move(paths);
+  request.budget = std::chrono::milliseconds(300);
+  return request;
+}
+
+class DriveTuningTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Result<File> probe = File::create_scratch(directory_.path());
+    if (!probe.has_value() || !probe->direct().supported) {
+      GTEST_SKIP() << "no direct I/O below PENSTOCK_TMP";
+    }
+  }
+
+  const TempDirectory directory_;
+};
+
+TEST_F(DriveTuningTest, MeasuresAndLeavesNothing) {
+  TuningRequest request = request_for({directory_.path()});
+  std::vector<std::string> told;
+  request.progress = [&told](const TuningProgress& progress) { told.push_back(progress.doing); };
+  const Result<DriveTuning> tuning = tune_drives(request);
+  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
+  EXPECT_TRUE(tuning->measured());
+  EXPECT_FALSE(tuning->interrupted);
+  EXPECT_GE(tuning->trials, 3U);
+  EXPECT_GT(tuning->paths[0].read, 0);
+  EXPECT_GT(tuning->paths[0].write, 0);
+  EXPECT_DOUBLE_EQ(tuning->used_bytes_per_second(), tuning->paths[0].mixed);
+  EXPECT_EQ(told.front(), "laying out files");
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+TEST_F(DriveTuningTest, SeveralPathsAreMeasuredAloneAndTogether) {
+  const std::vector<std::string> paths{directory_.path() + "/a", directory_.path() + "/b"};
+  fs::create_directory(paths[0]);
+  fs::create_directory(paths[1]);
+  TuningRequest request = request_for(paths);
+  request.budget = std::chrono::seconds(1);
+  const Result<DriveTuning> tuning = tune_drives(request);
+  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
+  EXPECT_GT(tuning->paths[1].mixed, 0);
+  EXPECT_EQ(tuning->used.size() == 2, tuning->together && tuning->together->is_real());
+  EXPECT_GE(tuning->paths[tuning->used.front()].mixed,
+            std::max(tuning->paths[0].mixed, tuning->paths[1].mixed));
+  EXPECT_TRUE(fs::is_empty(paths[0]) && fs::is_empty(paths[1]));
+}
+
+TEST_F(DriveTuningTest, AMissingPathIsAnErrorAndStaysMissing) {
+  const std::string missing = directory_.path() + "/missing";
+  const Result<DriveTuning> tuning = tune_drives(request_for({directory_.path(), missing}));
+  ASSERT_TRUE(tuning.has_error());
+  EXPECT_EQ(tuning.error().system_errno(), ENOENT);
+  EXPECT_THAT(tuning.error().message, testing::HasSubstr(missing));
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+TEST_F(DriveTuningTest, InterruptedBeforeAnything) {
+  TuningRequest request = request_for({directory_.path()});
+  request.budget = std::chrono::hours(1);
+  std::atomic<bool> asked{true};
+  request.interrupted = [&asked] { return asked.load(); };
+  const Result<DriveTuning> tuning = tune_drives(request);
+  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
+  EXPECT_TRUE(tuning->interrupted);
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+// Once the search of `aio` has begun, all that was measured before is told.
+TEST_F(DriveTuningTest, InterruptedOnTheWay) {
+  TuningRequest request = request_for({directory_.path()});
+  request.budget = std::chrono::seconds(15);
+  std::atomic<bool> searching{false};
+  request.progress = [&searching](const TuningProgress& progress) {
+    searching = searching || progress.doing.starts_with("aio");
+  };
+  request.interrupted = [&searching] { return searching.load(); };
+  const Result<DriveTuning> tuning = tune_drives(request);
+  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
+  EXPECT_TRUE(tuning->interrupted);
+  EXPECT_TRUE(tuning->measured());
+  EXPECT_EQ(tuning->aio, tuning->present);
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+TEST_F(DriveTuningTest, TrialsRunAsBothDo) {
+  const TuningRequest request = request_for({directory_.path()});
+  RunControl control;
+  const auto trial = DriveTrial::prepare(request.mix, request.paths, control);
+  ASSERT_TRUE(trial.has_value()) << trial.error().message;
+  EXPECT_TRUE(fs::is_empty(directory_.path())) << "files have no names while they are used";
+  const TrialLoad load{0.5, std::chrono::milliseconds(20)};
+  const std::size_t path = 0;
+  EXPECT_TRUE((*trial)->run_as_penstock({&path, 1}, EngineKind::kThreads, load).has_value());
+  if (make_engine(EngineKind::kAio, {}).has_error()) {
+    GTEST_SKIP() << "this machine allows no libaio, which stock DeepSpeed needs";
+  }
+  for (const AioSettings& settings :
+       {AioSettings{}, AioSettings{256 * kKiB, 4, 3, false}, AioSettings{8 * kMiB, 64, 2, true}}) {
+    const Result<Leg> leg = (*trial)->run_as_deepspeed(0, settings, load);
+    ASSERT_TRUE(leg.has_value()) << leg.error().message;
+    EXPECT_GT(leg->read_bytes, 0U);
+    EXPECT_GT(leg->bytes_per_second(), 0);
+  }
+  control.stop = true;
+  EXPECT_EQ((*trial)->run_as_deepspeed(0, {}, load).error().system_errno(), ECANCELED);
+}
+
+}  // namespace
+}  // namespace penstock::bench
