@@ -1,16 +1,18 @@
 #include "bindings/cli/emitted_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
 
+#include "bindings/cli/tuned_values.h"
 #include "swap/plan/input_file.h"
 
 namespace penstock::cli {
 namespace {
 
-using nlohmann::ordered_json;
+using Json = ConfigDraft::Json;
 
 constexpr std::uint64_t kConfigBytesMax = 16ULL << 20;
 // DeepSpeed's own default, which its prefetching wants at least.
@@ -28,31 +30,42 @@ bool is_swapped(const SwapPlan& plan, std::size_t i) {
   return plan.setup.inventory.tensors[i].role == Role::kParam && plan.tensors[i].swappable;
 }
 
-std::uint64_t largest_partition(const SwapPlan& plan) {
-  std::uint64_t largest = 0;
+struct Largest {
+  std::uint64_t count = 0;
+  std::string name;
+};
+
+// Elements of the largest partition that is swapped, and whose they are.
+Largest largest_partition(const SwapPlan& plan) {
+  Largest largest;
   for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
-    if (is_swapped(plan, i)) {
-      largest = std::max(largest, plan.setup.rank_elements(plan.setup.inventory.tensors[i]));
+    const std::uint64_t elements = plan.setup.rank_elements(plan.setup.inventory.tensors[i]);
+    if (is_swapped(plan, i) && elements > largest.count) {
+      largest = {elements, plan.tensors[i].name};
     }
   }
   return largest;
 }
 
-std::uint64_t largest_gathering(const SwapPlan& plan) {
+// How many swapped parameters one module has at most, and which module.
+Largest largest_gathering(const SwapPlan& plan) {
   std::unordered_map<std::string, std::uint64_t> swapped_in;
-  std::uint64_t most = kBuffersMin;
+  Largest largest;
   for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
     if (is_swapped(plan, i)) {
-      most = std::max(most, ++swapped_in[module_above(plan.tensors[i].name)]);
+      const std::string module = module_above(plan.tensors[i].name);
+      if (++swapped_in[module] > largest.count) {
+        largest = {swapped_in[module], module};
+      }
     }
   }
-  return most;
+  return largest;
 }
 
-ordered_json minimal_config(const SwapPlan& plan) {
-  ordered_json config{{"train_batch_size", "auto"},
-                      {"train_micro_batch_size_per_gpu", "auto"},
-                      {"gradient_accumulation_steps", "auto"}};
+Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
+  Json config{{"train_batch_size", "auto"},
+              {"train_micro_batch_size_per_gpu", "auto"},
+              {"gradient_accumulation_steps", "auto"}};
   // The type that most of the model has.
   std::uint64_t sixteen_bit = 0;
   DType dtype = DType::kF32;
@@ -68,50 +81,113 @@ ordered_json minimal_config(const SwapPlan& plan) {
   config["zero_optimization"] = {
       {"stage", 3},
       {"offload_param",
-       {{"device", "nvme"}, {"nvme_path", "swap"}, {"pin_memory", true}, {"max_in_cpu", 0}}},
+       {{"device", "nvme"}, {"nvme_path", nvme_path}, {"pin_memory", true}, {"max_in_cpu", 0}}},
       {"stage3_max_reuse_distance", 0}};
   return config;
 }
 
-Result<ordered_json> base_config(const SwapPlan& plan, const std::string& path) {
+Result<Json> base_config(const SwapPlan& plan, const std::string& path,
+                         const bench::DriveTuning* measured) {
+  const std::string nvme_path =
+      measured == nullptr ? "swap" : measured->paths[measured->used.front()].path;
   if (path.empty()) {
-    return minimal_config(plan);
+    return minimal_config(plan, nvme_path);
   }
   Result<std::string> text = read_text_file(path, kConfigBytesMax);
   if (!text) {
     return std::move(text).error();
   }
   // It has been parsed before, strictly; only another process could have broken it since.
-  ordered_json config = ordered_json::parse(*text, nullptr, false);
+  Json config = Json::parse(*text, nullptr, false);
   if (!config.is_object()) {
     return fault(Fault::kConfiguration, path + " changed while it was read");
   }
   if (!plan.setup.has_config) {
-    ordered_json whole = minimal_config(plan);
+    Json whole = minimal_config(plan, nvme_path);
     whole.update(config);
     return whole;
   }
   return config;
 }
 
+void set_parameter_buffers(const SwapPlan& plan, ConfigDraft& draft) {
+  const Largest partition = largest_partition(plan);
+  const Largest gathering = largest_gathering(plan);
+  if (partition.count == 0 ||
+      (plan.setup.has_config && plan.setup.param_device() != OffloadDevice::kNvme)) {
+    return;
+  }
+  const OffloadConfig defaults;
+  const bool few = gathering.count < kBuffersMin;
+  draft.set("zero_optimization.offload_param.buffer_count", std::max(gathering.count, kBuffersMin),
+            few ? fmt::format("what prefetching wants at least; no module has more than {} swapped "
+                              "parameters",
+                              gathering.count)
+                : fmt::format("so many swapped parameters of {} come together",
+                              gathering.name.empty() ? "the model" : gathering.name),
+            defaults.buffer_count);
+  draft.set("zero_optimization.offload_param.buffer_size", partition.count,
+            fmt::format("elements of the largest partition, {}: every buffer of stock DeepSpeed "
+                        "must hold it",
+                        partition.name),
+            defaults.buffer_size);
+}
+
+void set_optimizer_buffers(const SwapPlan& plan, ConfigDraft& draft) {
+  const std::uint64_t needed = optimizer_buffers_needed(plan.setup);
+  if (needed == 0) {
+    return;
+  }
+  const std::uint64_t present = plan.setup.config.deepspeed.offload_optimizer->buffer_count;
+  if (present < needed) {
+    draft.set("zero_optimization.offload_optimizer.buffer_count", needed,
+              "below it stock DeepSpeed's first step dies: Adam's tensors, doubled for each "
+              "direction that is pipelined",
+              present);
+  }
+}
+
+// Explicit, because their defaults would follow from the numbers just changed.
+void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
+  const auto why = [&plan](const char* key, const char* by_default) {
+    const auto found = plan.setup.config.origins.find(fmt::format("penstock.{}", key));
+    return found == plan.setup.config.origins.end() ? std::string(by_default)
+                                                    : "given by " + found->second;
+  };
+  draft.set("penstock.max_pinned_bytes", plan.placement.budgets.max_pinned_bytes,
+            why("max_pinned_bytes", "64 MiB or two slots of the largest class"));
+  draft.set("penstock.ram_bytes", plan.placement.budgets.ram_bytes,
+            why("ram_bytes",
+                "what the file let DeepSpeed pin, less max_pinned_bytes; said, for the default "
+                "follows from buffer_count and buffer_size"));
+}
+
+bool swaps_anything(const SwapPlan& plan) {
+  return !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme ||
+         plan.setup.optimizer_device() == OffloadDevice::kNvme;
+}
+
 }  // namespace
 
-Result<std::string> emit_config(const SwapPlan& plan, const std::string& config_path) {
-  Result<ordered_json> base = base_config(plan, config_path);
+Result<EmittedConfig> emit_config(const SwapPlan& plan, const std::string& config_path,
+                                  const bench::DriveTuning* measured) {
+  Result<Json> base = base_config(plan, config_path, measured);
   if (!base) {
     return std::move(base).error();
   }
-  ordered_json& config = *base;
-  const bool on_nvme = !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme;
-  if (const std::uint64_t elements = largest_partition(plan); on_nvme && elements != 0) {
-    ordered_json& offload = config["zero_optimization"]["offload_param"];
-    offload["buffer_count"] = largest_gathering(plan);
-    offload["buffer_size"] = elements;
+  ConfigDraft draft(std::move(*base));
+  set_parameter_buffers(plan, draft);
+  set_optimizer_buffers(plan, draft);
+  if (swaps_anything(plan)) {
+    if (measured == nullptr) {
+      set_aio_unmeasured(draft);
+    } else {
+      set_tuned_paths(plan, *measured, draft);
+      set_tuned_aio(*measured, draft);
+    }
   }
-  // Explicit, because their defaults would follow from the numbers just changed.
-  config["penstock"]["max_pinned_bytes"] = plan.placement.budgets.max_pinned_bytes;
-  config["penstock"]["ram_bytes"] = plan.placement.budgets.ram_bytes;
-  return config.dump(2) + "\n";
+  set_budgets(plan, draft);
+  return EmittedConfig{draft.document(), draft.document().dump(2) + "\n", draft.rows()};
 }
 
 }  // namespace penstock::cli

@@ -222,6 +222,7 @@ def test_what_does_not_fit_here_is_a_warning(penstock):
         ({"tensors": [{"mach": "*", "place": "ram"}]}, ["penstock.tensors[0].mach", 'did you mean "match"?']),
         ({"paths": [{"path": "/n", "wieght": 2}]}, ["penstock.paths[0].wieght", 'did you mean "weight"?']),
         ({"ram_bytes": "much"}, ["penstock.ram_bytes", '"much"']),
+        ({"paths": [{"path": "/n", "read_bytes_per_second": 0}]}, ["paths[0].read_bytes_per_second", "above 0"]),
     ],
 )
 def test_a_misspelt_block_is_refused(penstock, write, block, parts):
@@ -273,6 +274,66 @@ def test_an_emitted_configuration_is_complete_and_better(penstock, write, config
     check_sound(again)
     assert again["feasible"] is True
     assert again["deepspeed_error"] is None
+
+
+def emit(penstock, config, tmp_path):
+    """The configuration that a file holds, and what is said of it."""
+    out = tmp_path / "emitted.json"
+    done = penstock("plan", QWEN, "--config", config, "--emit-config", "-o", out, *MEMORY)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return json.loads(out.read_text()), done.stdout
+
+
+def test_emitting_into_a_file_tells_old_and_new(penstock, tmp_path):
+    emitted, table = emit(penstock, SEED, tmp_path)
+    rows = {line.split()[0]: line.split() for line in table.splitlines()}
+    assert rows["key"][1:] == ["old", "new", "why"]
+    assert rows["zero_optimization.offload_param.buffer_size"][1:3] == ["4194304", "155582464"]
+    assert rows["zero_optimization.offload_param.buffer_count"][1:3] == ["200", "5"]
+    assert rows["aio.queue_depth"][1:4] == ["8", "(default)", "32"]
+    assert emitted["aio"] == {
+        "block_size": 1048576,
+        "queue_depth": 32,
+        "intra_op_parallelism": 1,
+        "single_submit": False,
+        "overlap_events": True,
+    }
+
+
+def test_emitting_gives_the_optimizer_the_buffers_that_it_needs(penstock, write, tmp_path):
+    config = json.loads(FULL.read_text())
+    config["zero_optimization"]["offload_optimizer"].update(pipeline_read=True, pipeline_write=True)
+    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["zero_optimization"]["offload_optimizer"]["buffer_count"] == 12
+    assert "offload_optimizer.buffer_count" in table and "dies" in table
+
+
+@pytest.mark.parametrize("name", ["num_threads", "thread_count"])
+def test_threads_under_a_name_that_nobody_reads_are_rescued(penstock, write, tmp_path, name):
+    config = json.loads(FULL.read_text())
+    config["aio"] = {"block_size": 8388608, name: 4}
+    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["aio"] == {"block_size": 8388608, name: 4, "intra_op_parallelism": 4}
+    assert f"aio.{name} is not read" in table
+
+
+def test_measured_paths_give_a_lower_bound(penstock, write, tmp_path):
+    speeds = {"read_bytes_per_second": 2_000_000_000, "write_bytes_per_second": "1GB"}
+    paths = [{"path": str(tmp_path / "a"), **speeds}, {"path": str(tmp_path / "b"), **speeds}]
+
+    def per_step(*paths, ranks=1):
+        config = with_penstock(write, FULL, ram_bytes=0, paths=list(paths))
+        return penstock.json("plan", QWEN, "--config", config, "--world-size", ranks, *MEMORY)["per_step"]
+
+    one = per_step(paths[0])
+    bound = max(one["read_bytes"] / 2e9, one["write_bytes"] / 1e9)
+    assert one["lower_bound_seconds"] == pytest.approx(bound)
+    assert per_step(*paths)["lower_bound_seconds"] == pytest.approx(bound / 2)
+    two = per_step(paths[0], ranks=2)
+    assert two["lower_bound_seconds"] == pytest.approx(2 * max(two["read_bytes"] / 2e9, two["write_bytes"] / 1e9))
+    assert per_step(paths[0], {"path": str(tmp_path / "c")})["lower_bound_seconds"] is None
+    text = penstock("plan", QWEN, "--config", with_penstock(write, FULL, ram_bytes=0, paths=[paths[0]]), *MEMORY).stdout
+    assert "s at least, at the speeds" in text
 
 
 def test_emitting_what_is_not_feasible_fails(penstock):

@@ -1,0 +1,183 @@
+#include "bindings/cli/plan_request.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <unordered_map>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "bindings/cli/machine_facts.h"
+#include "swap/plan/recorded_trace.h"
+
+namespace penstock::cli {
+namespace {
+
+// More ranks than any machine room has; keeps products of ranks and bytes within 64 bits.
+constexpr std::uint32_t kRanksMax = 1'000'000;
+
+// A size as users write it; CLI11 turns the text into the message of a usage error.
+std::string check_size(const std::string& text) {
+  const Result<std::uint64_t> bytes = parse_bytes(text);
+  return bytes ? std::string() : bytes.error().message;
+}
+
+std::string check_optimizer(const std::string& text) {
+  const Result<OptimizerKind> kind = parse_optimizer(text);
+  return kind ? std::string() : kind.error().message;
+}
+
+// Nothing where the option was not given; its text has been checked.
+std::optional<std::uint64_t> size_of(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(parse_bytes(text).value());
+}
+
+void override_from_command_line(const PlanRequest& request, Config& config) {
+  if (const auto pinned = size_of(request.max_pinned)) {
+    config.penstock.max_pinned_bytes = pinned;
+    config.origins["penstock.max_pinned_bytes"] = "--max-pinned";
+  }
+  if (const auto ram = size_of(request.ram)) {
+    config.penstock.ram_bytes = ram;
+    config.origins["penstock.ram_bytes"] = "--ram";
+  }
+  if (request.stage) {
+    config.deepspeed.stage = *request.stage;
+    config.origins["zero_optimization.stage"] = "--stage";
+  }
+}
+
+Result<Inventory> read_inventories(const std::vector<std::string>& paths) {
+  Inventory all;
+  std::unordered_map<std::string, std::string> found_in;
+  for (const std::string& path : paths) {
+    Result<Inventory> part = load_inventory(path);
+    if (!part) {
+      return part;
+    }
+    for (TensorInfo& tensor : part->tensors) {
+      if (paths.size() > 1) {
+        const auto [at, is_new] = found_in.emplace(tensor.name, path);
+        if (!is_new) {
+          return fault(Fault::kInvalidArgument, fmt::format("the tensor {} is in {} and in {}",
+                                                            tensor.name, at->second, path));
+        }
+      }
+      all.tensors.push_back(std::move(tensor));
+    }
+  }
+  return all;
+}
+
+// What is known of the order of use puts the tensors in it; without an inventory the trace is one.
+Result<Inventory> read_tensors(const PlanRequest& request) {
+  if (request.trace.empty()) {
+    return read_inventories(request.inventories);
+  }
+  Result<RecordedTrace> trace = load_trace(request.trace);
+  if (!trace) {
+    return trace.error();
+  }
+  Inventory traced = traced_inventory(*trace);
+  if (request.inventories.empty()) {
+    return traced;
+  }
+  Result<Inventory> inventory = read_inventories(request.inventories);
+  if (inventory) {
+    sort_by_use(*inventory, traced);
+  }
+  return inventory;
+}
+
+TrainingSetup make_setup(const PlanRequest& request, Inventory inventory, Config config) {
+  TrainingSetup setup;
+  setup.inventory = std::move(inventory);
+  setup.has_config = config.deepspeed.is_given;
+  setup.stage = request.stage.value_or(setup.has_config ? config.deepspeed.stage : 3);
+  setup.world_size = request.world_size;
+  setup.ranks_on_node = request.ranks_per_node.value_or(request.world_size);
+  setup.optimizer = request.optimizer.empty() ? optimizer_of_type(config.deepspeed.optimizer_type)
+                                              : parse_optimizer(request.optimizer).value();
+  setup.activation_bytes = size_of(request.activations).value_or(0);
+  setup.config = std::move(config);
+  return setup;
+}
+
+}  // namespace
+
+std::string PlanRequest::config_path() const {
+  const char* from_environment = std::getenv("PENSTOCK_CONFIG");
+  return config.empty() && from_environment != nullptr ? from_environment : config;
+}
+
+Result<Config> PlanRequest::read_config() const {
+  const std::string path = config_path();
+  Result<Config> read = path.empty() ? parse_config("{}", "no file") : load_config(path);
+  return read ? override_by_options(std::move(*read)) : read;
+}
+
+Config PlanRequest::override_by_options(Config read) const {
+  override_from_command_line(*this, read);
+  return read;
+}
+
+Result<SwapPlan> PlanRequest::make_plan(Config planned) const {
+  Result<Inventory> inventory = read_tensors(*this);
+  if (!inventory) {
+    return std::move(inventory).error();
+  }
+  MachineFacts machine = read_machine_facts(planned.paths());
+  if (const auto given = size_of(memory)) {
+    machine.mem_available_bytes = *given;
+  }
+  return make_swap_plan(make_setup(*this, std::move(*inventory), std::move(planned)), machine);
+}
+
+void add_job_options(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("INVENTORY", request.inventories,
+                  "A .safetensors file, a .safetensors.index.json, a directory with either, or a "
+                  "JSON inventory (python -m penstock.inventory writes one)");
+  verb.add_option("--config", request.config,
+                  "DeepSpeed's configuration, as it is (default: $PENSTOCK_CONFIG)")
+      ->type_name("DS.json");
+  verb.add_option("--world-size", request.world_size, "Ranks that share the model (default: 1)")
+      ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
+      ->type_name("N");
+  verb.add_option("--ranks-per-node", request.ranks_per_node,
+                  "Ranks that share a machine's memory and drives (default: all)")
+      ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
+      ->type_name("N");
+  verb.add_option("--stage", request.stage, "Stage of ZeRO (default: the configuration's, or 3)")
+      ->check(CLI::IsMember({2, 3}))
+      ->type_name("2|3");
+  verb.add_option(
+          "--optimizer", request.optimizer,
+          "adamw, adamw8bit, adamw4bit or none: what is remembered per parameter (default: "
+          "by the configuration's optimizer.type, else adamw; none for a frozen model, such "
+          "as the base of LoRA)")
+      ->check(check_optimizer)
+      ->type_name("NAME");
+  verb.add_option(
+          "--trace", request.trace,
+          "A recorded trace (PENSTOCK_TRACE): the order of use; without INVENTORY its tensors")
+      ->type_name("FILE");
+  verb.add_option("--activations", request.activations, "Bytes of activations on a rank")
+      ->check(check_size)
+      ->type_name("SIZE");
+}
+
+void add_budget_options(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("--max-pinned", request.max_pinned,
+                  "Bytes that a rank may pin (penstock.max_pinned_bytes)")
+      ->check(check_size)
+      ->type_name("SIZE");
+  verb.add_option("--ram", request.ram, "Bytes that a rank may keep in RAM (penstock.ram_bytes)")
+      ->check(check_size)
+      ->type_name("SIZE");
+  verb.add_option("--memory", request.memory,
+                  "Plan for a machine with so much memory available (default: this one's)")
+      ->check(check_size)
+      ->type_name("SIZE");
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swap/plan/swap_plan.h"
+
+namespace penstock::cli {
+
+/// What a user asks to be planned: the options that `plan` and `tune` share.
+struct PlanRequest {
+  std::vector<std::string> inventories;
+  std::string trace;
+  std::string config;
+  std::uint32_t world_size = 1;
+  std::optional<std::uint32_t> ranks_per_node;
+  std::optional<std::uint32_t> stage;
+  std::string optimizer;
+  std::string activations;
+  std::string max_pinned;
+  std::string ram;
+  std::string memory;
+
+  /// --config, else PENSTOCK_CONFIG; empty: none.
+  std::string config_path() const;
+  /// That file with the command line over it. Errors: the configuration's.
+  Result<Config> read_config() const;
+  /// What the command line says, over a configuration that was read.
+  Config override_by_options(Config read) const;
+  /// The plan for a configuration on this machine. Errors: those of inventories and traces.
+  Result<SwapPlan> make_plan(Config planned) const;
+};
+
+/// Declares the options; `request` outlives the verb's parsing.
+void add_job_options(CLI::App& verb, PlanRequest& request);
+void add_budget_options(CLI::App& verb, PlanRequest& request);
+
+}  // namespace penstock::cli
