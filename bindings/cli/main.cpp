@@ -22,6 +22,7 @@ constexpr const char* kExamples =
     "  penstock doctor --path /nvme0\n"
     "  penstock plan model.safetensors --config ds_config.json\n"
     "  penstock bench --name=x --directory=/nvme0 --rw=read --bs=1m --size=1g\n"
+    "  penstock tune --path /nvme0 model.safetensors --config ds_config.json -o better.json\n"
     "  penstock import model.safetensors /nvme0/model\n"
     "  penstock plan --help";
 
@@ -67,6 +68,7 @@ int run(int argc, const char* const* argv) {
   add_export(app, exit_code);
   add_inspect(app, exit_code);
   add_verify(app, exit_code);
+  add_tune(app, exit_code);
   add_replay(app, exit_code);
   add_version(app, exit_code);
   if (const std::string problem = unknown_verb(app, argc, argv); !problem.empty()) {

@@ -26,20 +26,34 @@ ProgressLine::~ProgressLine() {
   }
 }
 
-void ProgressLine::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
+bool ProgressLine::is_due() {
   const Clock::time_point now = Clock::now();
-  if (!on_terminal_ || now - shown_at_ < kInterval || done_bytes == 0) {
-    return;
+  if (!on_terminal_ || now - shown_at_ < kInterval) {
+    return false;
   }
   shown_at_ = now;
   shown_ = true;
-  const double seconds = std::chrono::duration<double>(now - begun_).count();
+  return true;
+}
+
+void ProgressLine::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
+  if (done_bytes == 0 || !is_due()) {
+    return;
+  }
+  const double seconds = std::chrono::duration<double>(shown_at_ - begun_).count();
   const double done = static_cast<double>(done_bytes);
   const double left = static_cast<double>(total_bytes - done_bytes) * seconds / done;
   fmt::print(stderr, "{}{} of {} {}, {}/s, {:.0f} s left", kEraseLine, format_bytes(done_bytes),
              format_bytes(total_bytes), done_word_,
              format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left));
   std::fflush(stderr);
+}
+
+void ProgressLine::show(const std::string& text) {
+  if (is_due()) {
+    fmt::print(stderr, "{}{}", kEraseLine, text);
+    std::fflush(stderr);
+  }
 }
 
 }  // namespace penstock::cli

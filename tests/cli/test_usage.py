@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from cli_support import DATA, assert_one_sentence
 
-VERBS = ["doctor", "plan", "version"]
+VERBS = ["doctor", "plan", "tune", "version"]
 INVENTORY = DATA / "inventories" / "qwen3-0.6b.json"
 
 
@@ -41,6 +41,7 @@ def test_help_of_all_names_every_verb(penstock):
         (["plan", INVENTORY, "--activations", "x"], ["--activations"]),
         (["plan", INVENTORY, "--no-such-option"], ["--no-such-option"]),
         (["plan", INVENTORY, "--emit-config", "--show-config"], ["excludes"]),
+        (["plan", INVENTORY, "-o", "out.json"], ["--emit-config"]),
         (["doctor", "--path"], ["--path"]),
         (["version", "extra"], ["extra"]),
     ],

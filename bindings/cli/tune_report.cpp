@@ -1,0 +1,197 @@
+#include "bindings/cli/tune_report.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <vector>
+
+#include "alloc/bytes.h"
+#include "bindings/cli/printable.h"
+#include "bindings/cli/text_table.h"
+#include "bindings/cli/tuned_values.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = ConfigDraft::Json;
+using Seconds = std::optional<double>;
+
+// A step of one rank, while the node's ranks share the drives.
+struct Step {
+  const SwapPlan* plan = nullptr;
+  Seconds deepspeed;    ///< stock, its tensors one after the other
+  Seconds expected;     ///< ours, at the speed of the mix
+  Seconds lower_bound;  ///< reading and writing at once
+};
+
+double of_megabytes(double bytes_per_second) {
+  return bytes_per_second / 1e6;
+}
+
+Seconds seconds(std::uint64_t bytes, double bytes_per_second, std::uint32_t ranks) {
+  return bytes_per_second > 0 ? Seconds(static_cast<double>(bytes) * ranks / bytes_per_second)
+                              : std::nullopt;
+}
+
+Seconds time_of_deepspeed(const TuneReport& report, const SwapPlan& plan, double bytes_per_second) {
+  return plan.stock.error ? std::nullopt
+                          : seconds(report.mix->step_read_bytes + report.mix->step_write_bytes,
+                                    bytes_per_second, plan.setup.ranks_on_node);
+}
+
+// The old settings on the drives that were measured: what only the plan and `aio` change.
+Step step_before(const TuneReport& report) {
+  const SwapPlan& plan = *report.before;
+  const double moved = report.tuning->used_bytes_per_second();
+  return {
+      &plan, time_of_deepspeed(report, plan, report.tuning->search.present_bytes_per_second),
+      seconds(plan.traffic.read_bytes + plan.traffic.write_bytes, moved, plan.setup.ranks_on_node),
+      lower_bound_seconds(plan.traffic, report.after->setup.config.paths(),
+                          plan.setup.ranks_on_node)};
+}
+
+Step step_after(const TuneReport& report) {
+  const SwapPlan& plan = *report.after;
+  return {&plan, time_of_deepspeed(report, plan, report.tuning->search.best_bytes_per_second),
+          seconds(plan.traffic.read_bytes + plan.traffic.write_bytes,
+                  report.tuning->used_bytes_per_second(), plan.setup.ranks_on_node),
+          plan.lower_bound_seconds};
+}
+
+std::string drives_text(const TuneReport& report) {
+  const bench::DriveTuning& tuning = *report.tuning;
+  std::string text =
+      fmt::format("Drives, with {} tensors of {} as this model has them; {} trials of {:.2f} s\n",
+                  report.mix->tensors.size(), format_bytes(report.mix->bytes()), tuning.trials,
+                  std::chrono::duration<double>(tuning.trial_length).count());
+  TextTable table(
+      {{"path"},
+       {"reads MB/s", Align::kRight},
+       {"writes MB/s", Align::kRight},
+       {fmt::format("{:.0f} % reads MB/s", 100 * report.mix->read_share()), Align::kRight}});
+  for (const bench::PathSpeed& path : tuning.paths) {
+    table.add({printable(path.path), fmt::format("{:.0f}", of_megabytes(path.read)),
+               fmt::format("{:.0f}", of_megabytes(path.write)),
+               fmt::format("{:.0f}", of_megabytes(path.mixed))});
+  }
+  if (tuning.together) {
+    table.add({"together", "", "", fmt::format("{:.0f}", of_megabytes(tuning.together->after))});
+  }
+  return text + table.text();
+}
+
+std::string cell(const Seconds& seconds) {
+  return seconds ? fmt::format("{:.3g} s", *seconds) : "-";
+}
+
+std::string stock_cell(const Step& step) {
+  return step.plan->stock.error ? "dies" : cell(step.deepspeed);
+}
+
+std::string steps_text(const TuneReport& report) {
+  const Step before = step_before(report);
+  const Step after = step_after(report);
+  TextTable table({{""}, {"old", Align::kRight}, {"new", Align::kRight}});
+  const auto bytes = [&](const char* what, std::uint64_t StepTraffic::* member) {
+    table.add({what, format_bytes(before.plan->traffic.*member),
+               format_bytes(after.plan->traffic.*member)});
+  };
+  bytes("penstock reads", &StepTraffic::read_bytes);
+  bytes("penstock writes", &StepTraffic::write_bytes);
+  table.add({"  at the speed of that mix", cell(before.expected), cell(after.expected)});
+  table.add({"  lower bound", cell(before.lower_bound), cell(after.lower_bound)});
+  table.add({"stock DeepSpeed's I/O", stock_cell(before), stock_cell(after)});
+  std::string text = "\nEach step of a rank, on these drives\n" + table.text();
+  if (report.before->stock.error) {
+    text += fmt::format("  (stock DeepSpeed with the old file: {})\n",
+                        printable(*report.before->stock.error));
+  }
+  return text;
+}
+
+std::string warnings_text(const SwapPlan& plan) {
+  std::string text;
+  for (const std::string& warning : plan.warnings) {
+    text +=
+        fmt::format("{}  - {}\n", text.empty() ? "\nTo look out for\n" : "", printable(warning));
+  }
+  return text;
+}
+
+Json or_null(const Seconds& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json advantage_json(const std::optional<bench::Advantage>& advantage) {
+  if (!advantage) {
+    return nullptr;
+  }
+  return {{"ratio", advantage->ratio},
+          {"low", advantage->confidence.low},
+          {"high", advantage->confidence.high},
+          {"turns", advantage->turns}};
+}
+
+Json step_json(const Step& step) {
+  return {{"read_bytes", step.plan->traffic.read_bytes},
+          {"write_bytes", step.plan->traffic.write_bytes},
+          {"lower_bound_seconds", or_null(step.lower_bound)},
+          {"expected_seconds", or_null(step.expected)},
+          {"deepspeed_seconds", or_null(step.deepspeed)}};
+}
+
+Json paths_json(const bench::DriveTuning& tuning) {
+  Json list = Json::array();
+  for (std::size_t path = 0; path < tuning.paths.size(); ++path) {
+    const bench::PathSpeed& speed = tuning.paths[path];
+    list.push_back({{"path", speed.path},
+                    {"read_bytes_per_second", speed.read},
+                    {"write_bytes_per_second", speed.write},
+                    {"mixed_bytes_per_second", speed.mixed},
+                    {"used", std::ranges::find(tuning.used, path) != tuning.used.end()}});
+  }
+  return list;
+}
+
+Json changes_json(const std::vector<ConfigRow>& rows) {
+  Json list = Json::array();
+  for (const ConfigRow& row : rows) {
+    list.push_back({{"key", row.key},
+                    {"old", row.before},
+                    {"new", row.after},
+                    {"changed", row.changed},
+                    {"why", row.why}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string tune_text(const TuneReport& report) {
+  return drives_text(report) + "\nConfiguration (=: as it was)\n" +
+         comparison_text(report.emitted->rows) + steps_text(report) + warnings_text(*report.after);
+}
+
+std::string tune_json(const TuneReport& report) {
+  const bench::DriveTuning& tuning = *report.tuning;
+  const Json document{
+      {"schema", "penstock.tune/1"},
+      {"interrupted", tuning.interrupted},
+      {"trials", tuning.trials},
+      {"trial_seconds", std::chrono::duration<double>(tuning.trial_length).count()},
+      {"mix",
+       {{"tensors", report.mix->tensors.size()},
+        {"bytes", report.mix->bytes()},
+        {"read_share", report.mix->read_share()}}},
+      {"paths", paths_json(tuning)},
+      {"together", advantage_json(tuning.together)},
+      {"aio", advantage_json(tuning.search.whole)},
+      {"per_step",
+       {{"old", step_json(step_before(report))}, {"new", step_json(step_after(report))}}},
+      {"changes", changes_json(report.emitted->rows)},
+      {"warnings", report.after->warnings},
+      {"config", report.emitted->document}};
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace penstock::cli
