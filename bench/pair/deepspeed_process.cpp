@@ -1,13 +1,12 @@
 #include "bench/pair/deepspeed_process.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "bench/process/python.h"
 #include "deepspeed_scripts.h"
 
 namespace penstock::bench {
@@ -24,16 +23,9 @@ for name, text in zip(sys.argv[1::2], sys.argv[2::2]):
 module.main()
 )";
 
-std::string python() {
-  std::error_code error;
-  const std::filesystem::path ours = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path beside = ours.parent_path() / "python";
-  return !error && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : "python3";
-}
-
 Command command_for(DeepSpeedProcess::Script script) {
   const bool swaps = script == DeepSpeedProcess::Script::kSwappers;
-  return {{python(), "-c", kLoader, "legs", kLegsScript, swaps ? "swappers" : "aio_handle",
+  return {{pythons().front(), "-c", kLoader, "legs", kLegsScript, swaps ? "swappers" : "aio_handle",
            swaps ? kSwappersScript : kAioHandleScript},
           {},
           "python3"};

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "alloc/result.h"
-#include "bench/pair/child_process.h"
 #include "bench/pair/leg.h"
+#include "bench/process/child_process.h"
 
 namespace penstock::bench {
 

@@ -5,10 +5,10 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
-#include "bench/pair/child_process.h"
 #include "bench/pair/fio_settings.h"
 #include "bench/pair/leg.h"
 #include "bench/pair/peer_program.h"
+#include "bench/process/child_process.h"
 
 namespace penstock::bench {
 

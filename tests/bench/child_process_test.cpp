@@ -1,4 +1,4 @@
-#include "bench/pair/child_process.h"
+#include "bench/process/child_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

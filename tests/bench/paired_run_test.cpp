@@ -7,7 +7,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
-#include "bench/pair/child_process.h"
+#include "bench/process/child_process.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {

@@ -23,6 +23,7 @@ RANKS = {
     "swap/update": 3,
     "swap": 4,
     "bench/job": 5,
+    "bench/process": 5,
     "bench/measure": 6,
     "bench/workload": 7,
     "bench": 8,

@@ -1,4 +1,4 @@
-#include "bench/pair/child_process.h"
+#include "bench/process/child_process.h"
 
 #include <fmt/format.h>
 #include <signal.h>
