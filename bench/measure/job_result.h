@@ -16,6 +16,17 @@ struct BandwidthSample {
   std::uint64_t bytes = 0;
 };
 
+/// What a swap engine did within one interval of a run, and the most that it held in it.
+struct SwapSample {
+  std::uint64_t at_ns = 0;  ///< its end, since the job began
+  std::uint64_t read_bytes = 0;
+  std::uint64_t write_bytes = 0;
+  std::uint64_t stall_ns = 0;  ///< that callers waited for reads
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t live_bytes = 0;      ///< of them in use
+  std::uint64_t pageable_bytes = 0;  ///< lent beside them
+};
+
 /// One direction of a job. Completion latency is the time from submission to completion of one
 /// request of the job (a tensor, for `workload=swap`).
 struct DirectionResult {
@@ -47,6 +58,7 @@ struct SwapResult {
   std::uint64_t misses = 0;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t peak_live_bytes = 0;
+  std::uint64_t pageable_bytes = 0;  ///< the most that leases took beside the pool
   std::uint64_t pool_waits = 0;
   std::uint64_t padding_bytes = 0;
   std::uint64_t read_bytes = 0;
@@ -54,6 +66,7 @@ struct SwapResult {
   double cpu_ms_per_gb = 0;
   std::optional<std::uint64_t> lower_bound_ns;
   std::optional<double> optimality;
+  std::vector<SwapSample> course;
 };
 
 /// Ratios of ours to a peer's over pairs of runs on the same files, in turns.

@@ -96,6 +96,7 @@ ordered_json swap_numbers(const SwapResult& swap) {
           {"misses", swap.misses},
           {"pinned_bytes", swap.pinned_bytes},
           {"peak_live_bytes", swap.peak_live_bytes},
+          {"pageable_bytes", swap.pageable_bytes},
           {"pool_waits", swap.pool_waits},
           {"padding_bytes", swap.padding_bytes},
           {"read_bytes", swap.read_bytes},

@@ -88,11 +88,13 @@ std::string swap_lines(const SwapResult& swap) {
   std::string text = fmt::format(
       "  swap     stalled {}, {:.1f} % of the drive's time hidden behind compute\n"
       "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
-      "           pinned {}, at most {} in use; read {}, written {}, padding {}\n",
+      "           pinned {}, at most {} in use, {} of pageable memory beside; read {}, written {}, "
+      "padding {}\n",
       duration(static_cast<double>(swap.stall_ns)), 100 * swap.overlap, swap.hits, swap.late,
       swap.misses, swap.pool_waits, format_bytes(swap.pinned_bytes),
-      format_bytes(swap.peak_live_bytes), format_bytes(swap.read_bytes),
-      format_bytes(swap.write_bytes), format_bytes(swap.padding_bytes));
+      format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
+      format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
+      format_bytes(swap.padding_bytes));
   if (swap.lower_bound_ns && swap.optimality) {
     text +=
         fmt::format("           lower bound {}, {:.1f} % of it reached\n",

@@ -53,6 +53,33 @@ TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
   EXPECT_LE(result.swap->pinned_bytes, 64 * kMiB);
 }
 
+TEST(SwapRun, TellsItsCourse) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 8), Phase::kTrain);
+  job.compute = Compute{3'000'000, Compute::Per::kTensor, true};
+  const JobResult result = run_job(job);
+  ASSERT_TRUE(result.swap.has_value());
+  const std::vector<SwapSample>& course = result.swap->course;
+  ASSERT_GT(course.size(), 10U);
+  EXPECT_EQ(course.back().at_ns, result.elapsed_ns);
+  SwapSample sum;
+  for (const SwapSample& sample : course) {
+    sum.read_bytes += sample.read_bytes;
+    sum.write_bytes += sample.write_bytes;
+    sum.stall_ns += sample.stall_ns;
+    EXPECT_LE(sample.pinned_bytes, *job.max_pinned);
+    EXPECT_LE(sample.live_bytes, sample.pinned_bytes);
+    sum.live_bytes = std::max(sum.live_bytes, sample.live_bytes);
+    sum.pageable_bytes = std::max(sum.pageable_bytes, sample.pageable_bytes);
+  }
+  EXPECT_EQ(sum.read_bytes, result.swap->read_bytes);
+  EXPECT_EQ(sum.write_bytes, result.swap->write_bytes);
+  EXPECT_EQ(sum.stall_ns, result.swap->stall_ns);
+  EXPECT_GT(sum.live_bytes, 0U);
+  EXPECT_EQ(sum.pageable_bytes, result.swap->pageable_bytes);
+  EXPECT_EQ(result.read.bandwidth.size(), course.size());
+}
+
 TEST(SwapRun, EqualsItselfToTheLastDigit) {
   const TempDirectory directory;
   const std::string inventory = write_inventory(directory, 1);

@@ -20,9 +20,11 @@ Result<SwapEngineOptions> engine_options(const Job& job) {
   ours.integrity = job.integrity.value_or(ours.integrity);
   if (job.max_pinned) {
     ours.max_pinned_bytes = job.max_pinned;
+    options.config.origins["penstock.max_pinned_bytes"] = "the job's max_pinned";
   }
   if (job.ram) {
     ours.ram_bytes = job.ram;
+    options.config.origins["penstock.ram_bytes"] = "the job's ram";
   }
   options.lookahead_bytes = job.lookahead;
   options.io_depth = job.iodepth.value_or(options.io_depth);

@@ -160,7 +160,7 @@ Result<void> ReplayRun::play(const TraceEvent& event) {
     }
     case TraceOp::kGet:
       tensor.asked.push_back({engine.get(tensor.id, event.update ? Access::kUpdate : Access::kRead),
-                              session_.device->now_ns()});
+                              meter_->note_asked()});
       return {};
     case TraceOp::kLease:
       return take(event.tensor, tensor);
@@ -253,7 +253,7 @@ Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
 Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
   const Result<std::span<std::byte>> memory = callers_memory(tensor.bytes);
   PENSTOCK_TRY(memory);
-  const std::uint64_t since = session_.device->now_ns();
+  const std::uint64_t since = meter_->note_asked();
   PENSTOCK_TRY(session_.engine->get_into(tensor.id, *memory).wait());
   meter_->note_read(since, tensor.bytes);
   return check(number, tensor, *memory);

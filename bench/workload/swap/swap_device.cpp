@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "alloc/bytes.h"
 #include "alloc/region_source.h"
 #include "io/throttled_engine.h"
 #include "io/virtual_engine.h"
@@ -14,9 +13,6 @@ namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// What a simulated machine has free: plans must not depend on the one that simulates.
-constexpr std::uint64_t kSimulatedMemoryBytes = 256 * kGiB;
 
 class MachineDevice : public SwapDevice {
  public:

@@ -1,6 +1,7 @@
 #include "bench/workload/swap/swap_meter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::bench {
 namespace {
@@ -24,20 +25,43 @@ void SwapMeter::begin() {
   control_.read_bytes = 0;
   control_.write_bytes = 0;
   before_ = engine_.stats();
+  timeline_ = SwapTimeline(moment(before_, 0));
   thread_before_ = thread_cpu_time();
   process_before_ = process_cpu_time();
   began_ns_ = device_.now_ns();
 }
 
+SwapMoment SwapMeter::moment(const SwapStats& stats, std::uint64_t at_ns) {
+  return {at_ns,
+          stats.io.read_bytes,
+          stats.io.write_bytes,
+          stats.stall_ns,
+          stats.pool.pinned_bytes,
+          stats.pool.slot_bytes_live,
+          stats.pool.overflow_bytes};
+}
+
+void SwapMeter::look() {
+  if (timeline_.wants(elapsed_ns())) {
+    const SwapStats stats = engine_.stats();
+    timeline_.add(moment(stats, elapsed_ns()));
+  }
+}
+
+std::uint64_t SwapMeter::note_asked() {
+  look();
+  return device_.now_ns();
+}
+
 void SwapMeter::note_read(std::uint64_t since_ns, std::uint64_t bytes) {
-  const std::uint64_t now = device_.now_ns();
   ++reads_.tensors;
-  reads_.latencies.add(now - since_ns);
-  reads_.bandwidth.add(now - began_ns_, bytes);
+  reads_.latencies.add(device_.now_ns() - since_ns);
   control_.read_bytes += bytes;
+  look();
 }
 
 void SwapMeter::watch_write(const Ticket& written, std::uint64_t bytes) {
+  look();
   const std::uint64_t since = device_.now_ns();
   control_.write_bytes += bytes;
   std::uint64_t counts = 0;
@@ -46,8 +70,7 @@ void SwapMeter::watch_write(const Ticket& written, std::uint64_t bytes) {
     counts = writes_->counts;
     ++writes_->underway;
   }
-  written.then([writes = writes_, device = &device_, counts, since, began = began_ns_,
-                bytes](const Ticket&) {
+  written.then([writes = writes_, device = &device_, counts, since](const Ticket&) {
     const std::uint64_t now = device->now_ns();
     const std::lock_guard lock(writes->mutex);
     if (--writes->underway == 0) {
@@ -56,7 +79,6 @@ void SwapMeter::watch_write(const Ticket& written, std::uint64_t bytes) {
     if (writes->counts == counts) {
       ++writes->direction.tensors;
       writes->direction.latencies.add(now - since);
-      writes->direction.bandwidth.add(now - began, bytes);
     }
   });
 }
@@ -68,32 +90,24 @@ void SwapMeter::settle() {
 
 void SwapMeter::note_written(std::uint64_t bytes) {
   control_.write_bytes += bytes;
-  const std::lock_guard lock(writes_->mutex);
-  ++writes_->direction.tensors;
-  writes_->direction.bandwidth.add(elapsed_ns(), bytes);
+  {
+    const std::lock_guard lock(writes_->mutex);
+    ++writes_->direction.tensors;
+  }
+  look();
 }
 
 DirectionResult SwapMeter::direction_result(const Direction& direction, std::uint64_t bytes,
-                                            std::uint64_t elapsed_ns) const {
+                                            std::uint64_t elapsed_ns) {
   DirectionResult result;
   result.io_bytes = bytes;
   result.total_ios = direction.tensors;
   result.runtime_ns = bytes == 0 && direction.tensors == 0 ? 0 : elapsed_ns;
   result.clat = direction.latencies;
-  result.bandwidth = direction.bandwidth.samples(elapsed_ns);
   return result;
 }
 
-void SwapMeter::report(JobResult& result) const {
-  const SwapStats now = engine_.stats();
-  result.elapsed_ns = elapsed_ns();
-  result.read = direction_result(reads_, now.tensor_read_bytes - before_.tensor_read_bytes,
-                                 result.elapsed_ns);
-  {
-    const std::lock_guard lock(writes_->mutex);
-    result.write = direction_result(
-        writes_->direction, now.tensor_write_bytes - before_.tensor_write_bytes, result.elapsed_ns);
-  }
+SwapResult SwapMeter::swap_result(const SwapStats& now) const {
   SwapResult swap;
   swap.stall_ns = now.stall_ns - before_.stall_ns;
   swap.hits = now.hits - before_.hits + now.resident_hits - before_.resident_hits;
@@ -110,6 +124,33 @@ void SwapMeter::report(JobResult& result) const {
     swap.overlap =
         1.0 - static_cast<double>(std::min(swap.stall_ns, busy)) / static_cast<double>(busy);
   }
+  swap.course = timeline_.samples();
+  for (const SwapSample& sample : swap.course) {
+    swap.pageable_bytes = std::max(swap.pageable_bytes, sample.pageable_bytes);
+  }
+  return swap;
+}
+
+void SwapMeter::report(JobResult& result) {
+  const SwapStats now = engine_.stats();
+  result.elapsed_ns = elapsed_ns();
+  timeline_.add(moment(now, result.elapsed_ns));
+  result.read = direction_result(reads_, now.tensor_read_bytes - before_.tensor_read_bytes,
+                                 result.elapsed_ns);
+  {
+    const std::lock_guard lock(writes_->mutex);
+    result.write = direction_result(
+        writes_->direction, now.tensor_write_bytes - before_.tensor_write_bytes, result.elapsed_ns);
+  }
+  SwapResult swap = swap_result(now);
+  for (const SwapSample& sample : swap.course) {
+    if (swap.read_bytes > 0) {
+      result.read.bandwidth.push_back({sample.at_ns, sample.read_bytes});
+    }
+    if (swap.write_bytes > 0) {
+      result.write.bandwidth.push_back({sample.at_ns, sample.write_bytes});
+    }
+  }
   const std::uint64_t moved = swap.read_bytes + swap.write_bytes;
   if (!device_.is_simulated()) {
     const CpuTime own = thread_cpu_time() - thread_before_;
@@ -120,7 +161,7 @@ void SwapMeter::report(JobResult& result) const {
           milliseconds(process_cpu_time() - process_before_) / (static_cast<double>(moved) * 1e-9);
     }
   }
-  result.swap = swap;
+  result.swap = std::move(swap);
 }
 
 }  // namespace penstock::bench

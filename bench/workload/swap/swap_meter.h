@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 
-#include "bench/measure/bandwidth_meter.h"
 #include "bench/measure/cpu_clock.h"
 #include "bench/measure/job_result.h"
+#include "bench/measure/swap_timeline.h"
 #include "bench/workload/swap/swap_device.h"
 #include "bench/workload/workload_run.h"
 #include "swap/swap_engine.h"
@@ -23,6 +23,8 @@ class SwapMeter {
 
   /// From now on it counts.
   void begin();
+  /// A tensor is asked for now; the time.
+  std::uint64_t note_asked();
   /// A tensor that was asked for at `since_ns` is there.
   void note_read(std::uint64_t since_ns, std::uint64_t bytes);
   /// `written` stands for a content that was handed over now.
@@ -35,13 +37,12 @@ class SwapMeter {
 
   std::uint64_t elapsed_ns() const { return device_.now_ns() - began_ns_; }
   /// Fills the figures; those of the CPU only where it takes part in the time.
-  void report(JobResult& result) const;
+  void report(JobResult& result);
 
  private:
   struct Direction {
     std::uint64_t tensors = 0;
     LatencyHistogram latencies;
-    BandwidthMeter bandwidth;
   };
   /// What callbacks of tickets may still reach when the meter is gone.
   struct Writes {
@@ -52,8 +53,12 @@ class SwapMeter {
     std::condition_variable ended;  // underway is 0
   };
 
-  DirectionResult direction_result(const Direction& direction, std::uint64_t bytes,
-                                   std::uint64_t elapsed_ns) const;
+  static SwapMoment moment(const SwapStats& stats, std::uint64_t at_ns);
+  // Of the job's thread, where it was long enough ago since the last time.
+  void look();
+  static DirectionResult direction_result(const Direction& direction, std::uint64_t bytes,
+                                          std::uint64_t elapsed_ns);
+  SwapResult swap_result(const SwapStats& now) const;
 
   const SwapEngine& engine_;
   const SwapDevice& device_;
@@ -63,6 +68,7 @@ class SwapMeter {
   CpuTime thread_before_;
   CpuTime process_before_;
   Direction reads_;
+  SwapTimeline timeline_;
   std::shared_ptr<Writes> writes_ = std::make_shared<Writes>();
 };
 

@@ -96,6 +96,7 @@ Result<void> SwapRun::open_engine() {
 
 /// As a model is built: each content in the engine's memory, then its own.
 Result<void> SwapRun::write_contents(const RunControl& control) {
+  PENSTOCK_TRY(engine().plan());  // so that there are slots, and no fresh page for each byte
   for (std::uint32_t number = 0; number < tensors_.size() && !control.stop; ++number) {
     Result<Lease> lease = engine().allocate(tensors_[number].id);
     if (lease.has_error()) {
@@ -176,7 +177,7 @@ Result<void> SwapRun::go_through(const RunLength& length) {
 }
 
 Result<void> SwapRun::read(std::uint32_t number) {
-  const std::uint64_t since = device().now_ns();
+  const std::uint64_t since = meter_->note_asked();
   const Result<Lease> lease = engine().get(tensors_[number].id).lease();
   PENSTOCK_TRY(lease);
   meter_->note_read(since, lease->bytes());
@@ -187,7 +188,7 @@ Result<void> SwapRun::read(std::uint32_t number) {
 
 /// All that are to be fetched from `first` on, asked for together; returns the last.
 Result<std::size_t> SwapRun::fetch(std::size_t first) {
-  const std::uint64_t since = device().now_ns();
+  const std::uint64_t since = meter_->note_asked();
   std::deque<Ticket> tickets;
   std::size_t end = first;
   for (; end < order_.size() && order_[end].action == Action::kFetch; ++end) {

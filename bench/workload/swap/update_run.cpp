@@ -175,11 +175,11 @@ Result<void> UpdateRun::run(RunControl& control, JobResult& result) {
 /// A whole step always: half of one would be no state of a training.
 Result<void> UpdateRun::step() {
   ++step_;
-  asked_ns_ = session_.device->now_ns();
+  asked_ns_ = meter_->note_asked();
   const auto updated = [this](std::size_t chunk, const AdamWState& state) {
     const std::uint64_t bytes = state.master.size() * 3 * sizeof(float);
     meter_->note_read(asked_ns_, bytes);
-    asked_ns_ = session_.device->now_ns();
+    asked_ns_ = meter_->note_asked();
     if (job_.compute) {
       session_.device->compute(compute_ns(*job_.compute, bytes), job_.compute->spins);
     }
