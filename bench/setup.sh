@@ -52,19 +52,33 @@ install_system_packages() {
       > "$cache/apt.log" 2>&1; } || { tail -n 20 "$cache/apt.log" >&2; return 1; }
 }
 
-# What the fuzzers alone need: clang, 19 where it is packaged. Without it they are skipped, with the reason.
-install_clang() {
-  local packages=clang
-  if command -v clang++-19 > /dev/null || command -v clang++ > /dev/null; then return 0; fi
-  if apt-cache show clang-19 > /dev/null 2>&1; then packages="clang-19 libclang-rt-19-dev"; fi
+# What some tests alone need. Without it they are skipped, with the reason.
+install_for_tests() { # WHO PACKAGE…
+  local who=$1 log="$cache/apt-$2.log"
+  shift
   if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "penstock: no clang for the fuzzers (sudo apt-get install $packages)" >&2
+    echo "penstock: $who will be skipped (sudo apt-get install $*)" >&2
     return 0
   fi
-  say "installing packages: $packages"
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages > "$cache/apt-clang.log" 2>&1 ||
-    echo "penstock: $packages cannot be installed here; the fuzzers need clang: $(tail -n 1 "$cache/apt-clang.log")" >&2
+  say "installing packages: $*"
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" > "$log" 2>&1 ||
+    echo "penstock: $* cannot be installed here; $who will be skipped: $(tail -n 1 "$log")" >&2
+}
+
+# 19 where it is packaged.
+install_clang() {
+  if command -v clang++-19 > /dev/null || command -v clang++ > /dev/null; then return 0; fi
+  if apt-cache show clang-19 > /dev/null 2>&1; then
+    install_for_tests "the fuzzers" clang-19 libclang-rt-19-dev
+  else
+    install_for_tests "the fuzzers" clang
+  fi
+}
+
+# Looks at the pages of `penstock bench --html` (400 MB).
+install_browser() {
+  if command -v chromium > /dev/null || command -v chromium-browser > /dev/null; then return 0; fi
+  install_for_tests "the look at the benchmark's pages" chromium
 }
 
 # The first interpreter of 3.10 to 3.13 that can make virtual environments and has its headers.
@@ -113,5 +127,6 @@ setup() {
   mkdir -p "$cache" || return 1
   install_system_packages && install_python_packages && install_penstock || return 1
   [ -z "${with_fuzzers:-}" ] || install_clang
+  [ -z "${with_browser:-}" ] || install_browser
   "$checkout/.venv/bin/penstock" version
 }

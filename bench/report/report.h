@@ -9,14 +9,22 @@
 
 namespace penstock::bench {
 
+/// What was planned for jobs that swap the tensors of a model.
+struct PlannedJobs {
+  std::vector<std::string> names;
+  std::string text;  ///< as `penstock plan` prints it, or why there is none
+};
+
 /// What every form of report is made of.
 struct Report {
   std::vector<Job> jobs;
   /// As many as jobs: the keys that each was given, as `key=value`.
   std::vector<std::vector<std::string>> job_options;
   std::vector<JobResult> results;
-  std::string version;  ///< penstock's
-  std::string command;  ///< by which it can be repeated
+  std::vector<PlannedJobs> plans;  ///< jobs of one plan together
+  std::string version;             ///< penstock's
+  std::string command;             ///< by which it can be repeated
+  std::string directory;           ///< in which; empty: not known
   std::chrono::system_clock::time_point time;
 };
 

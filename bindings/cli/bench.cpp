@@ -5,8 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,15 +16,18 @@
 #include "bench/job/job_echo.h"
 #include "bench/job/job_file.h"
 #include "bench/pair/paired_run.h"
-#include "bench/report/bandwidth_chart.h"
+#include "bench/process/python.h"
 #include "bench/report/bandwidth_log.h"
+#include "bench/report/draughtsman.h"
 #include "bench/report/html_report.h"
 #include "bench/report/json_report.h"
+#include "bench/report/run_picture.h"
 #include "bench/report/terse_report.h"
 #include "bench/report/text_report.h"
 #include "bindings/cli/bench_compare.h"
 #include "bindings/cli/interruption.h"
 #include "bindings/cli/own_command.h"
+#include "bindings/cli/planned_jobs.h"
 #include "bindings/cli/status_line.h"
 #include "bindings/cli/verb.h"
 
@@ -128,27 +133,52 @@ std::string failure(const std::vector<bench::JobResult>& results) {
                                     : sentence;
 }
 
-Result<void> write_report(const BenchOptions& options, const Report& report) {
+// Whoever draws is looked for before anything runs: the answer after an hour would come late.
+Result<std::optional<bench::Draughtsman>> find_draughtsman(const BenchOptions& options) {
+  if (options.plot.empty() && options.html.empty()) {
+    return std::optional<bench::Draughtsman>();
+  }
+  Result<bench::Draughtsman> found = bench::Draughtsman::find(bench::pythons());
+  if (found.has_error()) {
+    return std::move(found).error();
+  }
+  return std::optional(std::move(*found));
+}
+
+// The figures first, so that nothing that goes wrong with a picture takes them along; a page
+// without its picture says why.
+Result<void> write_report(const BenchOptions& options, const Report& report,
+                          const std::optional<bench::Draughtsman>& draughtsman) {
   std::string text;
   for (const std::string& format : options.formats) {
     text += render(report, format);
   }
   PENSTOCK_TRY(write_output(options.output, text));
-  if (!options.plot.empty()) {
-    PENSTOCK_TRY(write_output(options.plot, bandwidth_chart(report)));
+  PENSTOCK_TRY(write_bandwidth_logs(report));
+  if (!draughtsman) {
+    return {};
   }
+  const Result<std::string> picture = draughtsman->draw(run_picture(report));
   if (!options.html.empty()) {
-    PENSTOCK_TRY(write_output(options.html, html_report(report)));
+    PENSTOCK_TRY(write_output(options.html, html_report(report, picture)));
   }
-  return write_bandwidth_logs(report);
+  PENSTOCK_TRY(picture);
+  return options.plot.empty() ? Result<void>() : write_output(options.plot, *picture);
 }
 
 int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLine::When eta) {
+  const Result<std::optional<bench::Draughtsman>> draughtsman = find_draughtsman(options);
+  if (draughtsman.has_error()) {
+    report_error(draughtsman.error().message);
+    return kFailed;
+  }
   Report report;
   report.jobs = jobs;
   std::ranges::transform(jobs, std::back_inserter(report.job_options), options_of);
   report.version = PENSTOCK_VERSION;
   report.command = own_command();
+  std::error_code unknown;
+  report.directory = std::filesystem::current_path(unknown).string();
   report.time = std::chrono::system_clock::now();
   {
     const Interruption interruption;
@@ -163,7 +193,11 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLi
     }
     report.results = std::move(*results);
   }
-  if (const Result<void> written = write_report(options, report); written.has_error()) {
+  if (!options.html.empty()) {
+    report.plans = planned_jobs(jobs);
+  }
+  if (const Result<void> written = write_report(options, report, *draughtsman);
+      written.has_error()) {
     report_error(written.error().message);
     return kFailed;
   }
@@ -213,8 +247,11 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())));
   verb->add_option("--output", options->output, "Write the report to this file");
-  verb->add_option("--plot", options->plot, "Draw bandwidth over time into this SVG file");
-  verb->add_option("--html", options->html, "Write a page with results and plots to this file");
+  verb->add_option("--plot", options->plot,
+                   "Draw bandwidth, pinned memory and stalls over time into this SVG file (needs "
+                   "Python with matplotlib, as --html does)");
+  verb->add_option("--html", options->html,
+                   "Write a page with results, plots and plans to this file");
   verb->add_option("--eta", options->eta, "Show progress: always, never, auto (on a terminal)");
   verb->add_flag("--parse-only", options->parse_only, "Read the jobs and run nothing");
   verb->add_flag("--showcmd", options->show_command, "Print each job as a command; run nothing");

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -138,22 +137,6 @@ def test_bandwidth_logs_are_read_by_fio2gnuplot(bench, tmp_path):
     assert "drive_bw.2.log" in done.stdout
     averages = (tmp_path / "plot.average").read_text().split()
     assert "drive_bw.1.log" in averages and "drive_bw.2.log" in averages
-
-
-def test_a_page_and_a_plot_that_need_nothing_else(bench, tmp_path):
-    name = "a<b>&'c"
-    done = bench(*keys(name=name, rw="write", filename="f", size="4m"), "--html=page.html", "--plot=plot.svg")
-    assert done.returncode == 0, done.stderr
-    svg = ElementTree.parse(tmp_path / "plot.svg").getroot()
-    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
-    (curve,) = svg.iter("{http://www.w3.org/2000/svg}polyline")
-    assert curve.get("points")
-    assert f"{name}: write" in "".join(svg.itertext())
-    page = (tmp_path / "page.html").read_text()
-    for wanted in ("<svg", "a&lt;b&gt;&amp;&#39;c", "4.0 MiB", "--html=page.html", "size=4m"):
-        assert wanted in page
-    for outside in ("src=", "href=", "@import", "<script"):
-        assert outside not in page
 
 
 def test_verify_finds_a_byte_that_changed(bench, report, tmp_path):
