@@ -107,16 +107,22 @@ def sweep(options: argparse.Namespace, chunks: Path) -> Iterator[Run]:
             for size in sorted(options.sizes, reverse=True):
                 key = (in_pieces, compute, int(size * MIB))
                 if key not in known:
-                    known[key] = Run(*key, **measure(options.command, inventory, *key[1:]))
+                    # Of chunks no more is read ahead than the pool holds: nothing is to be kept in other memory.
+                    lookahead = max(options.chunk, int(size) - 8) * MIB if in_pieces else None
+                    known[key] = Run(*key, **measure(options.command, inventory, *key[1:], lookahead))
                     say(known[key])
                     if options.json:
                         options.json.write_text(json.dumps([asdict(run) for run in known.values()], indent=1) + "\n")
                 yield known[key]
 
 
-def measure(command: str, inventory: Path, compute: float, max_pinned: int) -> dict[str, Any]:
+def measure(
+    command: str, inventory: Path, compute: float, max_pinned: int, lookahead: int | None = None
+) -> dict[str, Any]:
     arguments = [command, "bench", "--name=forward", "--workload=swap", "--phase=forward", f"--ioengine={DRIVE}"]
     arguments += [f"--inventory={inventory}", "--ram=0", f"--max_pinned={max_pinned}", "--output-format=json"]
+    if lookahead is not None:
+        arguments.append(f"--lookahead={lookahead}")
     if compute:
         arguments.append(f"--compute={round(compute * 1e15 / READ_BYTES_PER_SECOND)}us/GB")
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -148,12 +154,13 @@ def speeds(runs: Sequence[Run], chunks: bool, compute: float) -> list[tuple[Run,
 
 def table(runs: Sequence[Run], compute: float) -> str:
     text = f"\ncompute / IO = {compute:g}\n\n"
-    text += "| max_pinned, MiB | in chunks | pinned, MiB | whole | pinned, MiB | pageable beside, MiB |\n"
-    text += "| ---: | ---: | ---: | ---: | ---: | ---: |\n"
+    text += "| max_pinned, MiB | in chunks | pinned, MiB | pageable beside | whole | pinned, MiB | pageable beside |\n"
+    text += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
     for (piece, piece_speed), (whole, whole_speed) in zip(
         speeds(runs, True, compute), speeds(runs, False, compute), strict=True
     ):
         text += f"| {piece.max_pinned / MIB:g} | {100 * piece_speed:.1f} % | {piece.pinned_bytes / MIB:.0f} "
+        text += f"| {piece.pageable_bytes / MIB:.0f} "
         text += f"| {100 * whole_speed:.1f} % | {whole.pinned_bytes / MIB:.0f} | {whole.pageable_bytes / MIB:.0f} |\n"
     return text
 
