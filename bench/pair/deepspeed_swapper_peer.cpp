@@ -183,11 +183,16 @@ class DeepSpeedSwapperPeer final : public PeerProgram {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job) {
+Result<void> check_for_swappers(const Job& job) {
   if (job.runtime_ns || job.numjobs > 1) {
     return cannot(job,
                   "go through a model `loops` times in one thread: leave out runtime, numjobs");
   }
+  return {};
+}
+
+Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job) {
+  PENSTOCK_TRY(check_for_swappers(job));
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
   const SwapInventory inventory = swap_inventory(*setup);

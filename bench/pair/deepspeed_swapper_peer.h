@@ -15,4 +15,7 @@ namespace penstock::bench {
 /// work that the swappers do not know (runtime=, several threads, states of another kind).
 Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job);
 
+/// Whether the job itself, whatever its model, is one for them: known before anything runs.
+Result<void> check_for_swappers(const Job& job);
+
 }  // namespace penstock::bench

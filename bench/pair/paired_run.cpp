@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "bench/pair/deepspeed_swapper_peer.h"
 #include "bench/pair/peer_program.h"
 #include "bench/pair/turns.h"
 #include "bench/workload/file_set.h"
@@ -42,6 +43,9 @@ Result<void> check(const Job& job) {
     return fault(
         Fault::kInvalidArgument,
         fmt::format("job {}: a peer needs a drive, ioengine=null and sim have none", job.name));
+  }
+  if (job.workload == Workload::kSwap && job.peer == Peer::kDeepSpeed) {
+    return check_for_swappers(job);
   }
   return {};
 }
