@@ -195,7 +195,7 @@ Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job)
   PENSTOCK_TRY(check_for_swappers(job));
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
-  const SwapInventory inventory = swap_inventory(*setup);
+  const SwapInventory inventory = swap_inventory(*setup, job.phase);
   Result<PeerDirectory> directory = PeerDirectory::make(job.directory);
   if (directory.has_error()) {
     return std::move(directory).error();

@@ -119,7 +119,7 @@ Result<JobResult> run_alone(const Job& job, const BenchmarkOptions& options) {
 Result<PhaseBytes> bytes_of_calls(const Job& job) {
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
-  const SwapInventory inventory = swap_inventory(*setup);
+  const SwapInventory inventory = swap_inventory(*setup, job.phase);
   PhaseBytes bytes = phase_bytes(inventory, phase_order(inventory, job.phase));
   bytes.read *= job.loops;
   bytes.write *= job.loops;

@@ -44,7 +44,7 @@ TrainingSetup nvme_setup(Inventory inventory, std::uint64_t sub_group_size) {
 
 TEST(SwapInventory, SwapsWhatDeepSpeedSwaps) {
   // embed 64 Mi | up, down, q, norm 9 Mi + 1 Ki | head 64 Mi elements
-  const SwapInventory swapped = swap_inventory(nvme_setup(model(1), 50 << 20));
+  const SwapInventory swapped = swap_inventory(nvme_setup(model(1), 50 << 20), Phase::kTrain);
   ASSERT_EQ(swapped.parameters.size(), 5U);  // the norm is too small
   EXPECT_EQ(swapped.tensors[swapped.parameters[3]].name, "layers.0.q");
   ASSERT_EQ(swapped.sub_groups.size(), 2U);  // the second ends as it grows beyond 50 Mi
@@ -56,16 +56,26 @@ TEST(SwapInventory, SwapsWhatDeepSpeedSwaps) {
   EXPECT_EQ(master.dtype, DType::kF32);
 }
 
+TEST(SwapInventory, APhaseWithoutAStepHasNoStates) {
+  const TrainingSetup setup = nvme_setup(model(1), 50 << 20);
+  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kGenerate}) {
+    const SwapInventory swapped = swap_inventory(setup, phase);
+    EXPECT_EQ(swapped.tensors.size(), swapped.parameters.size());
+    EXPECT_TRUE(swapped.sub_groups.empty());
+  }
+  EXPECT_EQ(swap_inventory(setup, Phase::kStep).sub_groups.size(), 2U);
+}
+
 TEST(SwapInventory, WithoutAConfigurationEverythingIsSwapped) {
   TrainingSetup setup;
   setup.inventory = model(1);
-  EXPECT_EQ(swap_inventory(setup).parameters.size(), 6U);
+  EXPECT_EQ(swap_inventory(setup, Phase::kTrain).parameters.size(), 6U);
 }
 
 TEST(SwapInventory, OnlyWhatIsOnNvmeIsSwapped) {
   TrainingSetup setup = nvme_setup(model(1), 1 << 30);
   setup.config.deepspeed.offload_param->device = OffloadDevice::kCpu;
-  const SwapInventory swapped = swap_inventory(setup);
+  const SwapInventory swapped = swap_inventory(setup, Phase::kTrain);
   EXPECT_TRUE(swapped.parameters.empty());
   EXPECT_EQ(swapped.sub_groups.size(), 1U);
   EXPECT_TRUE(phase_order(swapped, Phase::kForward).empty());

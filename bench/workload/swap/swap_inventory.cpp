@@ -14,9 +14,9 @@ class Builder {
  public:
   explicit Builder(const TrainingSetup& setup) : setup_(setup) {}
 
-  SwapInventory build() {
+  SwapInventory build(bool steps) {
     const bool swaps_states =
-        !setup_.has_config || setup_.optimizer_device() == OffloadDevice::kNvme;
+        steps && (!setup_.has_config || setup_.optimizer_device() == OffloadDevice::kNvme);
     add_parameters();
     if (swaps_states && (setup_.lists(Role::kMaster) || setup_.lists(Role::kMoment))) {
       add_listed_states();
@@ -92,8 +92,8 @@ class Builder {
 
 }  // namespace
 
-SwapInventory swap_inventory(const TrainingSetup& setup) {
-  return Builder(setup).build();
+SwapInventory swap_inventory(const TrainingSetup& setup, Phase phase) {
+  return Builder(setup).build(phase == Phase::kStep || phase == Phase::kTrain);
 }
 
 }  // namespace penstock::bench

@@ -67,7 +67,7 @@ class SwapRun final : public WorkloadRun {
 Result<void> SwapRun::read_inventory() {
   const Result<TrainingSetup> setup = job_model(job_);
   PENSTOCK_TRY(setup);
-  inventory_ = swap_inventory(*setup);
+  inventory_ = swap_inventory(*setup, job_.phase);
   order_ = phase_order(inventory_, job_.phase);
   if (order_.empty()) {
     return fault(Fault::kConfiguration,
