@@ -27,8 +27,8 @@ struct SwapInventory {
 
 /// As DeepSpeed does under this configuration: the partitions of parameters and the sub-groups'
 /// states that are on NVMe and large enough; without a configuration the whole inventory, and
-/// states for it. States that the inventory lists itself are a sub-group each. A phase without a step
-/// of the optimizer has no states: nothing is planned or written for them. Pure.
+/// states for it. States that the inventory lists itself are a sub-group each. A phase without a
+/// step of the optimizer has no states: nothing is planned or written for them. Pure.
 SwapInventory swap_inventory(const TrainingSetup& setup, Phase phase);
 
 }  // namespace penstock::bench
