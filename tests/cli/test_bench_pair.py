@@ -1,6 +1,7 @@
 """`pair=fio` as users see it: the keys of its result, and errors of one sentence."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,10 +45,15 @@ def test_a_job_that_no_peer_can_do(penstock, tmp_path):
 
 
 def has_deepspeed(binary):
-    """In the python that the command takes: the one beside it, else that of PATH."""
+    """In the python that the command takes: the one beside it, else that of PATH.
+
+    DeepSpeed compiles its handle when it is first wanted, which takes minutes.
+    """
     beside = Path(binary).resolve().parent / "python"
     python = str(beside) if beside.exists() else shutil.which("python3")
-    done = subprocess.run([python, "-c", "import deepspeed.ops.op_builder"], capture_output=True, check=False)
+    load = "from deepspeed.ops.op_builder import AsyncIOBuilder; AsyncIOBuilder().load(verbose=False)"
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    done = subprocess.run([python, "-c", load], capture_output=True, check=False, timeout=1200, env=environment)
     return done.returncode == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,14 @@ from conftest import ROOT, Runner, full_finetune_config, grpo_config
 
 BINARY = Path(os.environ.get("PENSTOCK_BINARY", ROOT / "build" / "release" / "penstock"))
 STEPS = 2
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _handle() -> None:
+    """DeepSpeed compiles its handle when it is first wanted: for minutes, which are not a run's."""
+    load = "from deepspeed.ops.op_builder import AsyncIOBuilder; AsyncIOBuilder().load(verbose=False)"
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    subprocess.run([sys.executable, "-c", load], capture_output=True, check=True, timeout=1200, env=environment)
 
 
 def run_verb(*arguments: object) -> str:
