@@ -339,14 +339,14 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
     outbox.drop(std::move(record.block));
     record.block.reset();
   }
-  record.ahead = false;
+  ahead_.end(to_number(record.id));
   record.memory_generation = 0;
   record.presence = TensorRecord::Presence::kAbsent;
   record.reading.reset();
 }
 
 /// Tells pool and ledger what the record's memory is used for now. Call after every change of
-/// `leases`, `ahead`, `writes_in_flight` or residency.
+/// `leases`, `writes_in_flight`, what is read ahead or residency.
 void SwapEngineCore::update_use(TensorRecord& record) {
   if (!record.block || !record.block->buffer) {
     return;
@@ -359,9 +359,9 @@ void SwapEngineCore::update_use(TensorRecord& record) {
   } else {
     block.buffer.expect_no_return();
   }
-  count_block(block, record.ahead ? OverflowUse::kAhead
-                     : behind     ? OverflowUse::kBehind
-                                  : OverflowUse::kHeld);
+  count_block(block, ahead_.holds(to_number(record.id)) ? OverflowUse::kAhead
+                     : behind                           ? OverflowUse::kBehind
+                                                        : OverflowUse::kHeld);
 }
 
 void SwapEngineCore::count_block(Block& block, OverflowUse use) {
@@ -409,15 +409,6 @@ Result<void> SwapEngineCore::check() {
   return tell_failure();
 }
 
-std::uint64_t SwapEngineCore::ahead_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const TensorId tensor : ahead_) {
-    const TensorRecord* record = record_of(tensor);
-    bytes += record != nullptr && record->ahead ? record->bytes : 0;
-  }
-  return bytes;
-}
-
 TraceLog::Watch SwapEngineCore::watch() const {
   return [waiting = waiting_, stalls = stalls_] {
     const auto now = stalls->now().time_since_epoch();
@@ -454,7 +445,7 @@ SwapStats SwapEngineCore::stats() const {
   SwapStats stats = stats_;
   stats.stall_ns = stalls_->waited_ns();
   stats.resident_bytes = residency_.held_bytes();
-  stats.lookahead_bytes = ahead_bytes();
+  stats.lookahead_bytes = ahead_.bytes();
   for (const auto& [id, space] : namespaces_) {
     stats.drive_bytes += space.store->used_bytes();
     const StoreCounters counters = space.store->counters();

@@ -22,6 +22,7 @@
 #include "swap/lease_token.h"
 #include "swap/plan/placement.h"
 #include "swap/schedule/prefetch_scheduler.h"
+#include "swap/schedule/read_ahead.h"
 #include "swap/schedule/residency.h"
 #include "swap/stats.h"
 #include "swap/store/durable_store.h"
@@ -184,7 +185,6 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
                      std::optional<Error> error);
   void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox);
   void run_ahead();
-  std::uint64_t ahead_bytes() const;
 
   // Writing (swap_engine_write.cpp).
   Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);
@@ -221,7 +221,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   PrefetchScheduler scheduler_;
   Residency residency_{0};
   Placement placement_;
-  std::vector<TensorId> ahead_;              // records with `ahead` set, and some that had it
+  ReadAhead ahead_;
   std::optional<Failure> first_failure_;     // of a write, until told
   bool failure_told_ = false;                // and no write has succeeded since
   std::uint64_t operations_ = 0;             // transfers in flight

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
@@ -140,33 +142,22 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
 /// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
 /// held.
 std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbox& outbox) {
-  TensorRecord* farthest = nullptr;
-  std::size_t farthest_distance = 0;
-  std::erase_if(ahead_, [this](TensorId tensor) {
-    const TensorRecord* record = record_of(tensor);
-    return record == nullptr || !record->ahead;
-  });
-  for (const TensorId tensor : ahead_) {
-    TensorRecord* record = record_of(tensor);
-    const bool fits =
-        record->presence == TensorRecord::Presence::kCurrent && record->block->buffer &&
-        !record->block->overflows() && record->block->buffer.capacity() >= bytes &&
-        record->block->buffer.capacity() - bytes <= record->block->buffer.capacity() / 8;
-    if (!fits) {
-      continue;
-    }
-    const std::size_t distance = scheduler_.distance(to_number(tensor));
-    if (farthest == nullptr || distance >= farthest_distance) {  // not in sight: the latest read
-      farthest = record;
-      farthest_distance = distance;
+  std::vector<ReadAhead::Key> fitting;
+  for (const ReadAhead::Key key : ahead_.in_order() | std::views::values) {
+    const TensorRecord& record = *record_of(TensorId{key});
+    if (record.presence == TensorRecord::Presence::kCurrent && record.block->buffer &&
+        !record.block->overflows() && record.block->buffer.capacity() >= bytes &&
+        record.block->buffer.capacity() - bytes <= record.block->buffer.capacity() / 8) {
+      fitting.push_back(key);
     }
   }
-  if (farthest == nullptr) {
+  if (fitting.empty()) {
     return std::nullopt;
   }
+  TensorRecord& farthest = *record_of(TensorId{scheduler_.farthest(fitting)});
   ++stats_.ahead_dropped;
-  const std::shared_ptr<Block> given_up = farthest->block;
-  drop_memory(*farthest, outbox);
+  const std::shared_ptr<Block> given_up = farthest.block;
+  drop_memory(farthest, outbox);
   return std::move(given_up->buffer);
 }
 

@@ -49,7 +49,7 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
       return;
     }
     ++(resident ? stats_.resident_hits : stats_.hits);
-    record.ahead = false;
+    ahead_.end(to_number(record.id));
     if (get.access == Access::kUpdate && !record.clean() && !changes_in_place(record)) {
       lend_copy(record, std::move(get), outbox);
       return;
@@ -60,7 +60,7 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
   }
   if (record.presence == Presence::kFilling) {
     ++stats_.late;
-    record.ahead = false;
+    ahead_.end(to_number(record.id));
     update_use(record);
     if (record.reading) {
       record.reading->promote();
@@ -267,7 +267,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
       return Answer::kNothingToDo;
     }
     const std::optional<std::uint64_t> limit = core_.options_.lookahead_bytes;
-    if (limit && core_.ahead_bytes() + record->bytes > *limit) {
+    if (limit && core_.ahead_.bytes() + record->bytes > *limit) {
       return Answer::kStop;
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
@@ -277,9 +277,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     record->presence = Presence::kFilling;
     ++record->fill;
     record->block = std::move(block);
-    record->ahead = true;
-    std::erase(core_.ahead_, record->id);
-    core_.ahead_.push_back(record->id);
+    core_.ahead_.begin(key, record->bytes);
     core_.update_use(*record);
     core_.operation_begun();
     core_.start_read(*record, IoPriority::kAhead);

@@ -81,7 +81,7 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   record->presence = Presence::kCurrent;
   record->memory_generation = record->generation;
   record->certain_generation = record->generation;
-  record->ahead = false;
+  ahead_.end(to_number(record->id));
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
   }
@@ -337,7 +337,7 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
   if (still == nullptr || still->presence != Presence::kCurrent) {
     return;
   }
-  if (still->clean() && still->block->leases == 0 && !still->ahead &&
+  if (still->clean() && still->block->leases == 0 && !ahead_.holds(to_number(tensor)) &&
       !residency_.holds(to_number(tensor))) {
     drop_memory(*still, outbox);
   } else {

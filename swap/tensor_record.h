@@ -45,7 +45,6 @@ struct TensorRecord {
   Presence presence = Presence::kAbsent;
   std::shared_ptr<Block> block;
   std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current
-  bool ahead = false;                   ///< read ahead and not used yet
   std::uint64_t fill = 0;               ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
   std::vector<WaitingGet> waiting_for_read;

@@ -1,6 +1,9 @@
 #include "swap/schedule/prefetch_scheduler.h"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include "alloc/check.h"
 
 namespace penstock {
 
@@ -66,14 +69,20 @@ bool PrefetchScheduler::is_rewritten(AccessTrace::Key key) const {
   return key < rewritten_in_scan_.size() && rewritten_in_scan_[key] == scan_;
 }
 
-std::size_t PrefetchScheduler::distance(AccessTrace::Key key) const {
+AccessTrace::Key PrefetchScheduler::farthest(std::span<const AccessTrace::Key> keys) const {
+  PENSTOCK_CHECK(!keys.empty(), "nothing to choose from");
+  std::unordered_set<AccessTrace::Key> unseen(keys.begin(), keys.end());
+  AccessTrace::Key seen_last = keys.back();
   const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
-  for (std::size_t ahead = 0; ahead < reach; ++ahead) {
-    if (*trace_.upcoming(ahead) == key * 2) {
-      return ahead;
+  for (std::size_t ahead = 0; ahead < reach && !unseen.empty(); ++ahead) {
+    const AccessTrace::Key event = *trace_.upcoming(ahead);
+    if (event % 2 == 0 && unseen.erase(event / 2) != 0) {
+      seen_last = event / 2;
     }
   }
-  return limits_.tensors_max;
+  const auto out_of_sight = std::find_if(
+      keys.rbegin(), keys.rend(), [&](AccessTrace::Key key) { return unseen.contains(key); });
+  return out_of_sight != keys.rend() ? *out_of_sight : seen_last;
 }
 
 }  // namespace penstock

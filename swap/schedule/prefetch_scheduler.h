@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "swap/schedule/access_trace.h"
@@ -48,8 +49,9 @@ class PrefetchScheduler {
   /// Begins as many reads as there is room for; returns how many.
   std::size_t run(PrefetchSurroundings& surroundings);
 
-  /// In how many uses `key` comes, as far as limits.tensors_max; the limit if it is not in sight.
-  std::size_t distance(AccessTrace::Key key) const;
+  /// Which of these comes last, as far as limits.tensors_max uses can be seen; of those that are
+  /// not in sight the last one named. At least one key, and each once.
+  AccessTrace::Key farthest(std::span<const AccessTrace::Key> keys) const;
 
  private:
   void begin_scan();

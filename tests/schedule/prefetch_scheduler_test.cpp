@@ -109,15 +109,26 @@ TEST(PrefetchScheduler, AnnouncedComesBeforeForetold) {
   EXPECT_EQ(scheduler.run(table), 0u) << "announcements are heard once";
 }
 
-TEST(PrefetchScheduler, DistanceCountsUsesAndRewrites) {
+TEST(PrefetchScheduler, FarthestIsWhatComesLastOrIsNotInSight) {
   PrefetchScheduler scheduler;
   for (Key key = 1; key <= 4; ++key) {
     scheduler.record(key);
   }
   scheduler.record(1);
-  EXPECT_EQ(scheduler.distance(2), 0u);
-  EXPECT_EQ(scheduler.distance(4), 2u);
-  EXPECT_EQ(scheduler.distance(77), PrefetchLimits{}.tensors_max);
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{2}), 2u);
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{4, 2, 3}), 4u);
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{2, 1, 4}), 1u) << "it was used just now";
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{77, 4, 88, 2}), 88u) << "the later of the unseen";
+}
+
+TEST(PrefetchScheduler, FarthestLooksNoFartherThanItsLimit) {
+  PrefetchScheduler scheduler(PrefetchLimits{.tensors_max = 2});
+  for (Key key = 1; key <= 4; ++key) {
+    scheduler.record(key);
+  }
+  scheduler.record(1);
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{4, 3}), 4u);
+  EXPECT_EQ(scheduler.farthest(std::vector<Key>{3, 4, 1}), 1u) << "4 and 1 are out of sight";
 }
 
 TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
