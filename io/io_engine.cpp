@@ -294,17 +294,26 @@ bool IoEngine::issue_piece(std::uint32_t piece_index) {
 
 // --- Results ------------------------------------------------------------------------------------
 
+IoStats IoEngine::stats() const noexcept {
+  IoStats stats = stats_;
+  stats.busy_ns += in_flight_ != 0 ? busy_period_ns() : 0;
+  return stats;
+}
+
+std::uint64_t IoEngine::busy_period_ns() const noexcept {
+  const auto busy = std::chrono::duration_cast<std::chrono::nanoseconds>(now() - busy_since_);
+  return static_cast<std::uint64_t>(busy.count());
+}
+
 void IoEngine::finish(std::uint32_t piece_index, std::int64_t result) {
   PENSTOCK_CHECK(
       piece_index < pieces_.size() && pieces_[piece_index].op != nullptr && in_flight_ != 0,
       "result {} for request {}, which is not in flight", result, piece_index);
   Piece& piece = pieces_[piece_index];
   IoOp& op = *piece.op;
-  --in_flight_;
-  const IoOp::TimePoint ended = now();
-  const auto busy = std::chrono::duration_cast<std::chrono::nanoseconds>(ended - busy_since_);
-  stats_.busy_ns += static_cast<std::uint64_t>(busy.count());
-  busy_since_ = ended;
+  if (--in_flight_ == 0) {
+    stats_.busy_ns += busy_period_ns();
+  }
   if (sabotaged(Sabotage::kResultCheck)) {
     result = piece.bytes;
   }

@@ -75,7 +75,7 @@ class IoEngine {
   virtual Result<void> register_memory(std::span<std::byte> memory);
   virtual void unregister_memory(std::span<std::byte> memory);
 
-  const IoStats& stats() const noexcept { return stats_; }
+  IoStats stats() const noexcept;
   /// What time it is where the drive is: the machine's, unless the drive is simulated. From any
   /// thread.
   virtual IoOp::TimePoint now() const noexcept { return std::chrono::steady_clock::now(); }
@@ -127,6 +127,8 @@ class IoEngine {
   std::uint32_t cut_piece(IoOp& op) noexcept;
   bool issue_piece(std::uint32_t piece_index);
 
+  std::uint64_t busy_period_ns() const noexcept;
+
   // What a result means for its piece: afterwards it is dropped or in again_.
   void take_moved(Piece& piece, std::uint64_t moved_bytes);
   void continue_piece(Piece& piece, std::uint32_t moved_bytes);
@@ -148,7 +150,7 @@ class IoEngine {
   Queue finished_;                             // callback still to be called
   std::uint64_t unfinished_ops_ = 0;           // submitted and not in finished_
   std::uint32_t in_flight_ = 0;                // pieces that the kernel has
-  IoOp::TimePoint busy_since_{};               // up to then busy_ns counts them
+  IoOp::TimePoint busy_since_{};               // since then there has been one
   bool behind_turn_ = false;                   // whose turn it is among kAhead and kBehind
   bool no_room_ = false;                       // the backend said so, since the last results
   bool draining_ = false;
