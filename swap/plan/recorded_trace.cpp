@@ -12,6 +12,7 @@
 #include "alloc/bytes.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
+#include "swap/plan/tensor_json.h"
 
 namespace penstock {
 namespace {
@@ -161,30 +162,17 @@ Result<void> TraceReader::read_declaration(const json& line, TraceEvent& event) 
   PENSTOCK_TRY(tensor);
   const Result<std::uint64_t> space = number(line, "space");
   PENSTOCK_TRY(space);
-  Result<std::string> name = text(line, "name");
+  const Result<std::string> name = text(line, "name");
   PENSTOCK_TRY(name);
-  const Result<std::string> dtype_text = text(line, "dtype");
-  PENSTOCK_TRY(dtype_text);
-  const Result<DType> dtype = parse_dtype(*dtype_text);
-  PENSTOCK_TRY(dtype);
-  const Result<std::string> role_text = text(line, "role");
-  PENSTOCK_TRY(role_text);
-  const Result<Role> role = parse_role(*role_text);
-  PENSTOCK_TRY(role);
-  event.info = {std::move(*name), *dtype, {}, *role};
-  const json shape = line.contains("shape") ? line["shape"] : json();
-  if (!shape.is_array()) {
-    return wrong("a declaration needs a shape");
+  PENSTOCK_TRY(text(line, "role"));
+  Result<TensorInfo> info = read_tensor_json(*name, line);
+  if (info.has_error()) {
+    return wrong(fmt::format("a declaration tells the type and size of a tensor, but '{}' {}",
+                             excerpt(*name), info.error().message));
   }
-  for (const json& side : shape) {
-    if (!side.is_number_unsigned()) {
-      return wrong(fmt::format("{} is no side of a shape", describe_json(side)));
-    }
-    event.info.shape.push_back(side.get<std::uint64_t>());
-  }
-  if (!event.info.fits_63_bits() || event.info.bytes() == 0) {
-    return wrong(
-        fmt::format("tensor '{}' has a size that none can have", excerpt(event.info.name)));
+  event.info = std::move(*info);
+  if (event.info.bytes() == 0) {
+    return wrong(fmt::format("tensor '{}' has no bytes", excerpt(*name)));
   }
   if (!declared_.insert(*tensor).second) {
     return wrong(fmt::format("tensor {} is declared twice", *tensor));
