@@ -34,12 +34,6 @@ struct Member {
   JobResult result;
 };
 
-void keep_error(JobResult& result, const Error& error) {
-  // What has no errno of its own is a job that makes no sense.
-  result.error = error.system_errno() != 0 ? error.system_errno() : EINVAL;
-  result.error_message = error.message;
-}
-
 // All jobs between two stonewalls, from the first to the last thread.
 class Group {
  public:
@@ -121,7 +115,7 @@ void Group::work(Member& member) {
   }
   prepared_.arrive_and_wait();
   if (prepared.has_error()) {
-    keep_error(member.result, prepared.error());
+    member.result.fail(prepared.error());
   } else if (member.control.stop.load()) {
     member.result.interrupted = true;  // perhaps before its files were complete
   } else {
@@ -133,7 +127,7 @@ void Group::work(Member& member) {
 void Group::run_prepared(WorkloadRun& run, Member& member) {
   member.running = true;
   if (const Result<void> done = run.run(member.control, member.result); done.has_error()) {
-    keep_error(member.result, done.error());
+    member.result.fail(done.error());
   }
   member.running = false;
 }

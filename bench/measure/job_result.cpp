@@ -1,6 +1,8 @@
 #include "bench/measure/job_result.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 namespace penstock::bench {
 namespace {
@@ -36,6 +38,15 @@ void DirectionResult::merge(const DirectionResult& other) {
   runtime_ns = std::max(runtime_ns, other.runtime_ns);
   clat.merge(other.clat);
   merge_samples(bandwidth, other.bandwidth);
+}
+
+void JobResult::fail(const Error& why) {
+  error = why.system_errno() != 0 ? why.system_errno() : EINVAL;
+  error_message = why.message;
+}
+
+Error JobResult::failure() const {
+  return {std::error_code(error, std::generic_category()), error_message, {}, {}};
 }
 
 void JobResult::merge(const JobResult& other) {

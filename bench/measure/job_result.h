@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alloc/result.h"
 #include "bench/measure/latency_histogram.h"
 
 namespace penstock::bench {
@@ -101,6 +102,10 @@ struct JobResult {
   std::optional<SwapResult> swap;
   std::optional<PairResult> pair;
 
+  /// Keeps why it failed. What has no errno of its own is a job that makes no sense.
+  void fail(const Error& why);
+  /// Why, where `error` is not 0.
+  Error failure() const;
   /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time and
   /// latencies; of two errors the first one is kept. Leaves `swap` and `pair` alone.
   void merge(const JobResult& other);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -101,16 +100,12 @@ Job uniform_work(const Job& job, const JobResult& ours) {
   return work;
 }
 
-Error error_of(const JobResult& result) {
-  return {std::error_code(result.error, std::generic_category()), result.error_message, {}, {}};
-}
-
 Result<JobResult> run_alone(const Job& job, const BenchmarkOptions& options) {
   Result<std::vector<JobResult>> results = run_benchmark({job}, options);
   PENSTOCK_TRY(results);
   JobResult& result = results->front();
   if (result.error != 0) {
-    return error_of(result);
+    return result.failure();
   }
   return std::move(result);
 }
@@ -268,14 +263,6 @@ Result<JobResult> PairedRun::take_all_turns() {
   return result;
 }
 
-JobResult failed(const Job& job, const Error& error) {
-  JobResult result;
-  result.name = job.name;
-  result.error = error.system_errno() != 0 ? error.system_errno() : EINVAL;
-  result.error_message = error.message;
-  return result;
-}
-
 }  // namespace
 
 Result<JobResult> run_pair(const Job& job, const PairedRunOptions& options) {
@@ -292,7 +279,12 @@ Result<std::vector<JobResult>> run_with_peers(const std::vector<Job>& jobs,
     const std::uint32_t group = results.empty() ? 0 : results.back().group + 1;
     if (job == end) {
       Result<JobResult> result = run_pair(*job, options);
-      results.push_back(result.has_value() ? std::move(*result) : failed(*job, result.error()));
+      if (result.has_error()) {
+        results.emplace_back().name = job->name;
+        results.back().fail(result.error());
+      } else {
+        results.push_back(std::move(*result));
+      }
       results.back().group = group;
       results.back().job = place;
       ++job;

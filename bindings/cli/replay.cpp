@@ -57,9 +57,7 @@ Result<JobResult> replay(const ReplayOptions& options) {
   }
   const JobResult& result = results->front();
   if (result.error != 0) {
-    Error error = system_error(result.error, "");
-    error.message = result.error_message;
-    return error;
+    return result.failure();
   }
   return result;
 }
