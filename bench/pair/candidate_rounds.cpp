@@ -1,20 +1,17 @@
 #include "bench/pair/candidate_rounds.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace penstock::bench {
 namespace {
-
-bool is_left(const CandidateRounds& candidate) {
-  return !candidate.refusal;
-}
 
 // False: interrupted.
 bool run_round(std::vector<CandidateRounds>& candidates, bool backwards,
                const std::function<Result<Leg>(std::size_t)>& run, const RoundLimits& limits) {
   for (std::size_t count = 0; count < candidates.size(); ++count) {
     const std::size_t at = backwards ? candidates.size() - 1 - count : count;
-    if (!is_left(candidates[at])) {
+    if (!candidates[at].is_left()) {
       continue;
     }
     Result<Leg> leg = run(at);
@@ -32,12 +29,20 @@ bool run_round(std::vector<CandidateRounds>& candidates, bool backwards,
 
 }  // namespace
 
+std::vector<double> CandidateRounds::bandwidths() const {
+  std::vector<double> all;
+  all.reserve(legs.size());
+  std::ranges::transform(legs, std::back_inserter(all), &Leg::bytes_per_second);
+  return all;
+}
+
 std::vector<CandidateRounds> run_candidate_rounds(
     std::size_t candidates, const std::function<Result<Leg>(std::size_t)>& run,
     const RoundLimits& limits) {
   std::vector<CandidateRounds> all(candidates);
   for (std::size_t round = 0; round < limits.rounds_max; ++round) {
-    if (std::ranges::none_of(all, is_left) || (limits.is_enough && limits.is_enough(round))) {
+    if (std::ranges::none_of(all, &CandidateRounds::is_left) ||
+        (limits.is_enough && limits.is_enough(round))) {
       break;
     }
     if (!run_round(all, round % 2 == 1, run, limits)) {

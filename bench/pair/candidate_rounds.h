@@ -14,6 +14,10 @@ namespace penstock::bench {
 struct CandidateRounds {
   std::optional<Error> refusal;  ///< it failed, and has not been run since
   std::vector<Leg> legs;         ///< one of each round before that
+
+  bool is_left() const noexcept { return !refusal; }
+  /// Bytes a second of each leg.
+  std::vector<double> bandwidths() const;
 };
 
 /// Who says how long rounds go on; what is empty never ends them.

@@ -15,10 +15,6 @@ namespace {
 constexpr double kAsGood = 0.97;
 constexpr double kBetterRounds = 0.75;
 
-bool is_left(const CandidateRounds& candidate) {
-  return !candidate.refusal;
-}
-
 // The bandwidth of each round beside that round's best.
 std::vector<std::vector<double>> shares_of(const std::vector<CandidateRounds>& candidates) {
   std::vector<double> best;
@@ -58,17 +54,17 @@ Result<std::size_t> find_best_settings(std::size_t candidates,
     return done >= limits.rounds_min && std::chrono::steady_clock::now() >= end;
   };
   const std::vector<CandidateRounds> all = run_candidate_rounds(candidates, run, rounds);
-  if (std::ranges::none_of(all, is_left)) {
+  if (std::ranges::none_of(all, &CandidateRounds::is_left)) {
     return *all.front().refusal;
   }
   const std::vector<std::vector<double>> shares = shares_of(all);
   double best_share = 0;
   for (std::size_t at = 0; at < all.size(); ++at) {
-    best_share = is_left(all[at]) ? std::max(best_share, median(shares[at])) : best_share;
+    best_share = all[at].is_left() ? std::max(best_share, median(shares[at])) : best_share;
   }
   std::optional<std::size_t> best;
   for (std::size_t at = 0; at < all.size(); ++at) {
-    if (is_left(all[at]) && quantile(shares[at], kBetterRounds) >= kAsGood * best_share &&
+    if (all[at].is_left() && quantile(shares[at], kBetterRounds) >= kAsGood * best_share &&
         (!best || cost_of(all[at]) < cost_of(all[*best]))) {
       best = at;
     }

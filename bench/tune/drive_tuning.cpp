@@ -140,13 +140,10 @@ Result<void> Tuner::measure_paths() {
       },
       limits(kRoundsOfPaths));
   for (std::size_t at = 0; at < rounds.size(); ++at) {
-    if (rounds[at].refusal) {
+    if (!rounds[at].is_left()) {
       return *rounds[at].refusal;
     }
-    std::vector<double> bandwidths;
-    for (const Leg& leg : rounds[at].legs) {
-      bandwidths.push_back(leg.bytes_per_second());
-    }
+    const std::vector<double> bandwidths = rounds[at].bandwidths();
     result_.paths[at / loads.size()].*loads[at % loads.size()].second =
         bandwidths.empty() ? 0 : median(bandwidths);
   }

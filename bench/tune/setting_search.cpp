@@ -13,14 +13,6 @@ constexpr double kFaster = 1.03;
 // With fewer an interval says nothing.
 constexpr std::size_t kTurnsMin = 3;
 
-std::vector<double> bandwidths(const CandidateRounds& candidate) {
-  std::vector<double> all;
-  for (const Leg& leg : candidate.legs) {
-    all.push_back(leg.bytes_per_second());
-  }
-  return all;
-}
-
 RoundLimits limits_of(const SettingSearch& search, std::size_t rounds) {
   RoundLimits limits{.rounds_max = rounds};
   limits.interrupted = search.interrupted;
@@ -75,12 +67,12 @@ std::vector<SettingPoint> Searcher::points_on(std::size_t axis) const {
 std::optional<std::size_t> Searcher::best_of(const std::vector<CandidateRounds>& rounds) const {
   double best = 0;
   std::vector<double> ratios(rounds.size(), 0);
-  const std::vector<double> there = bandwidths(rounds.front());
+  const std::vector<double> there = rounds.front().bandwidths();
   if (there.empty()) {
     return std::nullopt;
   }
   for (std::size_t at = 0; at < rounds.size(); ++at) {
-    const std::vector<double> here = bandwidths(rounds[at]);
+    const std::vector<double> here = rounds[at].bandwidths();
     if (rounds[at].refusal || here.size() != there.size()) {
       continue;
     }
@@ -113,7 +105,7 @@ void Searcher::look_at(std::size_t axis) {
     return;
   }
   if (result_.present_bytes_per_second == 0) {
-    result_.present_bytes_per_second = median(bandwidths(rounds.front()));
+    result_.present_bytes_per_second = median(rounds.front().bandwidths());
     result_.best_bytes_per_second = result_.present_bytes_per_second;
   }
   const SettingPoint& point = points[*best];
@@ -177,8 +169,8 @@ std::optional<Advantage> compare_in_turns(const std::function<Result<Leg>()>& be
   const std::vector<CandidateRounds> rounds = run_candidate_rounds(
       2, [&](std::size_t at) { return at == 0 ? before() : after(); },
       limits_of(search, search.turns));
-  const std::vector<double> first = bandwidths(rounds[0]);
-  const std::vector<double> second = bandwidths(rounds[1]);
+  const std::vector<double> first = rounds[0].bandwidths();
+  const std::vector<double> second = rounds[1].bandwidths();
   if (rounds[0].refusal || rounds[1].refusal || first.size() < 2) {
     return std::nullopt;
   }
