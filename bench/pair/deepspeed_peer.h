@@ -1,16 +1,35 @@
 #pragma once
 
-#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "alloc/result.h"
-#include "bench/job/job.h"
+#include "bench/pair/deepspeed_process.h"
 #include "bench/pair/peer_program.h"
+#include "bench/workload/scratch_directory.h"
 
 namespace penstock::bench {
 
-/// DeepSpeed's aio handle as a peer, on the files of a raw job that reads or writes them in order:
-/// one Python process for all legs, whose own CPU time counts. Errors: those of DeepSpeedProcess,
-/// or a job that the handle cannot do (both directions, random, several threads, several sizes).
-Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job);
+/// DeepSpeed as a peer: one Python process for all legs, whose own CPU time counts, and the
+/// settings it may be given.
+class DeepSpeedPeer final : public PeerProgram {
+ public:
+  struct Parts {
+    std::string what;                   ///< of DeepSpeed is measured, for people
+    std::vector<std::string> settings;  ///< one JSON object a candidate; at least one
+    std::uint64_t io_size = 0;          ///< of a leg, where its caller says none; 0: all there is
+    std::optional<ScratchDirectory> directory;  ///< of the process's files
+    DeepSpeedProcess process;
+  };
+  explicit DeepSpeedPeer(Parts parts) : parts_(std::move(parts)) {}
+
+  std::string_view name() const noexcept override { return "deepspeed"; }
+  std::size_t candidates() const noexcept override { return parts_.settings.size(); }
+  std::string describe(std::size_t candidate) const override;
+  Result<Leg> run(std::size_t candidate, std::uint64_t io_size) override;
+
+ private:
+  Parts parts_;  // the process goes before its directory
+};
 
 }  // namespace penstock::bench

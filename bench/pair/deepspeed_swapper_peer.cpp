@@ -1,11 +1,8 @@
 #include "bench/pair/deepspeed_swapper_peer.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,8 +10,8 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/pair/deepspeed_process.h"
-#include "bench/pair/handle_settings.h"
+#include "bench/pair/aio_settings.h"
+#include "bench/pair/deepspeed_peer.h"
 #include "bench/workload/swap/job_model.h"
 #include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/run_length.h"
@@ -34,31 +31,6 @@ Error cannot(const Job& job, const char* what) {
                fmt::format("job {}: DeepSpeed's swappers {}", job.name, what));
 }
 
-/// A directory for DeepSpeed's files, removed with what is in it.
-class PeerDirectory {
- public:
-  static Result<PeerDirectory> make(const std::string& below) {
-    std::string path = (below.empty() ? "." : below) + "/deepspeed-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) {
-      return system_error(errno, fmt::format("cannot make a directory in {}", below), below);
-    }
-    return PeerDirectory(std::filesystem::absolute(path).string());
-  }
-  PeerDirectory(PeerDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  PeerDirectory& operator=(PeerDirectory&&) = delete;
-  ~PeerDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      std::filesystem::remove_all(path_, ignored);
-    }
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit PeerDirectory(std::string path) : path_(std::move(path)) {}
-  std::string path_;  // empty: moved from
-};
-
 /// The work as the script is told of it.
 class Work {
  public:
@@ -72,12 +44,19 @@ class Work {
                 {"dtype", element_bytes_ == 4 ? "float32" : "bfloat16"},
                 {"elements", elements_},
                 {"groups", groups_},
-                {"order", order_},
+                {"order", order()},
                 {"loops", job_.loops},
                 {"spins", !job_.compute || job_.compute->spins}};
   }
 
  private:
+  struct Entry {
+    const char* kind;
+    std::size_t number;
+    std::uint64_t compute_ns;
+    PhaseBytes bytes;
+  };
+
   Result<void> number_parameters() {
     numbers_.resize(inventory_.tensors.size());
     for (const std::uint32_t tensor : inventory_.parameters) {
@@ -97,11 +76,7 @@ class Work {
   }
 
   Result<void> add_groups() {
-    const bool steps = job_.phase == Phase::kStep || job_.phase == Phase::kTrain;
     for (const SwapInventory::SubGroup& group : inventory_.sub_groups) {
-      if (!steps) {
-        break;
-      }
       if (group.states.size() != kStates) {
         return cannot(job_, "keep a master and two moments of each group, and no group without");
       }
@@ -115,19 +90,30 @@ class Work {
     return {};
   }
 
-  // A group's fetches, writes and commits are one entry here.
+  // A group's fetches, writes and commits are one entry.
   void add_order() {
     std::size_t group = 0;
     bool in_group = false;
     for (const TensorUse& use : phase_order(inventory_, job_.phase)) {
       if (use.action == Action::kRead) {
-        order_.push_back({"parameter", numbers_[use.tensor], compute_after(use.tensor)});
+        order_.push_back({"parameter", numbers_[use.tensor], compute_after(use.tensor), {}});
       } else if (use.action == Action::kFetch && !std::exchange(in_group, true)) {
-        order_.push_back({"group", group, kStates * compute_after(use.tensor)});
-        ++group;
+        order_.push_back({"group", group++, kStates * compute_after(use.tensor), {}});
       }
       in_group = in_group && use.action != Action::kCommit;
+      const PhaseBytes bytes = phase_bytes(inventory_, {&use, 1});
+      order_.back().bytes.read += bytes.read;
+      order_.back().bytes.write += bytes.write;
     }
+  }
+
+  json order() const {
+    json entries = json::array();
+    for (const Entry& entry : order_) {
+      entries.push_back(
+          {entry.kind, entry.number, entry.compute_ns, entry.bytes.read, entry.bytes.write});
+    }
+    return entries;
   }
 
   std::uint64_t compute_after(std::uint32_t tensor) const {
@@ -140,46 +126,23 @@ class Work {
   std::vector<std::size_t> numbers_;  // of each tensor among the parameters
   std::vector<std::uint64_t> elements_;
   json groups_ = json::array();
-  json order_ = json::array();
+  std::vector<Entry> order_;
 };
 
-std::vector<HandleSettings> candidates_for(const Job& job, const SwapInventory& inventory) {
-  std::vector<HandleSettings> all = handle_candidates(
-      job.read_blocks.empty() ? kMiB : job.read_blocks.front().bytes, job.iodepth.value_or(kDepth));
-  const bool steps = job.phase == Phase::kStep || job.phase == Phase::kTrain;
-  if (steps && inventory.sub_groups.size() > 1) {
-    const std::size_t plain = all.size();
-    for (std::size_t i = 0; i < plain; ++i) {
-      all.push_back(all[i]);
-      all.back().pipelined = true;
+// With several groups the optimizer's swapper may also read and write beside the step.
+std::vector<std::string> settings_for(const Job& job, const SwapInventory& inventory) {
+  const std::uint64_t block_bytes = job.read_blocks.empty() ? kMiB : job.read_blocks.front().bytes;
+  std::vector<std::string> settings;
+  for (const bool pipelined : {false, true}) {
+    if (pipelined && inventory.sub_groups.size() < 2) {
+      break;
+    }
+    for (const AioSettings& aio : aio_candidates(block_bytes, job.iodepth.value_or(kDepth))) {
+      settings.push_back(fmt::format(R"({{{},"pipeline":{}}})", aio.members(), pipelined));
     }
   }
-  return all;
+  return settings;
 }
-
-class DeepSpeedSwapperPeer final : public PeerProgram {
- public:
-  DeepSpeedSwapperPeer(PeerDirectory directory, std::vector<HandleSettings> candidates,
-                       DeepSpeedProcess process)
-      : directory_(std::move(directory)),
-        candidates_(std::move(candidates)),
-        process_(std::move(process)) {}
-
-  std::string_view name() const noexcept override { return "deepspeed"; }
-  std::size_t candidates() const noexcept override { return candidates_.size(); }
-  std::string describe(std::size_t candidate) const override {
-    return "swappers, aio " + candidates_[candidate].json(true);
-  }
-  Result<Leg> run(std::size_t candidate, std::uint64_t io_size) override {
-    return process_.run_leg(fmt::format(R"({{"settings": {}, "io_size": {}}})",
-                                        candidates_[candidate].json(true), io_size));
-  }
-
- private:
-  PeerDirectory directory_;  // outlives the process
-  std::vector<HandleSettings> candidates_;
-  DeepSpeedProcess process_;
-};
 
 }  // namespace
 
@@ -196,7 +159,7 @@ Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job)
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
   const SwapInventory inventory = swap_inventory(*setup, job.phase);
-  Result<PeerDirectory> directory = PeerDirectory::make(job.directory);
+  Result<ScratchDirectory> directory = ScratchDirectory::make(job.directory, "deepspeed");
   if (directory.has_error()) {
     return std::move(directory).error();
   }
@@ -207,8 +170,11 @@ Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job)
   if (process.has_error()) {
     return std::move(process).error();
   }
-  return std::make_unique<DeepSpeedSwapperPeer>(
-      std::move(directory).value(), candidates_for(job, inventory), std::move(process).value());
+  return std::make_unique<DeepSpeedPeer>(
+      DeepSpeedPeer::Parts{.what = "swappers, aio",
+                           .settings = settings_for(job, inventory),
+                           .directory = std::move(directory).value(),
+                           .process = std::move(process).value()});
 }
 
 }  // namespace penstock::bench

@@ -5,23 +5,19 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
+#include "bench/job/fio_word.h"
+#include "bench/job/value_list.h"
 
 namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
-
-std::string direction_name(const Direction& direction) {
-  const std::string base = direction.reads && direction.writes ? "rw"
-                           : direction.writes                  ? "write"
-                                                               : "read";
-  return direction.random ? "rand" + base : base;
-}
 
 // `64k`, or `4k/30:64k/70`: as bs= and bssplit= take one direction.
 std::string one_split(const std::vector<BlockShare>& blocks) {
@@ -50,15 +46,8 @@ void add_files(const Job& job, std::vector<std::string>& arguments) {
   if (!job.directory.empty()) {
     arguments.push_back(fmt::format("--directory={}", job.directory));
   }
-  if (!job.filenames.empty()) {
-    std::string all;
-    for (const std::string& name : job.filenames) {
-      all += all.empty() ? "" : ":";
-      for (const char letter : name) {
-        all += letter == ':' ? std::string("\\:") : std::string(1, letter);
-      }
-    }
-    arguments.push_back(fmt::format("--filename={}", all));
+  if (const std::optional<std::string> names = write_filenames(job)) {
+    arguments.push_back(fmt::format("--filename={}", *names));
   }
   arguments.push_back(fmt::format("--nrfiles={}", job.nrfiles));
   if (job.size > 0) {
@@ -143,7 +132,7 @@ Command fio_command(const Job& job, const FioSettings& settings) {
                "--output-format=json",
                "--eta=never",
                fmt::format("--name={}", job.name),
-               fmt::format("--rw={}", direction_name(job.direction)),
+               fmt::format("--rw={}", *write_direction(job)),
                block_argument(job)};
   add_files(job, arguments);
   add_extent_of_work(job, arguments);

@@ -1,6 +1,6 @@
 #include "bench/pair/peer_program.h"
 
-#include "bench/pair/deepspeed_peer.h"
+#include "bench/pair/deepspeed_handle_peer.h"
 #include "bench/pair/deepspeed_swapper_peer.h"
 #include "bench/pair/fio_peer.h"
 
@@ -12,7 +12,7 @@ Result<std::unique_ptr<PeerProgram>> make_peer_program(const Job& job) {
       return make_fio_peer(job);
     case Peer::kDeepSpeed:
       return job.workload == Workload::kSwap ? make_deepspeed_swapper_peer(job)
-                                             : make_deepspeed_peer(job);
+                                             : make_deepspeed_handle_peer(job);
     case Peer::kNone:
       break;
   }

@@ -12,9 +12,9 @@
 #include "alloc/page_source.h"
 #include "bench/measure/cpu_clock.h"
 #include "bench/tune/tensor_feed.h"
-#include "bench/tune/trial_directory.h"
 #include "bench/workload/block_pattern.h"
 #include "bench/workload/request_loop.h"
+#include "bench/workload/scratch_directory.h"
 
 namespace penstock::bench {
 namespace {
@@ -46,8 +46,12 @@ Result<void> check_direct(const std::string& directory) {
 
 Result<FileSet> lay_out(const std::string& parent, std::uint64_t bytes,
                         const std::atomic<bool>& stop) {
-  const Result<TrialDirectory> directory = TrialDirectory::make(parent);
-  PENSTOCK_TRY(directory);
+  const Result<ScratchDirectory> directory = ScratchDirectory::make(parent, "penstock-tune");
+  if (directory.has_error()) {
+    Error error = directory.error();
+    error.message = fmt::format("cannot measure {}: {}", parent, error.message);
+    return error;
+  }
   PENSTOCK_TRY(check_direct(directory->path()));
   Job job;
   job.name = "tensors";

@@ -9,6 +9,7 @@
 
 #include "alloc/memory_source.h"
 #include "alloc/result.h"
+#include "bench/pair/aio_settings.h"
 #include "bench/pair/leg.h"
 #include "bench/tune/drive_mix.h"
 #include "bench/workload/file_set.h"
@@ -16,16 +17,6 @@
 #include "io/engine_probe.h"
 
 namespace penstock::bench {
-
-/// DeepSpeed's `aio` block as far as it decides speed; its defaults.
-struct AioSettings {
-  std::uint64_t block_bytes = 1ULL << 20;
-  std::uint32_t depth = 8;
-  std::uint32_t threads = 1;  ///< intra_op_parallelism
-  bool overlap_events = true;
-
-  bool operator==(const AioSettings&) const = default;
-};
 
 /// What a trial does, and for how long.
 struct TrialLoad {
@@ -47,6 +38,7 @@ class DriveTrial {
   /// As stock DeepSpeed swaps: each tensor is divided among `threads` threads, each keeps `depth`
   /// requests of `block_bytes` under way with libaio (or, without overlap_events, issues so many
   /// and awaits them all), and has its part whole before it begins one of the next tensor.
+  /// `single_submit` makes no difference here.
   Result<Leg> run_as_deepspeed(std::size_t path, const AioSettings& settings,
                                const TrialLoad& load);
   /// As our engine does: registered memory, one queue a drive that never runs dry; several paths at

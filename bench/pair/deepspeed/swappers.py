@@ -2,7 +2,8 @@
 
 The work: {"directory": D, "dtype": "bfloat16", "elements": [...of each parameter...], "loops": N, "spins": false,
            "groups": [{"elements": N, "parameters": [...]}],     what the optimizer steps as one
-           "order": [["parameter", NUMBER, NS], ["group", NUMBER, NS], ...]}     one loop; NS: computed after each fetch
+           "order": [["parameter" or "group", NUMBER, NS, BYTES READ, BYTES WRITTEN], ...]}
+                    one loop; NS: computed after the fetch; bytes: as a caller sees them moving
 A leg:    {"settings": {...of `aio`, "pipeline": false}, "io_size": N}   io_size: the first so many bytes, or 0
 
 Parameters are read as ZeRO-3's coordinator does it: one is waited for, then as many of the following ones are asked
@@ -15,22 +16,23 @@ from __future__ import annotations
 import gc
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from legs import Moved, serve
 
 PARAMETER_BUFFERS = 5  # DeepSpeed's default
 GROUP_BUFFERS = 4  # DeepSpeed's default: three states and one for gradients
 PIPELINED_GROUP_BUFFERS = 10  # one group read, one stepped, one written, and one to begin with
-STATES = 3
 
 
-class Use(SimpleNamespace):
+class Use(NamedTuple):
     """One entry of the order."""
 
     kind: str
     number: int
     compute_ns: int
+    read_bytes: int
+    write_bytes: int
 
 
 class Parameters:
@@ -170,7 +172,7 @@ class Swappers:
             distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         deepspeed.init_distributed("gloo")
         self.work = work
-        self.order = [Use(kind=kind, number=number, compute_ns=ns) for kind, number, ns in work["order"]]
+        self.order = [Use(*entry) for entry in work["order"]]
         self.settings: dict[str, Any] | None = None
         self.loops: int = work["loops"]
         self.parameters: Any = None  # Parameters of these settings, if there are any
@@ -197,15 +199,6 @@ class Swappers:
         self.parameters = self.groups = None
         gc.collect()  # unpins what the optimizer's swapper has pinned
 
-    def bytes_of(self, use: Use) -> Moved:
-        element_bytes = 4 if self.work["dtype"] == "float32" else 2
-        if use.kind == "parameter":
-            return Moved(self.work["elements"][use.number] * element_bytes, 0)
-        group = self.work["groups"][use.number]
-        states = group["elements"] * STATES * 4
-        rewritten = sum(self.work["elements"][number] for number in group["parameters"])
-        return Moved(states, states + rewritten * element_bytes)
-
     def uses(self, order: dict[str, Any]) -> list[Use]:
         if not order["io_size"]:
             return self.order * self.loops
@@ -214,7 +207,7 @@ class Swappers:
             if moved >= order["io_size"]:
                 break
             some.append(use)
-            moved += sum(self.bytes_of(use))
+            moved += use.read_bytes + use.write_bytes
         return some
 
     def move(self, order: dict[str, Any]) -> Moved:
@@ -224,8 +217,7 @@ class Swappers:
                 self.take_parameter(uses, position)
             else:
                 self.step_group(uses, position)
-        sums = [self.bytes_of(use) for use in uses]
-        return Moved(sum(each.read_bytes for each in sums), sum(each.write_bytes for each in sums))
+        return Moved(sum(use.read_bytes for use in uses), sum(use.write_bytes for use in uses))
 
     def take_parameter(self, uses: list[Use], position: int) -> None:
         use = uses[position]

@@ -62,7 +62,7 @@ std::vector<TensorUse> phase_order(const SwapInventory& inventory, Phase phase) 
   return order;
 }
 
-PhaseBytes phase_bytes(const SwapInventory& inventory, const std::vector<TensorUse>& order) {
+PhaseBytes phase_bytes(const SwapInventory& inventory, std::span<const TensorUse> order) {
   PhaseBytes bytes;
   for (const TensorUse& use : order) {
     const bool reads = use.action == Action::kRead || use.action == Action::kFetch;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "bench/job/job.h"
@@ -36,6 +37,6 @@ struct PhaseBytes {
   std::uint64_t read = 0;
   std::uint64_t write = 0;
 };
-PhaseBytes phase_bytes(const SwapInventory& inventory, const std::vector<TensorUse>& order);
+PhaseBytes phase_bytes(const SwapInventory& inventory, std::span<const TensorUse> order);
 
 }  // namespace penstock::bench

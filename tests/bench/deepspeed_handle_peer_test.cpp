@@ -1,4 +1,4 @@
-#include "bench/pair/deepspeed_peer.h"
+#include "bench/pair/deepspeed_handle_peer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class DeepSpeedPeerTest : public testing::Test {
+class DeepSpeedHandlePeerTest : public testing::Test {
  protected:
   Job job() const {
     Job job;
@@ -47,7 +47,7 @@ class DeepSpeedPeerTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(DeepSpeedPeerTest, WhatItsHandleCannotDo) {
+TEST_F(DeepSpeedHandlePeerTest, WhatItsHandleCannotDo) {
   Job mixed = job();
   mixed.direction = {.reads = true, .writes = true, .random = false};
   Job random = job();
@@ -59,19 +59,19 @@ TEST_F(DeepSpeedPeerTest, WhatItsHandleCannotDo) {
   Job buffered = job();
   buffered.direct = false;
   for (const Job& wrong : {mixed, random, threads, timed, buffered}) {
-    const auto peer = make_deepspeed_peer(wrong);
+    const auto peer = make_deepspeed_handle_peer(wrong);
     ASSERT_TRUE(peer.has_error());
     EXPECT_THAT(peer.error().message, HasSubstr("DeepSpeed's aio handle cannot"));
   }
 }
 
-TEST_F(DeepSpeedPeerTest, AFileThatIsNotThere) {
-  const auto peer = make_deepspeed_peer(job());
+TEST_F(DeepSpeedHandlePeerTest, AFileThatIsNotThere) {
+  const auto peer = make_deepspeed_handle_peer(job());
   ASSERT_TRUE(peer.has_error());
   EXPECT_EQ(peer.error().system_errno(), ENOENT);
 }
 
-TEST_F(DeepSpeedPeerTest, ReadsAndWritesLegAfterLeg) {
+TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesLegAfterLeg) {
   make_file();
   if (IsSkipped() || HasFatalFailure()) {
     return;
@@ -79,7 +79,7 @@ TEST_F(DeepSpeedPeerTest, ReadsAndWritesLegAfterLeg) {
   for (const bool writes : {false, true}) {
     Job work = job();
     work.direction = {.reads = !writes, .writes = writes, .random = false};
-    const auto peer = make_deepspeed_peer(work);
+    const auto peer = make_deepspeed_handle_peer(work);
     ASSERT_TRUE(peer.has_value()) << peer.error().message;
     EXPECT_THAT((*peer)->describe(0), HasSubstr("\"queue_depth\":4"));
     for (const std::uint64_t io_size : {0 * kMiB, 16 * kMiB}) {
