@@ -45,7 +45,7 @@ const MemberType<Member>* given(const Job& job) {
   }
 }
 
-/// A whole number between the two. `Unit` is what the member counts in: 1.
+/// A whole number between the two.
 template <auto Member, std::uint64_t Min, std::uint64_t Max>
 Refusal read_count(std::string_view text, Job& job) {
   std::uint64_t number = 0;
