@@ -245,8 +245,22 @@ def test_no_status_line_in_a_pipe_but_with_always(bench):
     assert "1 job, " in bench(*timed, "--eta=always").stderr
 
 
-def started(penstock, tmp_path, *more):
-    """A run that would last for an hour, once it moves bytes."""
+@pytest.fixture
+def started(penstock, tmp_path):
+    """A run that would last for an hour, once it moves bytes; it does not outlive its test."""
+    processes = []
+
+    def start(*more):
+        processes.append(begin_an_hour(penstock, tmp_path, *more))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def begin_an_hour(penstock, tmp_path, *more):
     arguments = [penstock.binary, "bench", *keys(rw="read", time_based=1, runtime=3600), "--eta=always", *more]
     process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
@@ -256,8 +270,8 @@ def started(penstock, tmp_path, *more):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_with_a_report(penstock, tmp_path, how):
-    process = started(penstock, tmp_path, "--output-format=json")
+def test_an_interruption_ends_with_a_report(started, how):
+    process = started("--output-format=json")
     process.send_signal(how)
     output, error = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -268,8 +282,8 @@ def test_an_interruption_ends_with_a_report(penstock, tmp_path, how):
     assert "interrupted" in error
 
 
-def test_a_second_interruption_ends_at_once(penstock, tmp_path):
-    process = started(penstock, tmp_path)
+def test_a_second_interruption_ends_at_once(started):
+    process = started()
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)  # another one, so that the kernel cannot take two for one
     process.wait(timeout=60)
@@ -277,8 +291,8 @@ def test_a_second_interruption_ends_at_once(penstock, tmp_path):
     assert process.stdout.read() == ""
 
 
-def test_a_long_thought_does_not_keep_an_interruption_waiting(penstock, tmp_path):
-    process = started(penstock, tmp_path, "--thinktime=3600000000", "--output-format=json")
+def test_a_long_thought_does_not_keep_an_interruption_waiting(started):
+    process = started("--thinktime=3600000000", "--output-format=json")
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert json.loads(output)["jobs"][0]["read"]["total_ios"] == 1
