@@ -75,6 +75,14 @@ install_clang() {
   fi
 }
 
+# The types of what is called of AMD's runtime (80 MB with what they drag along). Without them penstock is built without HIP.
+install_hip_headers() {
+  if [ -e /usr/include/hip/hip_runtime_api.h ] || [ -e "${ROCM_PATH:-/opt/rocm}/include/hip/hip_runtime_api.h" ]; then
+    return 0
+  fi
+  install_for_tests "the HIP device" libamdhip64-dev
+}
+
 # Looks at the pages of `penstock bench --html` (400 MB).
 install_browser() {
   if command -v chromium > /dev/null || command -v chromium-browser > /dev/null; then return 0; fi
@@ -125,7 +133,9 @@ install_penstock() {
 
 setup() {
   mkdir -p "$cache" || return 1
-  install_system_packages && install_python_packages && install_penstock || return 1
+  install_system_packages && install_python_packages || return 1
+  [ -z "${with_hip:-}" ] || install_hip_headers
+  install_penstock || return 1
   [ -z "${with_fuzzers:-}" ] || install_clang
   [ -z "${with_browser:-}" ] || install_browser
   "$checkout/.venv/bin/penstock" version

@@ -124,6 +124,7 @@ DoctorReport examine(const DoctorOptions& options) {
     report.numa_problem = numa.error().message;
   }
   report.gpus = list_gpus();
+  report.device_runtimes = look_for_devices();
   const std::vector<Mount> mounts = read_mounts();
   for (const std::string& path : options.paths) {
     report.paths.push_back(check_path(path, mounts));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "alloc/bytes.h"
@@ -51,6 +52,36 @@ ordered_json numa_json(const std::vector<NumaNode>& nodes) {
     list.push_back({{"node", node.number}, {"bytes", node.bytes}, {"cpus", node.cpus}});
   }
   return list;
+}
+
+ordered_json runtime_json(const DeviceRuntime& runtime) {
+  ordered_json devices = ordered_json::array();
+  for (const DeviceFacts& device : runtime.devices) {
+    devices.push_back({{"number", device.number},
+                       {"name", device.name},
+                       {"memory_bytes", device.memory_bytes},
+                       {"pci_address", or_null(device.pci_address)},
+                       {"numa_node", device.numa_node ? ordered_json(*device.numa_node)
+                                                      : ordered_json(nullptr)}});
+  }
+  return {{"name", runtime.name},
+          {"usable", !runtime.devices.empty()},
+          {"reason", or_null(runtime.reason)},
+          {"devices", std::move(devices)}};
+}
+
+std::vector<std::string> runtime_lines(const DeviceRuntime& runtime) {
+  if (runtime.devices.empty()) {
+    return {fmt::format("{}: no, {}", runtime.name, runtime.reason)};
+  }
+  std::vector<std::string> lines;
+  for (const DeviceFacts& device : runtime.devices) {
+    lines.push_back(fmt::format(
+        "{}:{}: {}, {}{}", runtime.name, device.number, device.name,
+        format_bytes(device.memory_bytes),
+        device.numa_node ? fmt::format(", nearest to node {}", *device.numa_node) : std::string()));
+  }
+  return lines;
 }
 
 // `0-3,8` as the kernel writes lists of cores.
@@ -135,6 +166,7 @@ std::string DoctorReport::json() const {
                           {"page_bytes", huge_page_bytes}}},
                         {"numa", numa_json(numa)},
                         {"gpus", ordered_json::array()},
+                        {"device_runtimes", ordered_json::array()},
                         {"paths", ordered_json::array()},
                         {"uses", uses},
                         {"advice", advice}};
@@ -146,6 +178,9 @@ std::string DoctorReport::json() const {
                                 {"driver", or_null(gpu.driver)},
                                 {"usable", gpu.usable},
                                 {"reason", or_null(gpu.reason)}});
+  }
+  for (const DeviceRuntime& runtime : device_runtimes) {
+    document["device_runtimes"].push_back(runtime_json(runtime));
   }
   for (const PathCheckup& path : paths) {
     document["paths"].push_back(path_json(path));
@@ -180,6 +215,11 @@ std::string DoctorReport::text() const {
                                : fmt::format("{}: not usable, {}", gpu.name, gpu.reason));
   }
   text += gpus.empty() ? line("GPUs", "none") : list_text("GPUs", lines);
+  lines.clear();
+  for (const DeviceRuntime& runtime : device_runtimes) {
+    std::ranges::move(runtime_lines(runtime), std::back_inserter(lines));
+  }
+  text += list_text("runtimes", lines);
   for (const PathCheckup& path : paths) {
     text += path_text(path);
   }

@@ -9,6 +9,7 @@
 #include "bindings/cli/gpu_listing.h"
 #include "bindings/cli/path_checkup.h"
 #include "io/engine_probe.h"
+#include "swap/device/device_runtime.h"
 
 namespace penstock::cli {
 
@@ -27,6 +28,7 @@ struct DoctorReport {
   NumaHome numa_home;        ///< where this process's memory would lie
   std::string numa_problem;  ///< why it is not known
   std::vector<Gpu> gpus;
+  std::vector<DeviceRuntime> device_runtimes;
   std::vector<PathCheckup> paths;
   std::vector<std::string> uses;    ///< what penstock will use
   std::vector<std::string> advice;  ///< what to change

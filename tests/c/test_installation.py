@@ -58,7 +58,7 @@ def test_what_is_installed(prefix: Path) -> None:
         f"{package}/penstockConfigVersion.cmake",
         f"{package}/penstockTargets.cmake",
     } <= names
-    private = (".cpp", "buffer_pool_state.h", "swap_engine_core.h")
+    private = (".cpp", "buffer_pool_state.h", "swap_engine_core.h", "cuda_driver.h", "hip_runtime.h")
     assert not [name for name in names if name.endswith(private) or "site-packages" in name]
 
 
@@ -75,6 +75,13 @@ def test_only_the_interface_is_exported(prefix: Path) -> None:
     exported = {line.split()[0] for line in listed.splitlines()}
     assert exported == declared()
     assert len(exported) >= 28
+
+
+def test_no_library_of_an_accelerator_is_needed(prefix: Path) -> None:
+    for file in (prefix / "lib" / "libpenstock.so", prefix / "bin" / "penstock"):
+        needed = re.findall(r"Shared library: \[(.*)\]", run("readelf", "-d", file))
+        assert "libc.so.6" in needed
+        assert not [name for name in needed if re.search(r"cuda|nv|hip|amd|hsa|roc", name)]
 
 
 def test_it_has_a_soname(prefix: Path) -> None:

@@ -35,7 +35,7 @@ def test_several_paths_and_text(penstock, tmp_path):
     done = penstock("doctor", "--path", tmp_path, "--path", other)
     assert done.returncode == 0
     assert f"{tmp_path}: yes" in done.stdout and f"{other}: yes" in done.stdout
-    for label in ("kernel", "engines", "memlock", "huge pages", "NUMA", "GPUs", "will use", "to change"):
+    for label in ("kernel", "engines", "memlock", "huge pages", "NUMA", "GPUs", "runtimes", "will use", "to change"):
         assert label in done.stdout
 
 
@@ -82,3 +82,14 @@ def test_a_user_without_rights(penstock, tmp_path):
     done = penstock("doctor", "--path", closed)
     assert done.returncode == 1
     assert_one_sentence(done, str(closed), "Permission denied")
+
+
+def test_runtimes_of_accelerators_or_why_not(penstock):
+    report = penstock.json("doctor")
+    assert [runtime["name"] for runtime in report["device_runtimes"]] == ["cuda", "hip"]
+    text = penstock("doctor").stdout
+    for runtime in report["device_runtimes"]:
+        assert runtime["usable"] == bool(runtime["devices"])
+        assert runtime["usable"] or f"{runtime['name']}: no, {runtime['reason']}" in text
+        for device in runtime["devices"]:
+            assert f"{runtime['name']}:{device['number']}: {device['name']}" in text
