@@ -1,0 +1,281 @@
+#include "swap/store/device_staging.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "alloc/page_source.h"
+#include "swap/device/host_device.h"
+#include "swap/store/store_transfer.h"
+#include "swap/store/swap_store.h"
+#include "tests/alloc/random_bytes.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using Outcome = std::future<Result<std::uint64_t>>;
+
+/// A simulated device, a store of one drive, and a few chunks between them.
+class DeviceStagingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    queue_ = IoQueue::start(EngineKind::kThreads, {.depth = 8}).value();
+    store_ = SwapStore::open_scratch({{directory_.path(), std::nullopt, std::nullopt}}).value();
+    open(1, {.chunk_bytes = 64 * kKiB, .chunks = 4});
+  }
+  void TearDown() override {
+    staging_.reset();
+    EXPECT_EQ(device_->pinned_bytes(), 0U);
+    EXPECT_EQ(device_->unpinned_copies(), 0U);
+  }
+
+  void open(std::uint64_t seed, const DeviceStaging::Shape& shape) {
+    staging_.reset();
+    device_ = HostDevice::make({.seed = seed});
+    auto staging = DeviceStaging::open(*queue_, device_, PageSource::make(), shape);
+    ASSERT_TRUE(staging.has_value()) << staging.error().message;
+    staging_ = std::move(*staging);
+    EXPECT_EQ(device_->pinned_bytes(), shape.chunks * shape.chunk_bytes);
+  }
+
+  // A device's memory is the host's here: looked at only when nothing is under way.
+  static std::span<std::byte> bytes_of(DeviceSpan memory) {
+    return {reinterpret_cast<std::byte*>(memory.address), memory.bytes};
+  }
+  DeviceSpan filled(std::uint64_t bytes, std::uint64_t seed) {
+    const DeviceSpan memory = *device_->allocate(bytes);
+    fill_random(bytes_of(memory), seed);
+    return memory;
+  }
+  StoredTensor reserve(std::uint64_t bytes, IntegrityLevel level = IntegrityLevel::kFull) {
+    StoredTensor stored = store_->reserve(store_->number_tensor(), 1, bytes).value();
+    stored.identity.level = static_cast<std::uint64_t>(level);
+    return stored;
+  }
+  DeviceStaging::Request request(const StoredTensor& stored, DeviceSpan memory,
+                                 StreamId stream = {}) {
+    return {&store_->file(stored), stored, "the.tensor", memory, stream};
+  }
+  static DeviceStaging::OnComplete keep_in(Outcome& outcome) {
+    auto promise = std::make_shared<std::promise<Result<std::uint64_t>>>();
+    outcome = promise->get_future();
+    return [promise](Result<std::uint64_t> done) { promise->set_value(std::move(done)); };
+  }
+  Outcome read(const StoredTensor& stored, DeviceSpan memory) {
+    Outcome outcome;
+    staging_->read(request(stored, memory), keep_in(outcome));
+    return outcome;
+  }
+  Outcome write(const StoredTensor& stored, DeviceSpan memory, StreamId stream = {}) {
+    Outcome outcome;
+    staging_->write(request(stored, memory, stream), keep_in(outcome));
+    return outcome;
+  }
+  void write_and_wait(StoredTensor& stored, DeviceSpan memory) {
+    const Result<std::uint64_t> written = write(stored, memory).get();
+    ASSERT_TRUE(written.has_value()) << written.error().message;
+    stored.identity.checksum = *written;
+  }
+
+  int open_behind_its_back(const StoredTensor& stored) {
+    return ::open(("/proc/self/fd/" + std::to_string(store_->file(stored).fd())).c_str(),
+                  O_RDWR | O_CLOEXEC);
+  }
+  void damage(const StoredTensor& stored, std::uint64_t offset) {
+    const int file = open_behind_its_back(stored);
+    std::vector<std::byte> block(kBlockBytes, std::byte{0x5A});
+    EXPECT_EQ(::pwrite(file, block.data(), block.size(),
+                       static_cast<off_t>(stored.extent.offset + offset)),
+              static_cast<ssize_t>(block.size()));
+    ::fsync(file);
+    ::close(file);
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<IoQueue> queue_;
+  std::unique_ptr<SwapStore> store_;
+  std::shared_ptr<HostDevice> device_;
+  std::unique_ptr<DeviceStaging> staging_;
+};
+
+TEST_F(DeviceStagingTest, AnySizeComesBackAtEveryLevel) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1}, std::uint64_t{4095}, std::uint64_t{4096}, std::uint64_t{4097}, 60 * kKiB,
+        64 * kKiB - 1, 64 * kKiB, 64 * kKiB + 1, 300 * kKiB + 7, 3 * kMiB}) {
+    for (const IntegrityLevel level :
+         {IntegrityLevel::kOff, IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
+      const DeviceSpan source = filled(bytes, bytes);
+      const DeviceSpan target = *device_->allocate(bytes);
+      StoredTensor stored = reserve(bytes, level);
+      write_and_wait(stored, source);
+      EXPECT_EQ(stored.identity.checksum, checksum(level, bytes_of(source)));
+      const Result<std::uint64_t> done = read(stored, target).get();
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+      EXPECT_TRUE(std::ranges::equal(bytes_of(source), bytes_of(target))) << bytes;
+      device_->release(source);
+      device_->release(target);
+    }
+  }
+}
+
+TEST_F(DeviceStagingTest, ManyTensorsThroughFewChunksInAnyOrderOfTheDevice) {
+  std::mt19937_64 random(1);
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    open(seed, {.chunk_bytes = (1 + random() % 3) * 4 * kKiB, .chunks = 1 + random() % 4});
+    std::vector<StoredTensor> tensors;
+    std::vector<DeviceSpan> sources;
+    std::vector<Outcome> outcomes;
+    for (std::uint64_t count = 1 + random() % 4; count > 0; --count) {
+      sources.push_back(filled(1 + random() % (50 * kKiB), seed + count));
+      tensors.push_back(reserve(sources.back().bytes));
+      outcomes.push_back(write(tensors.back(), sources.back()));
+    }
+    std::vector<DeviceSpan> targets;
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      tensors[at].identity.checksum = outcomes[at].get().value();
+      targets.push_back(*device_->allocate(sources[at].bytes));
+    }
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      outcomes[at] = read(tensors[at], targets[at]);
+    }
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      const Result<std::uint64_t> done = outcomes[at].get();
+      ASSERT_TRUE(done.has_value()) << "seed " << seed << ": " << done.error().message;
+      ASSERT_TRUE(std::ranges::equal(bytes_of(sources[at]), bytes_of(targets[at])))
+          << "seed " << seed;
+      store_->release(tensors[at]);
+    }
+    TearDown();
+  }
+}
+
+TEST_F(DeviceStagingTest, TheSameLayoutAsThroughTheHost) {
+  BufferPoolOptions options;
+  options.pinned = PageSource::make();
+  options.overflow = PageSource::make();
+  BufferPool pool(std::move(options));
+  const std::uint64_t bytes = 200 * kKiB + 3;
+  const DeviceSpan memory = filled(bytes, 1);
+  StoredTensor stored = reserve(bytes);
+  write_and_wait(stored, memory);
+  std::vector<std::byte> host(bytes);
+  StoreTransfer transfer({queue_.get(), &pool, &store_->file(stored), stored, "the.tensor"});
+  std::promise<std::optional<Error>> done;
+  transfer.start_read(host, IoPriority::kDemand,
+                      [&done](std::optional<Error> error) { done.set_value(std::move(error)); });
+  const std::optional<Error> error = done.get_future().get();
+  EXPECT_FALSE(error) << error->message;
+  EXPECT_TRUE(std::ranges::equal(host, bytes_of(memory)));
+}
+
+TEST_F(DeviceStagingTest, WhatAStreamMakesIsWhatIsWritten) {
+  const std::uint64_t bytes = 100 * kKiB;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    open(seed, {.chunk_bytes = 16 * kKiB, .chunks = 2});
+    const Memory fresh = *PageSource::make()->allocate(bytes);
+    fill_random(fresh.span(), 1000 + seed);
+    ASSERT_TRUE(device_->pin(fresh.span()));
+    const StreamId producer = *device_->make_stream();
+    const EventId made = *device_->make_event();
+    const DeviceSpan memory = filled(bytes, seed);
+    ASSERT_TRUE(device_->copy_in(memory, fresh.span().first(bytes), producer));
+    StoredTensor stored = reserve(bytes);
+    const Result<std::uint64_t> written = write(stored, memory, producer).get();
+    ASSERT_TRUE(written.has_value());
+    EXPECT_EQ(*written, checksum(IntegrityLevel::kFull, fresh.span().first(bytes)))
+        << "seed " << seed;
+    ASSERT_TRUE(device_->record(made, producer));
+    ASSERT_TRUE(device_->wait(made));
+    device_->destroy_event(made);
+    device_->destroy_stream(producer);
+    device_->unpin(fresh.span());
+  }
+}
+
+TEST_F(DeviceStagingTest, DamageIsTold) {
+  const std::uint64_t bytes = 300 * kKiB + 1;
+  const DeviceSpan memory = filled(bytes, 1);
+  StoredTensor first = reserve(bytes);
+  StoredTensor second = reserve(bytes);
+  write_and_wait(first, memory);
+  write_and_wait(second, memory);
+  damage(first, 128 * kKiB);
+  damage(second, second.layout_bytes() - kBlockBytes);
+  for (const StoredTensor& stored : {first, second}) {
+    const Result<std::uint64_t> done = read(stored, memory).get();
+    ASSERT_TRUE(done.has_error());
+    EXPECT_EQ(done.error().code, make_error_code(Fault::kCorrupt)) << done.error().message;
+    EXPECT_THAT(done.error().message, HasSubstr("the.tensor"));
+    EXPECT_EQ(done.error().tensor, "the.tensor");
+    EXPECT_FALSE(done.error().path.empty());
+  }
+}
+
+TEST_F(DeviceStagingTest, ADriveThatFailsEndsOneTransferAndNoOther) {
+  const std::uint64_t bytes = kMiB;
+  const DeviceSpan memory = filled(bytes, 1);
+  StoredTensor kept = reserve(bytes);
+  StoredTensor lost = reserve(bytes);
+  write_and_wait(kept, memory);
+  write_and_wait(lost, memory);
+  ASSERT_GT(lost.extent.offset, kept.extent.offset);
+  const int file = open_behind_its_back(lost);
+  ASSERT_EQ(::ftruncate(file, static_cast<off_t>(lost.extent.offset + 512 * kKiB)), 0);
+  ::close(file);
+  std::vector<Outcome> good;
+  std::vector<Outcome> bad;
+  for (int round = 0; round < 8; ++round) {
+    bad.push_back(read(lost, memory));
+    good.push_back(read(kept, memory));
+  }
+  for (int round = 0; round < 8; ++round) {
+    const Result<std::uint64_t> failed = bad[static_cast<std::size_t>(round)].get();
+    ASSERT_TRUE(failed.has_error());
+    EXPECT_EQ(failed.error().system_errno(), ENODATA) << failed.error().message;
+    EXPECT_THAT(failed.error().message, HasSubstr("cannot read tensor 'the.tensor' from"));
+    EXPECT_EQ(failed.error().tensor, "the.tensor");
+    EXPECT_TRUE(good[static_cast<std::size_t>(round)].get().has_value());
+  }
+}
+
+TEST_F(DeviceStagingTest, MemoryOfAnotherSizeOrOfNobody) {
+  StoredTensor stored = reserve(kMiB);
+  const DeviceSpan memory = filled(kMiB, 1);
+  const Result<std::uint64_t> small = read(stored, memory.part(0, kMiB - 1)).get();
+  EXPECT_EQ(small.error().code, make_error_code(Fault::kWrongSize));
+  std::vector<std::byte> host(kMiB);
+  const DeviceSpan stray{reinterpret_cast<std::uintptr_t>(host.data()), kMiB};
+  const Result<std::uint64_t> refused = write(stored, stray).get();
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().tensor, "the.tensor");
+  write_and_wait(stored, memory);
+}
+
+TEST_F(DeviceStagingTest, MoreThanTheDevicePins) {
+  const auto device = HostDevice::make({.pin_limit_bytes = 64 * kKiB});
+  const auto staging = DeviceStaging::open(*queue_, device, PageSource::make(),
+                                           {.chunk_bytes = 64 * kKiB, .chunks = 2});
+  ASSERT_TRUE(staging.has_error());
+  EXPECT_EQ(staging.error().code, make_error_code(Fault::kExhausted)) << staging.error().message;
+  EXPECT_EQ(device->pinned_bytes(), 0U);
+}
+
+TEST_F(DeviceStagingTest, EndsAfterTheLastTransfer) {
+  const DeviceSpan memory = filled(kMiB, 1);
+  StoredTensor stored = reserve(kMiB);
+  Outcome outcome = write(stored, memory);
+  staging_.reset();
+  EXPECT_EQ(outcome.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  EXPECT_TRUE(outcome.get().has_value());
+}
+
+}  // namespace
+}  // namespace penstock
