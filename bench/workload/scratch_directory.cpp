@@ -13,7 +13,8 @@ namespace penstock::bench {
 Result<ScratchDirectory> ScratchDirectory::make(const std::string& parent, const char* name) {
   std::error_code error;
   std::string path =
-      fmt::format("{}/{}-XXXXXX", std::filesystem::absolute(parent, error).string(), name);
+      fmt::format("{}/{}-XXXXXX",
+                  std::filesystem::absolute(parent.empty() ? "." : parent, error).string(), name);
   if (error || ::mkdtemp(path.data()) == nullptr) {
     return system_error(error ? error.value() : errno,
                         fmt::format("no directory can be made in {}", parent), parent);
