@@ -87,11 +87,6 @@ Result<void> CopyStream::order(StreamId first, StreamId second) {
   return ordered;
 }
 
-std::size_t CopyStream::pending() const {
-  const Lock lock(mutex_);
-  return copies_.size();
-}
-
 void CopyStream::tell_copies() {
   Lock lock(mutex_);
   for (;;) {

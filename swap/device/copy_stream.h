@@ -42,9 +42,6 @@ class CopyStream {
   /// Copies asked for from now on find what was begun on `stream` so far.
   Result<void> follow(StreamId stream);
 
-  /// Copies that were asked for and not told yet.
-  std::size_t pending() const;
-
  private:
   struct Copy {
     std::optional<EventId> event;  // recorded behind it; nothing: it was refused
@@ -63,7 +60,7 @@ class CopyStream {
 
   const std::shared_ptr<Device> device_;
   const StreamId stream_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable asked_;
   std::deque<Copy> copies_;  // the first one's event is what the thread waits for
   std::vector<EventId> spare_events_;

@@ -13,7 +13,6 @@
 // the symbol too, so that types and symbols cannot disagree.
 #define PENSTOCK_CUDA_CALLS(CALL) \
   CALL(cuInit)                    \
-  CALL(cuDriverGetVersion)        \
   CALL(cuGetErrorName)            \
   CALL(cuGetErrorString)          \
   CALL(cuDeviceGetCount)          \
