@@ -8,6 +8,7 @@
 #include "alloc/check.h"
 #include "alloc/pinned_source.h"
 #include "io/file.h"
+#include "swap/store/transfer_error.h"
 
 namespace penstock {
 namespace {
@@ -167,7 +168,8 @@ void DeviceStaging::submit(Chunk& chunk) {
 void DeviceStaging::moved(Chunk& chunk) {
   std::optional<Error> error;
   if (chunk.op.error != 0) {
-    error = describe(chunk);
+    const Request& request = chunk.transfer->request;
+    error = drive_error(chunk.op, request.tensor_name, request.stored.bytes());
   }
   if (chunk.transfer->is_read()) {
     arrived(chunk, std::move(error));
@@ -302,14 +304,8 @@ Result<std::uint64_t> DeviceStaging::outcome(Transfer& transfer) {
     transfer.difference = "bytes whose checksum is not that of what was written";
   }
   if (!transfer.difference.empty()) {
-    Error error = fault(Fault::kCorrupt,
-                        fmt::format("tensor '{}' came back wrong from {} at offset {}: {}; check "
-                                    "the drive (dmesg, smartctl)",
-                                    transfer.request.tensor_name, transfer.request.file->path(),
-                                    stored.extent.offset, transfer.difference));
-    error.path = transfer.request.file->path();
-    error.tensor = transfer.request.tensor_name;
-    return error;
+    return content_error(*transfer.request.file, stored, transfer.request.tensor_name,
+                         transfer.difference);
   }
   return transfer.checksum_seen;
 }
@@ -320,16 +316,6 @@ std::optional<Error> DeviceStaging::of_device(const Chunk& chunk, std::optional<
         fmt::format("tensor '{}': {}", chunk.transfer->request.tensor_name, error->message);
   }
   return error;
-}
-
-Error DeviceStaging::describe(const Chunk& chunk) {
-  const bool reads = chunk.op.kind == IoKind::kRead;
-  return system_error(
-      chunk.op.error,
-      fmt::format("cannot {} tensor '{}' {} {} at offset {}", reads ? "read" : "write",
-                  chunk.transfer->request.tensor_name, reads ? "from" : "to", chunk.op.file->path(),
-                  chunk.op.error_offset),
-      chunk.op.file->path());
 }
 
 }  // namespace penstock

@@ -119,7 +119,6 @@ class DeviceStaging {
   // A transfer is over when nobody uses it any more; then `done` is called, and this object may go.
   void let_go(const std::shared_ptr<Transfer>& transfer, Lock& lock);
   static Result<std::uint64_t> outcome(Transfer& transfer);
-  static Error describe(const Chunk& chunk);
   static std::optional<Error> of_device(const Chunk& chunk, std::optional<Error> error);
 
   IoQueue& queue_;

@@ -1,7 +1,5 @@
 #include "swap/store/store_transfer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "alloc/bytes.h"
 #include "alloc/sabotage.h"
 #include "swap/store/checksum.h"
+#include "swap/store/transfer_error.h"
 
 namespace penstock {
 
@@ -145,7 +144,7 @@ bool StoreTransfer::load_chunk(Chunk& chunk) {
 
 void StoreTransfer::finished(IoOp& op) {
   if (op.error != 0 && !error_) {
-    error_ = describe(op);
+    error_ = drive_error(op, place_.tensor_name, place_.stored.bytes());
   }
   const auto owner = std::find_if(chunks_.begin(), chunks_.end(),
                                   [&op](const Chunk& chunk) { return &chunk.op == &op; });
@@ -179,39 +178,17 @@ std::optional<Error> StoreTransfer::verify() {
   const std::span<const std::byte> trailer(trailer_block_.get(), place_.stored.trailer_bytes());
   const std::string difference = expected.difference(trailer.last(IdentityBlock::kBytes));
   if (!difference.empty()) {
-    return corrupt(difference);
+    return content_error(*place_.file, place_.stored, place_.tensor_name, difference);
   }
   std::ranges::copy(trailer.first(place_.stored.tail_bytes()),
                     memory_ + place_.stored.body_bytes());
   const auto level = static_cast<IntegrityLevel>(expected.level);
   if (!sabotaged(Sabotage::kChecksum) &&
       checksum(level, {memory_, expected.bytes}) != expected.checksum) {
-    return corrupt("bytes whose checksum is not that of what was written");
+    return content_error(*place_.file, place_.stored, place_.tensor_name,
+                         "bytes whose checksum is not that of what was written");
   }
   return std::nullopt;
-}
-
-Error StoreTransfer::describe(const IoOp& op) const {
-  Error error = system_error(
-      op.error,
-      fmt::format("cannot {} tensor '{}' ({}) {} {} at offset {}",
-                  kind_ == IoKind::kRead ? "read" : "write", place_.tensor_name,
-                  format_bytes(place_.stored.bytes()), kind_ == IoKind::kRead ? "from" : "to",
-                  place_.file->path(), op.error_offset),
-      place_.file->path());
-  error.tensor = place_.tensor_name;
-  return error;
-}
-
-Error StoreTransfer::corrupt(const std::string& how) const {
-  Error error = fault(
-      Fault::kCorrupt,
-      fmt::format("tensor '{}' came back wrong from {} at offset {}: {}; check the drive (dmesg, "
-                  "smartctl)",
-                  place_.tensor_name, place_.file->path(), place_.stored.extent.offset, how));
-  error.path = place_.file->path();
-  error.tensor = place_.tensor_name;
-  return error;
 }
 
 }  // namespace penstock

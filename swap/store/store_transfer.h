@@ -74,8 +74,6 @@ class StoreTransfer {
   void finished(IoOp& op);
   void complete();
   std::optional<Error> verify();
-  Error describe(const IoOp& op) const;
-  Error corrupt(const std::string& how) const;
 
   Place place_;
   IoKind kind_ = IoKind::kRead;

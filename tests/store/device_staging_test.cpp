@@ -240,7 +240,8 @@ TEST_F(DeviceStagingTest, ADriveThatFailsEndsOneTransferAndNoOther) {
     const Result<std::uint64_t> failed = bad[static_cast<std::size_t>(round)].get();
     ASSERT_TRUE(failed.has_error());
     EXPECT_EQ(failed.error().system_errno(), ENODATA) << failed.error().message;
-    EXPECT_THAT(failed.error().message, HasSubstr("cannot read tensor 'the.tensor' from"));
+    EXPECT_THAT(failed.error().message,
+                HasSubstr("cannot read tensor 'the.tensor' (1.0 MiB) from"));
     EXPECT_EQ(failed.error().tensor, "the.tensor");
     EXPECT_TRUE(good[static_cast<std::size_t>(round)].get().has_value());
   }
