@@ -36,6 +36,15 @@ void CopyStream::copy_out(std::span<std::byte> target, DeviceSpan source, Done d
   enqueue(device_->copy_out(target, source, stream_), std::move(done), lock);
 }
 
+void CopyStream::run(std::function<void()> work) {
+  {
+    const Lock lock(mutex_);
+    copies_.push_back(
+        {std::nullopt, std::nullopt, [work = std::move(work)](const auto&) { work(); }});
+  }
+  asked_.notify_one();
+}
+
 // Under the lock from the copy to its event: another copy between them would be waited for too.
 void CopyStream::enqueue(Result<void> begun, Done done, Lock& lock) {
   Copy& copy = copies_.emplace_back();

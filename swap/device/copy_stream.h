@@ -36,6 +36,11 @@ class CopyStream {
   /// the device refuses.
   void copy_in(DeviceSpan target, std::span<const std::byte> source, Done done);
   void copy_out(std::span<std::byte> target, DeviceSpan source, Done done);
+  /// Calls `work` on the thread of this object when all copies asked for so far are told. For what
+  /// has to be done to the host's side before it is copied.
+  void run(std::function<void()> work);
+  /// Whether this is that thread.
+  bool on_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
   /// What is begun on `stream` from now on finds the bytes of all copies asked for so far.
   Result<void> precede(StreamId stream);

@@ -13,4 +13,11 @@ Result<void> Device::check_sizes(DeviceSpan device, std::uint64_t host_bytes) {
       fmt::format("{} bytes of a device and {} of the host are no copy", device.bytes, host_bytes));
 }
 
+PinHook pinned_for(std::shared_ptr<Device> device) {
+  return {
+      .pin = [device](std::span<std::byte> memory) { return device->pin(memory); },
+      .unpin = [device](std::span<std::byte> memory) { device->unpin(memory); },
+  };
+}
+
 }  // namespace penstock

@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "alloc/pin_hook.h"
 #include "alloc/result.h"
 
 namespace penstock {
@@ -94,5 +96,8 @@ class Device {
  private:
   const DeviceFacts facts_;
 };
+
+/// Has memory pinned for `device`, beside whoever else wants it pinned.
+PinHook pinned_for(std::shared_ptr<Device> device);
 
 }  // namespace penstock

@@ -6,38 +6,29 @@
 #include <utility>
 
 #include "alloc/check.h"
-#include "alloc/pinned_source.h"
-#include "io/file.h"
 #include "swap/store/transfer_error.h"
 
 namespace penstock {
 namespace {
 
-// Both know the memory as pinned, once and at its exact size.
-std::vector<PinHook> hooks_of(IoQueue& queue, const std::shared_ptr<Device>& device) {
-  PinHook ring;
-  ring.pin = [&queue](std::span<std::byte> memory) {
-    (void)queue.register_memory(memory);  // dearer without, not wrong
-    return Result<void>();
-  };
-  ring.unpin = [&queue](std::span<std::byte> memory) { queue.unregister_memory(memory); };
-  PinHook copies;
-  copies.pin = [device](std::span<std::byte> memory) { return device->pin(memory); };
-  copies.unpin = [device](std::span<std::byte> memory) { device->unpin(memory); };
-  return {std::move(ring), std::move(copies)};
+// The driver's words say nothing of tensors.
+std::optional<Error> of_device(const DeviceTransfer& transfer, std::optional<Error> error) {
+  if (error) {
+    error->message = fmt::format("tensor '{}': {}", transfer.tensor_name(), error->message);
+  }
+  return error;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<DeviceStaging>> DeviceStaging::open(IoQueue& queue,
                                                            const std::shared_ptr<Device>& device,
-                                                           std::shared_ptr<MemorySource> memory,
+                                                           MemorySource& pinned,
                                                            const Shape& shape) {
-  PENSTOCK_CHECK(
-      shape.chunks > 0 && shape.chunk_bytes > 0 && shape.chunk_bytes % IdentityBlock::kBytes == 0,
-      "{} chunks of {} bytes", shape.chunks, shape.chunk_bytes);
-  Result<Memory> chunks = PinnedSource::make(std::move(memory), hooks_of(queue, device))
-                              ->allocate(shape.chunks * shape.chunk_bytes);
+  PENSTOCK_CHECK(shape.chunks > 0 && shape.chunk_bytes >= 2 * kBlockBytes &&
+                     shape.chunk_bytes % kBlockBytes == 0,
+                 "{} chunks of {} bytes", shape.chunks, shape.chunk_bytes);
+  Result<Memory> chunks = pinned.allocate(shape.bytes());
   PENSTOCK_TRY(chunks);
   Result<std::unique_ptr<CopyStream>> in = CopyStream::open(device);
   PENSTOCK_TRY(in);
@@ -66,46 +57,49 @@ DeviceStaging::~DeviceStaging() {
   over_.wait(lock, [this] { return transfers_.empty() && telling_ == 0; });
 }
 
-DeviceStaging::Transfer::Transfer(IoKind direction, Request asked, OnComplete on_complete)
-    : kind(direction),
-      request(std::move(asked)),
-      done(std::move(on_complete)),
-      checksum(static_cast<IntegrityLevel>(request.stored.identity.level), request.stored.bytes()) {
-}
-
-std::uint64_t DeviceStaging::Transfer::content_bytes(std::uint64_t offset,
-                                                     std::uint64_t bytes) const noexcept {
-  const std::uint64_t end = request.stored.bytes();
-  return offset < end ? std::min(bytes, end - offset) : 0;
-}
-
-std::span<std::byte> DeviceStaging::Chunk::content() const {
-  return memory.first(transfer->content_bytes(offset, bytes));
-}
-
-// Behind the content there may be an identity alone.
-DeviceSpan DeviceStaging::Chunk::device_side() const {
-  const std::uint64_t length = transfer->content_bytes(offset, bytes);
-  return transfer->request.memory.part(length == 0 ? 0 : offset, length);
-}
-
 // --- Asking -------------------------------------------------------------------------------------
 
-void DeviceStaging::begin(IoKind kind, Request request, OnComplete done) {
-  if (request.memory.bytes != request.stored.bytes()) {
-    done(fault(Fault::kWrongSize,
-               fmt::format("tensor '{}' has {} bytes, the device's memory for it {}",
-                           request.tensor_name, request.stored.bytes(), request.memory.bytes)));
+void DeviceStaging::begin(DeviceTransfer::Direction direction, Request request, OnComplete done) {
+  Result<void> possible = check_device_tensor(request.info, request.device);
+  const std::optional<StreamId> stream = request.device.stream;
+  auto transfer = std::make_shared<Transfer>(direction, std::move(request), std::move(done));
+  if (possible.has_value() && stream) {
+    possible = (transfer->to_device() ? in_ : out_)->follow(*stream);
+  }
+  if (possible.has_error()) {
+    transfer->fail(std::move(possible).error());
+    transfer->tell();
     return;
   }
-  CopyStream& copies = kind == IoKind::kRead ? *in_ : *out_;
-  if (Result<void> ordered = copies.follow(request.stream); ordered.has_error()) {
-    done(std::move(ordered).error());
+  if (transfer->needs_no_chunk()) {
+    copy_whole(transfer);
     return;
   }
   Lock lock(mutex_);
-  transfers_.push_back(std::make_shared<Transfer>(kind, std::move(request), std::move(done)));
+  transfers_.push_back(std::move(transfer));
   move_on(lock);
+}
+
+void DeviceStaging::copy_whole(const std::shared_ptr<Transfer>& transfer) {
+  {
+    const Lock lock(mutex_);
+    transfers_.push_back(transfer);
+    transfer->next_offset = transfer->layout_bytes();
+    transfer->users = 1;
+  }
+  const auto copied = [this, transfer](std::optional<Error> error) {
+    Lock lock(mutex_);
+    if (error) {
+      transfer->fail(*of_device(*transfer, std::move(error)));
+    }
+    let_go(transfer, lock);
+  };
+  const std::span<std::byte> memory = transfer->memory_part(0, transfer->layout_bytes());
+  if (transfer->to_device()) {
+    in_->copy_in(transfer->device().memory, memory, copied);
+  } else {
+    out_->copy_out(memory, transfer->device().memory, copied);
+  }
 }
 
 void DeviceStaging::move_on(Lock& lock) {
@@ -121,7 +115,7 @@ void DeviceStaging::move_on(Lock& lock) {
 
 DeviceStaging::Chunk* DeviceStaging::give_chunk() {
   const auto wants = [](const std::shared_ptr<Transfer>& transfer) {
-    return !transfer->error && transfer->next_offset < transfer->request.stored.layout_bytes();
+    return !transfer->error() && transfer->next_offset < transfer->layout_bytes();
   };
   const auto found = std::ranges::find_if(transfers_, wants);
   const auto free =
@@ -133,28 +127,36 @@ DeviceStaging::Chunk* DeviceStaging::give_chunk() {
   free->transfer = *found;
   free->offset = transfer.next_offset;
   free->bytes =
-      std::min(chunk_bytes_, transfer.request.stored.layout_bytes() - transfer.next_offset);
+      std::min(transfer.step_bytes(chunk_bytes_), transfer.layout_bytes() - transfer.next_offset);
   free->has_arrived = false;
   transfer.next_offset += free->bytes;
   ++transfer.users;
   return &*free;
 }
 
+// Whoever asks must not copy memory, which takes as long as it takes; the copies' thread does.
 void DeviceStaging::start(Chunk& chunk) {
-  if (chunk.transfer->is_read()) {
-    submit(chunk);
-  } else {
+  if (!chunk.transfer->to_device()) {
     receive(chunk);
+  } else if (chunk.transfer->drive() != nullptr) {
+    submit(chunk);
+  } else if (in_->on_thread()) {
+    load(chunk);
+  } else {
+    in_->run([this, &chunk] { load(chunk); });
   }
 }
 
+// --- The drive's side ---------------------------------------------------------------------------
+
 void DeviceStaging::submit(Chunk& chunk) {
-  const Request& request = chunk.transfer->request;
-  chunk.op.kind = chunk.transfer->kind;
-  chunk.op.priority = chunk.transfer->is_read() ? IoPriority::kDemand : IoPriority::kBehind;
-  chunk.op.file = request.file;
+  const DeviceTransfer::OnDrive& drive = *chunk.transfer->drive();
+  const bool reads = chunk.transfer->to_device();
+  chunk.op.kind = reads ? IoKind::kRead : IoKind::kWrite;
+  chunk.op.priority = reads ? IoPriority::kDemand : IoPriority::kBehind;
+  chunk.op.file = drive.file;
   chunk.op.data = chunk.memory.data();
-  chunk.op.offset = request.stored.extent.offset + chunk.offset;
+  chunk.op.offset = drive.stored.extent.offset + chunk.offset;
   chunk.op.bytes = chunk.bytes;
   chunk.op.context = &chunk;
   chunk.op.on_complete = [](IoOp& op) noexcept {
@@ -166,19 +168,17 @@ void DeviceStaging::submit(Chunk& chunk) {
 
 // On the I/O thread: a read or write of a chunk is over.
 void DeviceStaging::moved(Chunk& chunk) {
+  const Transfer& transfer = *chunk.transfer;
   std::optional<Error> error;
   if (chunk.op.error != 0) {
-    const Request& request = chunk.transfer->request;
-    error = drive_error(chunk.op, request.tensor_name, request.stored.bytes());
+    error = drive_error(chunk.op, transfer.tensor_name(), transfer.drive()->stored.bytes());
   }
-  if (chunk.transfer->is_read()) {
+  if (transfer.to_device()) {
     arrived(chunk, std::move(error));
   } else {
     give_back(chunk, std::move(error));
   }
 }
-
-// --- In order -----------------------------------------------------------------------------------
 
 // Chunks arrive in any order, a checksum wants theirs. Always the same thread for one direction.
 void DeviceStaging::arrived(Chunk& chunk, std::optional<Error> error) {
@@ -204,8 +204,8 @@ void DeviceStaging::see_in_order(Transfer& transfer) {
       give_back(*chunk, std::nullopt);
       continue;
     }
-    see(*chunk);
-    if (transfer.is_read()) {
+    transfer.see(chunk->memory.first(chunk->bytes));
+    if (transfer.to_device()) {
       send(*chunk);
     } else {
       submit(*chunk);
@@ -215,10 +215,10 @@ void DeviceStaging::see_in_order(Transfer& transfer) {
 
 DeviceStaging::Chunk* DeviceStaging::next_in_order(const Transfer& transfer, bool& failed) {
   const Lock lock(mutex_);
-  failed = transfer.error.has_value();
+  failed = transfer.error().has_value();
   const auto found = std::ranges::find_if(chunks_, [&](const Chunk& chunk) {
     return chunk.transfer.get() == &transfer && chunk.has_arrived &&
-           (failed || chunk.offset == transfer.seen_offset);
+           (failed || chunk.offset == transfer.seen_bytes());
   });
   if (found == chunks_.end()) {
     return nullptr;
@@ -227,42 +227,50 @@ DeviceStaging::Chunk* DeviceStaging::next_in_order(const Transfer& transfer, boo
   return &*found;
 }
 
-void DeviceStaging::see(Chunk& chunk) {
-  Transfer& transfer = *chunk.transfer;
-  const StoredTensor& stored = transfer.request.stored;
-  const std::span<std::byte> content = chunk.content();
-  const std::span<std::byte> layout = chunk.memory.first(chunk.bytes);
-  transfer.checksum.update(content);
-  transfer.seen_offset += chunk.bytes;
-  if (!transfer.is_read()) {
-    std::ranges::fill(layout.subspan(content.size()), std::byte{});
-  }
-  if (transfer.seen_offset < stored.layout_bytes()) {
-    return;
-  }
-  transfer.checksum_seen = transfer.checksum.finish();
-  const std::span<std::byte> identity = layout.last(IdentityBlock::kBytes);
-  if (transfer.is_read()) {
-    transfer.difference = stored.identity.difference(identity);
-    return;
-  }
-  IdentityBlock written = stored.identity;
-  written.checksum = transfer.checksum_seen;
-  written.encode(identity);
-}
-
 // --- The device's side --------------------------------------------------------------------------
 
+void DeviceStaging::load(Chunk& chunk) {
+  chunk.transfer->load(chunk.memory, chunk.offset, chunk.content_bytes());
+  copy_in(chunk);
+}
+
+// On the I/O thread, which has better things to do than to convert.
 void DeviceStaging::send(Chunk& chunk) {
-  in_->copy_in(chunk.device_side(), chunk.content(), [this, &chunk](std::optional<Error> error) {
-    give_back(chunk, of_device(chunk, std::move(error)));
+  if (!chunk.transfer->converts()) {
+    copy_in(chunk);
+    return;
+  }
+  in_->run([this, &chunk] {
+    chunk.transfer->convert_for_device(chunk.memory, chunk.content_bytes());
+    copy_in(chunk);
+  });
+}
+
+void DeviceStaging::copy_in(Chunk& chunk) {
+  in_->copy_in(chunk.device_side(), chunk.copied(), [this, &chunk](std::optional<Error> error) {
+    give_back(chunk, of_device(*chunk.transfer, std::move(error)));
   });
 }
 
 void DeviceStaging::receive(Chunk& chunk) {
-  out_->copy_out(chunk.content(), chunk.device_side(), [this, &chunk](std::optional<Error> error) {
-    arrived(chunk, of_device(chunk, std::move(error)));
+  out_->copy_out(chunk.copied(), chunk.device_side(), [this, &chunk](std::optional<Error> error) {
+    received(chunk, of_device(*chunk.transfer, std::move(error)));
   });
+}
+
+void DeviceStaging::received(Chunk& chunk, std::optional<Error> error) {
+  const Transfer& transfer = *chunk.transfer;
+  if (transfer.drive() == nullptr) {
+    if (!error) {
+      transfer.store(chunk.memory, chunk.offset, chunk.content_bytes());
+    }
+    give_back(chunk, std::move(error));
+    return;
+  }
+  if (!error) {
+    transfer.convert_from_device(chunk.memory, chunk.content_bytes());
+  }
+  arrived(chunk, std::move(error));
 }
 
 // --- The end ------------------------------------------------------------------------------------
@@ -270,16 +278,15 @@ void DeviceStaging::receive(Chunk& chunk) {
 void DeviceStaging::give_back(Chunk& chunk, std::optional<Error> error) {
   Lock lock(mutex_);
   const std::shared_ptr<Transfer> transfer = std::exchange(chunk.transfer, nullptr);
-  if (error && !transfer->error) {
-    transfer->error = std::move(error);
+  if (error) {
+    transfer->fail(std::move(*error));
   }
   let_go(transfer, lock);
 }
 
 void DeviceStaging::let_go(const std::shared_ptr<Transfer>& transfer, Lock& lock) {
-  const bool is_over =
-      --transfer->users == 0 &&
-      (transfer->error || transfer->next_offset == transfer->request.stored.layout_bytes());
+  const bool is_over = --transfer->users == 0 &&
+                       (transfer->error() || transfer->next_offset == transfer->layout_bytes());
   if (!is_over) {
     move_on(lock);
     return;
@@ -287,35 +294,10 @@ void DeviceStaging::let_go(const std::shared_ptr<Transfer>& transfer, Lock& lock
   std::erase(transfers_, transfer);
   ++telling_;
   move_on(lock);
-  transfer->done(outcome(*transfer));
+  transfer->tell();
   lock.lock();
   --telling_;
   over_.notify_all();  // with the lock held: afterwards this may be gone
-}
-
-Result<std::uint64_t> DeviceStaging::outcome(Transfer& transfer) {
-  if (transfer.error) {
-    transfer.error->tensor = transfer.request.tensor_name;
-    return *transfer.error;
-  }
-  const StoredTensor& stored = transfer.request.stored;
-  if (transfer.is_read() && transfer.difference.empty() &&
-      transfer.checksum_seen != stored.identity.checksum) {
-    transfer.difference = "bytes whose checksum is not that of what was written";
-  }
-  if (!transfer.difference.empty()) {
-    return content_error(*transfer.request.file, stored, transfer.request.tensor_name,
-                         transfer.difference);
-  }
-  return transfer.checksum_seen;
-}
-
-std::optional<Error> DeviceStaging::of_device(const Chunk& chunk, std::optional<Error> error) {
-  if (error) {
-    error->message =
-        fmt::format("tensor '{}': {}", chunk.transfer->request.tensor_name, error->message);
-  }
-  return error;
 }
 
 }  // namespace penstock

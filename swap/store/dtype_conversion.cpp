@@ -1,5 +1,7 @@
 #include "swap/store/dtype_conversion.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -97,6 +99,8 @@ bool is_convertible(DType type) noexcept {
   return type == DType::kBF16 || type == DType::kF16 || type == DType::kF32;
 }
 
+constexpr std::size_t kBlockElements = 1024;  // small enough for the stack and the first cache
+
 }  // namespace
 
 bool converts(DType from, DType to) noexcept {
@@ -119,6 +123,27 @@ void convert(DType from, std::span<const std::byte> source, DType to, std::span<
       return convert_from<Half16>(source, to, target);
     default:
       return convert_from<Float32>(source, to, target);
+  }
+}
+
+// Elements that grow are taken from the end, so that none is overwritten before its turn.
+void convert_in_place(DType from, DType to, std::span<std::byte> memory, std::size_t elements) {
+  if (from == to) {
+    return;
+  }
+  const std::size_t old_bytes = dtype_bytes(from);
+  const std::size_t new_bytes = dtype_bytes(to);
+  PENSTOCK_CHECK(elements * std::max(old_bytes, new_bytes) <= memory.size(),
+                 "{} elements of {} and {} in {} bytes", elements, dtype_name(from), dtype_name(to),
+                 memory.size());
+  std::array<std::byte, kBlockElements * sizeof(float)> block;
+  for (std::size_t done = 0; done < elements;) {
+    const std::size_t count = std::min(kBlockElements, elements - done);
+    const std::size_t at = new_bytes > old_bytes ? elements - done - count : done;
+    const auto source = std::span(block).first(count * old_bytes);
+    std::ranges::copy(memory.subspan(at * old_bytes, count * old_bytes), source.begin());
+    convert(from, source, to, memory.subspan(at * new_bytes, count * new_bytes));
+    done += count;
   }
 }
 

@@ -17,4 +17,7 @@ bool converts(DType from, DType to) noexcept;
 /// for theirs. CHECKs converts(from, to). Pure.
 void convert(DType from, std::span<const std::byte> source, DType to, std::span<std::byte> target);
 
+/// The same of the first `elements` of `memory`, which has room for them in either type.
+void convert_in_place(DType from, DType to, std::span<std::byte> memory, std::size_t elements);
+
 }  // namespace penstock

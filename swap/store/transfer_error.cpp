@@ -8,12 +8,12 @@ namespace penstock {
 
 Error drive_error(const IoOp& op, const std::string& tensor_name, std::uint64_t tensor_bytes) {
   const bool reads = op.kind == IoKind::kRead;
-  Error error = system_error(
-      op.error,
-      fmt::format("cannot {} tensor '{}' ({}) {} {} at offset {}", reads ? "read" : "write",
-                  tensor_name, format_bytes(tensor_bytes), reads ? "from" : "to", op.file->path(),
-                  op.error_offset),
-      op.file->path());
+  Error error =
+      system_error(op.error,
+                   fmt::format("cannot {} tensor '{}' ({}) {} {} at offset {}",
+                               reads ? "read" : "write", tensor_name, format_bytes(tensor_bytes),
+                               reads ? "from" : "to", op.file->path(), op.error_offset),
+                   op.file->path());
   error.tensor = tensor_name;
   return error;
 }

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "alloc/page_source.h"
+#include "alloc/pinned_source.h"
 #include "swap/device/host_device.h"
+#include "swap/store/dtype_conversion.h"
 #include "swap/store/store_transfer.h"
 #include "swap/store/swap_store.h"
 #include "tests/alloc/random_bytes.h"
@@ -40,10 +42,14 @@ class DeviceStagingTest : public testing::Test {
   void open(std::uint64_t seed, const DeviceStaging::Shape& shape) {
     staging_.reset();
     device_ = HostDevice::make({.seed = seed});
-    auto staging = DeviceStaging::open(*queue_, device_, PageSource::make(), shape);
+    auto staging = DeviceStaging::open(*queue_, device_, *pinned(device_), shape);
     ASSERT_TRUE(staging.has_value()) << staging.error().message;
     staging_ = std::move(*staging);
     EXPECT_EQ(device_->pinned_bytes(), shape.chunks * shape.chunk_bytes);
+  }
+
+  std::shared_ptr<MemorySource> pinned(const std::shared_ptr<Device>& device) {
+    return PinnedSource::make(PageSource::make(), {pinned_for(device)});
   }
 
   // A device's memory is the host's here: looked at only when nothing is under way.
@@ -60,9 +66,16 @@ class DeviceStagingTest : public testing::Test {
     stored.identity.level = static_cast<std::uint64_t>(level);
     return stored;
   }
-  DeviceStaging::Request request(const StoredTensor& stored, DeviceSpan memory,
-                                 StreamId stream = {}) {
-    return {&store_->file(stored), stored, "the.tensor", memory, stream};
+  static TensorInfo info(std::uint64_t bytes, DType dtype = DType::kU8) {
+    return {"the.tensor", dtype, {bytes / dtype_bytes(dtype)}, Role::kParam};
+  }
+  DeviceTensor on_device(DeviceSpan memory, std::optional<DType> dtype = {}, StreamId stream = {}) {
+    return {device_.get(), memory, dtype, stream};
+  }
+  DeviceStaging::Request request(const StoredTensor& stored, const DeviceTensor& tensor,
+                                 DType dtype = DType::kU8) {
+    return {DeviceTransfer::OnDrive{&store_->file(stored), stored}, info(stored.bytes(), dtype),
+            tensor};
   }
   static DeviceStaging::OnComplete keep_in(Outcome& outcome) {
     auto promise = std::make_shared<std::promise<Result<std::uint64_t>>>();
@@ -71,12 +84,12 @@ class DeviceStagingTest : public testing::Test {
   }
   Outcome read(const StoredTensor& stored, DeviceSpan memory) {
     Outcome outcome;
-    staging_->read(request(stored, memory), keep_in(outcome));
+    staging_->to_device(request(stored, on_device(memory)), keep_in(outcome));
     return outcome;
   }
   Outcome write(const StoredTensor& stored, DeviceSpan memory, StreamId stream = {}) {
     Outcome outcome;
-    staging_->write(request(stored, memory, stream), keep_in(outcome));
+    staging_->from_device(request(stored, on_device(memory, {}, stream)), keep_in(outcome));
     return outcome;
   }
   void write_and_wait(StoredTensor& stored, DeviceSpan memory) {
@@ -129,7 +142,7 @@ TEST_F(DeviceStagingTest, AnySizeComesBackAtEveryLevel) {
 TEST_F(DeviceStagingTest, ManyTensorsThroughFewChunksInAnyOrderOfTheDevice) {
   std::mt19937_64 random(1);
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    open(seed, {.chunk_bytes = (1 + random() % 3) * 4 * kKiB, .chunks = 1 + random() % 4});
+    open(seed, {.chunk_bytes = (2 + random() % 3) * 4 * kKiB, .chunks = 1 + random() % 4});
     std::vector<StoredTensor> tensors;
     std::vector<DeviceSpan> sources;
     std::vector<Outcome> outcomes;
@@ -200,6 +213,82 @@ TEST_F(DeviceStagingTest, WhatAStreamMakesIsWhatIsWritten) {
   }
 }
 
+TEST_F(DeviceStagingTest, ConvertsOnTheWayBothWays) {
+  std::mt19937_64 random(2);
+  constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    open(seed, {.chunk_bytes = (2 + random() % 3) * 4 * kKiB, .chunks = 1 + random() % 4});
+    const DType here = kTypes[random() % 3];
+    const DType there = kTypes[random() % 3];
+    const std::uint64_t elements = 1 + random() % 20'000;
+    const DeviceSpan source = filled(elements * dtype_bytes(there), seed);
+    std::vector<std::byte> stored_content(elements * dtype_bytes(here));
+    convert(there, bytes_of(source), here, stored_content);
+    StoredTensor stored = reserve(stored_content.size());
+    Outcome outcome;
+    staging_->from_device(request(stored, on_device(source, there), here), keep_in(outcome));
+    stored.identity.checksum = outcome.get().value();
+    ASSERT_EQ(stored.identity.checksum, checksum(IntegrityLevel::kFull, stored_content))
+        << "seed " << seed;
+    std::vector<std::byte> expected(source.bytes);
+    convert(here, stored_content, there, expected);
+    const DeviceSpan target = *device_->allocate(source.bytes);
+    staging_->to_device(request(stored, on_device(target, there), here), keep_in(outcome));
+    ASSERT_TRUE(outcome.get().has_value());
+    ASSERT_TRUE(std::ranges::equal(bytes_of(target), expected)) << "seed " << seed;
+    store_->release(stored);
+  }
+}
+
+TEST_F(DeviceStagingTest, HostMemoryIsAsGoodAsADrive) {
+  std::mt19937_64 random(3);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    open(seed, {.chunk_bytes = 8 * kKiB, .chunks = 1 + random() % 3});
+    const DType there = random() % 2 == 0 ? DType::kF32 : DType::kBF16;
+    const std::uint64_t elements = 1 + random() % 10'000;
+    const Memory memory = *PageSource::make()->allocate(elements * sizeof(float));
+    const std::span<std::byte> content = memory.span().first(elements * sizeof(float));
+    const bool is_pinned = random() % 2 == 0;
+    if (is_pinned) {
+      ASSERT_TRUE(device_->pin(memory.span()));
+    }
+    const DeviceSpan source = filled(elements * dtype_bytes(there), seed);
+    const DeviceSpan target = *device_->allocate(source.bytes);
+    Outcome outcome;
+    staging_->from_device({DeviceTransfer::InMemory{content, is_pinned},
+                           info(content.size(), DType::kF32), on_device(source, there)},
+                          keep_in(outcome));
+    ASSERT_TRUE(outcome.get().has_value());
+    std::vector<std::byte> expected(content.size());
+    convert(there, bytes_of(source), DType::kF32, expected);
+    ASSERT_TRUE(std::ranges::equal(content, expected)) << "seed " << seed;
+    staging_->to_device({DeviceTransfer::InMemory{content, is_pinned},
+                         info(content.size(), DType::kF32), on_device(target, DType::kF32)},
+                        keep_in(outcome));
+    const Result<std::uint64_t> done = outcome.get();
+    ASSERT_EQ(done.has_value(), there == DType::kF32);
+    if (done.has_value()) {
+      ASSERT_TRUE(std::ranges::equal(bytes_of(target), content)) << "seed " << seed;
+    }
+    if (is_pinned) {
+      device_->unpin(memory.span());
+    }
+    EXPECT_EQ(device_->unpinned_copies(), 0U);
+  }
+}
+
+TEST_F(DeviceStagingTest, NoConversionBetweenNumbersOfOtherKinds) {
+  const DeviceSpan memory = filled(4000, 1);
+  const StoredTensor stored = reserve(4000);
+  Outcome outcome;
+  staging_->to_device(request(stored, on_device(memory, DType::kF32), DType::kI32),
+                      keep_in(outcome));
+  const Result<std::uint64_t> done = outcome.get();
+  ASSERT_TRUE(done.has_error());
+  EXPECT_EQ(done.error().code, make_error_code(Fault::kInvalidArgument));
+  EXPECT_THAT(done.error().message, HasSubstr("is i32 and cannot be converted to or from f32"));
+}
+
 TEST_F(DeviceStagingTest, DamageIsTold) {
   const std::uint64_t bytes = 300 * kKiB + 1;
   const DeviceSpan memory = filled(bytes, 1);
@@ -262,7 +351,7 @@ TEST_F(DeviceStagingTest, MemoryOfAnotherSizeOrOfNobody) {
 
 TEST_F(DeviceStagingTest, MoreThanTheDevicePins) {
   const auto device = HostDevice::make({.pin_limit_bytes = 64 * kKiB});
-  const auto staging = DeviceStaging::open(*queue_, device, PageSource::make(),
+  const auto staging = DeviceStaging::open(*queue_, device, *pinned(device),
                                            {.chunk_bytes = 64 * kKiB, .chunks = 2});
   ASSERT_TRUE(staging.has_error());
   EXPECT_EQ(staging.error().code, make_error_code(Fault::kExhausted)) << staging.error().message;
