@@ -196,6 +196,26 @@ Ticket SwapEngine::get_into(TensorId tensor, std::span<std::byte> target) {
   }
   return ticket;
 }
+Ticket SwapEngine::get_to_device(TensorId tensor, const DeviceTensor& target) {
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  Ticket ticket = core_->get_to_device(tensor, target);
+  if (trace_) {
+    trace_->use(TraceOp::kGetInto, tensor);
+  }
+  return ticket;
+}
+Ticket SwapEngine::put_from_device(TensorId tensor, const DeviceTensor& source) {
+  if (process_.elsewhere()) {
+    return Ticket::failed(of_another_process());
+  }
+  Ticket ticket = core_->put_from_device(tensor, source);
+  if (trace_) {
+    trace_->use(TraceOp::kPut, tensor);
+  }
+  return ticket;
+}
 void SwapEngine::prefetch(std::span<const TensorId> tensors) {
   if (process_.elsewhere()) {
     return;

@@ -19,6 +19,7 @@
 #include "swap/plan/config.h"
 #include "swap/plan/placement.h"
 #include "swap/stats.h"
+#include "swap/store/device_tensor.h"
 #include "swap/tensor.h"
 #include "swap/ticket.h"
 
@@ -48,6 +49,10 @@ struct SwapEngineOptions {
   /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
   /// unused.
   std::vector<PinHook> pin_hooks;
+  /// Accelerators whose memory tensors come from and go to: pinned slots are pinned for each of
+  /// them too, and a quarter of max_pinned_bytes, 32 MiB at most, becomes the chunks through which
+  /// goes what has no slot, on the device's own NUMA node.
+  std::vector<std::shared_ptr<Device>> devices;
   /// Saves a trace of every use there (TraceLog::open). Empty: where the environment's
   /// PENSTOCK_TRACE says, if it does.
   std::string trace;
@@ -122,6 +127,16 @@ class SwapEngine {
   Ticket get(TensorId tensor, Access access = Access::kRead);
   /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
+  /// Brings the content into a device's memory without a wait for whoever asks: from the drive
+  /// through a few pinned chunks, from a pinned slot by one copy; the slot is free again when its
+  /// copy's event has happened. When the ticket is done the bytes are there, for every stream.
+  /// Errors: a device that the engine was not opened for; as check_device_tensor()'s; as get()'s;
+  /// the device's. After one the memory holds anything.
+  Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
+  /// Makes what lies in a device's memory the tensor's next content, as put(): `source` stays as it
+  /// is until the ticket is done.
+  Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
+
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 

@@ -13,6 +13,7 @@
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
 #include "swap/log.h"
+#include "swap/numa_choice.h"
 
 namespace penstock {
 namespace {
@@ -50,21 +51,6 @@ Result<void> check_name(std::string_view name) {
                fmt::format("'{}' is no name for a tensor: a name has 1 to {} bytes and no control "
                            "characters",
                            excerpt(name), kBytesMax));
-}
-
-NumaPreference numa_preference() {
-  // Milliseconds each time, and the machine stays the same.
-  static const Result<std::shared_ptr<const NumaTopology>> topology = NumaTopology::read();
-  if (topology.has_error()) {
-    log_info(topology.error().message);
-    return {};
-  }
-  const NumaHome home = topology.value()->home();
-  log_info(home.reason);
-  if (!home.node) {
-    return {};
-  }
-  return {topology.value(), *home.node};
 }
 
 }  // namespace
@@ -132,7 +118,8 @@ Result<void> SwapEngineCore::start() {
   waiting_ = std::make_shared<Waiting>(step, now);
   stalls_ = std::make_shared<Waiting>(step, now);
 
-  PageSourceOptions pages{.huge_pages = HugePages::kTransparent, .numa = numa_preference()};
+  PageSourceOptions pages{.huge_pages = HugePages::kTransparent,
+                          .numa = choose_numa_node(std::nullopt)};
   const std::shared_ptr<MemorySource> pageable =
       options_.pageable ? options_.pageable : PageSource::make(pages);
   resident_source_ = pageable;
@@ -141,6 +128,10 @@ Result<void> SwapEngineCore::start() {
   pinned_pages_ = PageSource::make(std::move(pages));
   std::vector<PinHook> hooks = {ring_registration(queue_, options_.warn)};
   hooks.insert(hooks.end(), options_.pin_hooks.begin(), options_.pin_hooks.end());
+  for (const std::shared_ptr<Device>& device : options_.devices) {
+    hooks.push_back(pinned_for(device));
+  }
+  PENSTOCK_TRY(open_stagings(hooks));
   pinned_source_ = LimitingSource::make(PinnedSource::make(pinned_pages_, std::move(hooks)),
                                         budgets_.max_pinned_bytes, "max_pinned_bytes");
   BufferPoolOptions pool;
@@ -340,6 +331,8 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
     record.block.reset();
   }
   ahead_.end(to_number(record.id));
+  record.arriving = false;
+  outbox.drop(std::move(record.replaced.block));
   record.memory_generation = 0;
   record.presence = TensorRecord::Presence::kAbsent;
   record.reading.reset();
@@ -352,8 +345,8 @@ void SwapEngineCore::update_use(TensorRecord& record) {
     return;
   }
   Block& block = *record.block;
-  const bool behind =
-      record.writes_in_flight > 0 && block.leases == 0 && !residency_.holds(to_number(record.id));
+  const bool behind = (record.writes_in_flight > 0 || record.arriving) && block.leases == 0 &&
+                      !residency_.holds(to_number(record.id));
   if (behind) {
     block.buffer.expect_return();  // it comes back by itself when the write is done
   } else {
@@ -456,6 +449,7 @@ SwapStats SwapEngineCore::stats() const {
   if (pool_) {
     stats.pool = pool_->stats();
   }
+  stats.staging_bytes = staging_bytes_;
   stats.io = queue_->stats();
   return stats;
 }
@@ -474,7 +468,7 @@ Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
   state.in_memory = record->presence == TensorRecord::Presence::kCurrent;
   state.resident = residency_.holds(to_number(tensor)) && state.in_memory;
   state.on_drive = record->stored != nullptr;
-  state.writing = record->writes_in_flight > 0;
+  state.writing = record->writes_in_flight > 0 || record->arriving;
   return state;
 }
 
@@ -505,7 +499,8 @@ Result<void> SwapEngineCore::close() {
     }
     pool = std::move(pool_);  // others may still ask for stats
   }
-  pool.reset();  // unregisters its arenas, for which the queue must still run
+  stagings_.clear();  // tell what is left of them, and unregister
+  pool.reset();       // unregisters its arenas, for which the queue must still run
   if (queue_) {
     queue_->stop();
   }

@@ -25,6 +25,7 @@
 #include "swap/schedule/read_ahead.h"
 #include "swap/schedule/residency.h"
 #include "swap/stats.h"
+#include "swap/store/device_staging.h"
 #include "swap/store/durable_store.h"
 #include "swap/swap_engine.h"
 #include "swap/tensor_record.h"
@@ -82,6 +83,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Ticket put(TensorId tensor, std::span<const std::byte> source);
   Ticket get(TensorId tensor, Access access);
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
+  Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
+  Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
   void prefetch(std::span<const TensorId> tensors);
 
   Result<void> flush();
@@ -106,7 +109,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::shared_ptr<SwapStore> store;
     std::unordered_map<std::string, TensorId> by_name;
   };
-  /// One content on its way to a drive.
+  /// One content on its way to a drive; of a device's, to memory first where there is `block`.
   struct Writing {
     static Writing of_memory(const TensorRecord& record);  // what its block holds
 
@@ -115,12 +118,13 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::uint64_t generation = 0;
     std::uint64_t checksum = 0;
     std::shared_ptr<Block> block;  // null where the caller owns the source
-    std::span<const std::byte> source;
-    std::shared_ptr<Block> before;  // the content before, where no drive has it; may be null
-    std::uint64_t before_generation = 0;
+    std::uint64_t bytes = 0;
+    std::span<const std::byte> source;   // empty: it lies on `device`
+    std::optional<DeviceTensor> device;  // the caller's source
+    OlderContent before;                 // which no drive has
     std::shared_ptr<SwapStore> store;
-    std::string name;
-    HeldExtent stored;
+    TensorInfo info;
+    std::shared_ptr<StoredTensor> stored;
     std::vector<std::uint32_t> refused;  // drives that have failed to write it
     std::shared_ptr<TicketState> ticket;
   };
@@ -160,6 +164,23 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void operation_begun() { ++operations_; }
   void operation_ended();
 
+  // Devices (swap_engine_device.cpp).
+  Result<void> open_stagings(const std::vector<PinHook>& hooks);
+  Result<DeviceStaging*> staging_of(const DeviceTensor& tensor) const;
+  Result<DeviceStaging*> check_device(const TensorRecord& record, const DeviceTensor& tensor) const;
+  bool is_read_from_drive(const TensorRecord& record) const;
+  Ticket get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+                                const DeviceTensor& target);
+  void copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
+                      const std::shared_ptr<TicketState>& state);
+  void read_to_device(const TensorRecord& record, const DeviceTensor& target,
+                      std::shared_ptr<TicketState> state, Lock& lock);
+  std::shared_ptr<Block> arrival_block(TensorId tensor, Lock& lock, Outbox& outbox);
+  void begin_arrival(TensorRecord& record, Writing writing, Lock& lock);
+  void arrived(Writing writing, std::uint64_t fill, std::optional<Error> error);
+  void write_from_device(Writing writing);
+  bool arrive_instead(Writing& writing, const Error& error);
+
   // Memory (swap_engine_memory.cpp).
   Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
   void provide_pages(const Block& block, Lock& lock);
@@ -170,6 +191,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::uint64_t kept_room_bytes() const;
   void wait_for_write_back(std::uint64_t bytes, Lock& lock);
   Result<void> plan_locked(Lock& lock, Outbox& outbox);
+  Budgets pool_budgets(const BudgetFacts& facts) const;
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
   void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
                        Outbox& outbox);
@@ -179,6 +201,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   bool changes_in_place(const TensorRecord& record) const;
   void lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox);
   void fill(TensorId tensor, Lock& lock, Outbox& outbox);
+  Result<TensorRecord*> planned_record(TensorId tensor, Lock& lock, Outbox& outbox);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
   void start_read(TensorRecord& record, IoPriority priority);
   void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
@@ -187,6 +210,10 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void run_ahead();
 
   // Writing (swap_engine_write.cpp).
+  static OlderContent older_content(const TensorRecord& record);
+  Writing replace(TensorRecord& record, std::shared_ptr<TicketState> ticket, Outbox& outbox);
+  void settle_content(TensorRecord& record, std::shared_ptr<TicketState> ticket, Lock& lock,
+                      Outbox& outbox);
   Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);
   void begin_write(Writing writing, Lock& lock);
   Result<void> reserve_space(Writing& writing) const;
@@ -198,6 +225,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
   void bring_back(TensorRecord& record, const Writing& writing);
   bool keep_in_ram(TensorRecord& record, Writing& writing, const Error& error, Outbox& outbox);
+  void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock, Outbox& outbox);
   void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
 
   SwapEngineOptions options_;
@@ -209,6 +237,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::shared_ptr<LimitingSource> pinned_source_;
   std::shared_ptr<IoQueue> queue_;  // also held by pinned memory, which may outlive the engine
   std::unique_ptr<BufferPool> pool_;
+  std::vector<std::unique_ptr<DeviceStaging>> stagings_;  // as options_.devices
+  std::uint64_t staging_bytes_ = 0;                       // theirs; no part of budgets_
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // operations_ or writing_bytes_ went down

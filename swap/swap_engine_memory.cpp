@@ -222,6 +222,13 @@ Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
   return {};
 }
 
+/// What is left for the pool beside the chunks of devices.
+Budgets SwapEngineCore::pool_budgets(const BudgetFacts& facts) const {
+  Budgets budgets = resolve_budgets(options_.config, facts);
+  budgets.max_pinned_bytes -= std::min(budgets.max_pinned_bytes, staging_bytes_);
+  return budgets;
+}
+
 Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor>& tensors) {
   const std::optional<OffloadConfig>& offload = options_.config.deepspeed.offload_param;
   const std::uint64_t hint =
@@ -232,9 +239,18 @@ Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor
     BudgetFacts facts = facts_;
     facts.largest_class_slot_bytes =
         largest_regular_slot_bytes(tensors, options_.config.penstock, hint);
-    budgets_ = resolve_budgets(options_.config, facts);
+    budgets_ = pool_budgets(facts);
   }
-  return place_tensors(tensors, options_.config.penstock, budgets_, hint);
+  Result<Placement> placement = place_tensors(tensors, options_.config.penstock, budgets_, hint);
+  if (placement.has_error() && staging_bytes_ > 0) {
+    Error error = std::move(placement).error();
+    error.message += fmt::format(
+        "; besides, {} of max_pinned_bytes are what devices are reached "
+        "through",
+        format_bytes(staging_bytes_));
+    return error;
+  }
+  return placement;
 }
 
 void SwapEngineCore::apply_placement(Placement placement, const std::vector<TensorId>& ids,

@@ -18,24 +18,30 @@ Ticket SwapEngineCore::get(TensorId tensor, Access access) {
   {
     Outbox outbox;
     Lock lock(mutex_);
-    if (!planned_ && !closed_ && record_of(tensor) != nullptr) {
-      Result<void> planned = plan_locked(lock, outbox);
-      if (planned.has_error()) {
-        return Ticket::failed(std::move(planned).error());
-      }
-    }
-    TensorRecord* record = record_of(tensor);
-    if (record == nullptr || closed_) {
-      return Ticket::failed(unknown(tensor));
+    const Result<TensorRecord*> record = planned_record(tensor, lock, outbox);
+    if (record.has_error()) {
+      return Ticket::failed(record.error());
     }
     ++stats_.gets;
     if (scheduler_.record(to_number(tensor))) {
       ++stats_.predicted;
     }
-    serve(*record, {state, access}, lock, outbox);
+    serve(**record, {state, access}, lock, outbox);
   }
   run_ahead();
   return Ticket(std::move(state));
+}
+
+/// Of a tensor that somebody wants: the first one makes the plan.
+Result<TensorRecord*> SwapEngineCore::planned_record(TensorId tensor, Lock& lock, Outbox& outbox) {
+  if (!planned_ && !closed_ && record_of(tensor) != nullptr) {
+    PENSTOCK_TRY(plan_locked(lock, outbox));
+  }
+  TensorRecord* const record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    return unknown(tensor);
+  }
+  return record;
 }
 
 /// Gives the content at once, or lines the get up behind what must happen first. `record` may be

@@ -77,31 +77,41 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
     drop_memory(*record, outbox);
     record->block = block;
   }
-  record->reading.reset();
-  record->presence = Presence::kCurrent;
-  record->memory_generation = record->generation;
-  record->certain_generation = record->generation;
-  ahead_.end(to_number(record->id));
-  for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
-    outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(*record, waiting.access));
+  auto state = std::make_shared<TicketState>(waiting_);
+  settle_content(*record, state, lock, outbox);
+  return Ticket(std::move(state));
+}
+
+/// `record.block` holds all of the newest content: kept as resident, or written behind reads.
+/// `record` may be gone when this returns.
+void SwapEngineCore::settle_content(TensorRecord& record, std::shared_ptr<TicketState> ticket,
+                                    Lock& lock, Outbox& outbox) {
+  record.reading.reset();
+  record.arriving = false;
+  outbox.drop(std::move(record.replaced.block));
+  record.presence = Presence::kCurrent;
+  record.memory_generation = record.generation;
+  record.certain_generation = record.generation;
+  ahead_.end(to_number(record.id));
+  for (WaitingGet& waiting : std::exchange(record.waiting_for_read, {})) {
+    outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(record, waiting.access));
   }
-  update_use(*record);
-  record->unwritten.reset();
-  const bool stays = residency_.holds(to_number(record->id)) && block->may_stay();
+  update_use(record);
+  record.unwritten.reset();
+  const bool stays = residency_.holds(to_number(record.id)) && record.block->may_stay();
   // A resident of a durable store is written now: its next holder changes this memory in place, and
   // nobody could tell later when it holds a whole content.
-  if (stays && !namespaces_.at(record->space).store->is_durable()) {
-    outbox.drop(std::exchange(record->stored, nullptr));
-    return Ticket::ready();
+  if (stays && !namespaces_.at(record.space).store->is_durable()) {
+    outbox.drop(std::exchange(record.stored, nullptr));
+    outbox.fulfil(std::move(ticket), std::nullopt);
+    return;
   }
   if (!stays) {  // a slot cannot be kept: it becomes resident when next read
-    residency_.release(to_number(record->id));
+    residency_.release(to_number(record.id));
   }
-  auto state = std::make_shared<TicketState>(waiting_);
-  Writing writing = Writing::of_memory(*record);
-  writing.ticket = state;
+  Writing writing = Writing::of_memory(record);
+  writing.ticket = std::move(ticket);
   begin_write(std::move(writing), lock);
-  return Ticket(std::move(state));
 }
 
 Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
@@ -123,26 +133,40 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
   if (record == nullptr || closed_) {
     return Ticket::failed(unknown(tensor));
   }
-  Writing writing;
-  if (record->presence == Presence::kCurrent && !record->clean()) {
-    writing.before = record->block;
-    writing.before_generation = record->memory_generation;
-  }
-  record->generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
-  scheduler_.record_rewrite(to_number(record->id));
+  auto state = std::make_shared<TicketState>(waiting_);
+  Writing writing = replace(*record, state, outbox);
   // Gets that wait for a read of the older content get the new one instead.
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     record->waiting_for_write.push_back(std::move(waiting));
   }
-  drop_memory(*record, outbox);
-  record->unwritten.reset();
-  auto state = std::make_shared<TicketState>(waiting_);
-  writing.id = tensor;
-  writing.generation = record->generation;
   writing.source = source;
-  writing.ticket = state;
   begin_write(std::move(writing), lock);
   return Ticket(std::move(state));
+}
+
+/// What would be lost, were the newest content to come and fail.
+OlderContent SwapEngineCore::older_content(const TensorRecord& record) {
+  return record.presence == Presence::kCurrent && !record.clean()
+             ? OlderContent{record.block, record.memory_generation}
+             : record.replaced;
+}
+
+/// What memory holds of the tensor is no longer its content; it comes back should the next one
+/// fail, where no drive has it.
+SwapEngineCore::Writing SwapEngineCore::replace(TensorRecord& record,
+                                                std::shared_ptr<TicketState> ticket,
+                                                Outbox& outbox) {
+  Writing writing;
+  writing.id = record.id;
+  writing.bytes = record.bytes;
+  writing.ticket = std::move(ticket);
+  writing.before = older_content(record);
+  record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
+  writing.generation = record.generation;
+  scheduler_.record_rewrite(to_number(record.id));
+  drop_memory(record, outbox);
+  record.unwritten.reset();
+  return writing;
 }
 
 /// Copies the next content into RAM: into the resident's own memory where nobody looks at it (gets
@@ -179,6 +203,7 @@ SwapEngineCore::Writing SwapEngineCore::Writing::of_memory(const TensorRecord& r
   Writing writing;
   writing.id = record.id;
   writing.generation = record.memory_generation;
+  writing.bytes = record.bytes;
   writing.block = record.block;
   writing.source = record.block->span();
   return writing;
@@ -190,13 +215,15 @@ void SwapEngineCore::begin_write(Writing writing, Lock& lock) {
   TensorRecord& record = *record_of(writing.id);
   writing.number = record.number;
   writing.store = namespaces_.at(record.space).store;
-  writing.name = record.info.name;
+  writing.info = record.info;
   ++record.writes_in_flight;
-  writing_bytes_ += writing.source.size();
+  writing_bytes_ += writing.bytes;
   operation_begun();
   update_use(record);
   lock.unlock();
-  writing.checksum = checksum(options_.config.penstock.integrity, writing.source);
+  if (!writing.source.empty()) {  // a device's is formed on the way
+    writing.checksum = checksum(options_.config.penstock.integrity, writing.source);
+  }
   Result<void> space = reserve_space(writing);
   if (space.has_error()) {
     write_finished(std::move(writing), std::move(space).error());
@@ -207,13 +234,13 @@ void SwapEngineCore::begin_write(Writing writing, Lock& lock) {
 }
 
 Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
-  Result<StoredTensor> reserved = writing.store->reserve(writing.number, writing.generation,
-                                                         writing.source.size(), writing.refused);
+  Result<StoredTensor> reserved =
+      writing.store->reserve(writing.number, writing.generation, writing.bytes, writing.refused);
   if (reserved.has_error()) {
     Error error = std::move(reserved).error();
-    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.name,
-                                format_bytes(writing.source.size()), error.message);
-    error.tensor = writing.name;
+    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.info.name,
+                                format_bytes(writing.bytes), error.message);
+    error.tensor = writing.info.name;
     return error;
   }
   StoredTensor stored = std::move(reserved).value();
@@ -224,8 +251,12 @@ Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
 }
 
 void SwapEngineCore::submit_write(Writing writing) {
+  if (writing.source.empty()) {
+    write_from_device(std::move(writing));
+    return;
+  }
   StoreTransfer::Place place{queue_.get(), pool_.get(), &writing.store->file(*writing.stored),
-                             *writing.stored, writing.name};
+                             *writing.stored, writing.info.name};
   auto transfer = std::make_shared<StoreTransfer>(std::move(place));
   const std::span<const std::byte> source = writing.source;
   const IoPriority priority = writing.block ? IoPriority::kBehind : IoPriority::kDemand;
@@ -237,13 +268,14 @@ void SwapEngineCore::submit_write(Writing writing) {
 }
 
 void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
-  if (error && write_elsewhere(writing, *error)) {
+  if (error && (write_elsewhere(writing, *error) ||
+                (is_disk_full(*error) && arrive_instead(writing, *error)))) {
     return;
   }
   {
     Outbox outbox;
     Lock lock(mutex_);
-    writing_bytes_ -= writing.source.size();
+    writing_bytes_ -= writing.bytes;
     TensorRecord* record = record_of(writing.id);
     if (record != nullptr) {
       --record->writes_in_flight;
@@ -254,8 +286,11 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
     if (error) {
       write_failed(record, writing, std::move(*error), outbox);
     } else {
-      stats_.tensor_write_bytes += writing.source.size();
-      stats_.padding_bytes += writing.stored->extent.bytes - writing.source.size();
+      stats_.tensor_write_bytes += writing.bytes;
+      stats_.padding_bytes += writing.stored->extent.bytes - writing.bytes;
+      if (writing.source.empty()) {
+        stats_.from_device_bytes += writing.device->memory.bytes;
+      }
       if (record != nullptr) {
         publish(*record, writing, outbox);
       }
@@ -299,8 +334,9 @@ std::optional<Error> SwapEngineCore::stage(const TensorRecord& record, const Wri
     return std::nullopt;
   }
   Error error = std::move(staged).error();
-  error.message = fmt::format("no room to publish tensor '{}': {}", writing.name, error.message);
-  error.tensor = writing.name;
+  error.message =
+      fmt::format("no room to publish tensor '{}': {}", writing.info.name, error.message);
+  error.tensor = writing.info.name;
   return error;
 }
 
@@ -322,16 +358,23 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
   }
 }
 
+void SwapEngineCore::serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock,
+                                 Outbox& outbox) {
+  for (WaitingGet& get : waiting) {
+    if (TensorRecord* still = record_of(tensor)) {
+      serve(*still, std::move(get), lock, outbox);
+    } else {
+      outbox.fulfil(std::move(get.ticket), unknown(tensor));
+    }
+  }
+}
+
 /// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
 /// holds.
 void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) {
   const TensorId tensor = record.id;
   if (record.writes_in_flight == 0) {
-    for (WaitingGet& waiting : std::exchange(record.waiting_for_write, {})) {
-      if (TensorRecord* still = record_of(tensor)) {
-        serve(*still, std::move(waiting), lock, outbox);
-      }
-    }
+    serve_again(tensor, std::exchange(record.waiting_for_write, {}), lock, outbox);
   }
   TensorRecord* still = record_of(tensor);
   if (still == nullptr || still->presence != Presence::kCurrent) {
@@ -370,7 +413,7 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
     error.message += fmt::format(
         "; free space there, add a path to penstock.paths, or raise ram_bytes "
         "({}) by {}",
-        format_bytes(residency_.limit_bytes()), format_bytes(writing.source.size()));
+        format_bytes(residency_.limit_bytes()), format_bytes(writing.bytes));
   }
   if (!untold_failure() && !failure_told_) {
     first_failure_ = {error, writing.ticket};
@@ -379,15 +422,21 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
 }
 
 /// A put failed, and what it was to replace is on no drive (its own write failed, or is under way):
-/// the memory that holds it is the content again, unless a newer one has come meanwhile.
+/// the memory that holds it is the content again, unless a newer one has come meanwhile. One that
+/// is on its way may still fail: it will have that older one to bring back.
 void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
-  if (!writing.before || record.presence != Presence::kAbsent ||
-      writing.before_generation < record.certain_generation) {
+  if (!writing.before.block || writing.before.generation < record.certain_generation) {
     return;
   }
-  record.block = writing.before;
+  if (record.arriving && !record.replaced.block) {
+    record.replaced = writing.before;
+  }
+  if (record.presence != Presence::kAbsent) {
+    return;
+  }
+  record.block = writing.before.block;
   record.presence = Presence::kCurrent;
-  record.memory_generation = writing.before_generation;
+  record.memory_generation = writing.before.generation;
   update_use(record);
 }
 

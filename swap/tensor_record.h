@@ -21,9 +21,16 @@ struct WaitingGet {
   Access access = Access::kRead;
 };
 
+/// What a tensor was before, in memory alone; empty: a drive has it, or there is none.
+struct OlderContent {
+  std::shared_ptr<Block> block;
+  std::uint64_t generation = 0;
+};
+
 /// All that an engine knows of one tensor. Guarded by the engine's mutex.
 ///
-/// Presence: kAbsent -> kFilling (memory sought, then a read in flight) -> kCurrent -> kAbsent.
+/// Presence: kAbsent -> kFilling (memory sought, then a read in flight; or a copy from a device)
+/// -> kCurrent -> kAbsent.
 /// kCurrent means that `block` holds the newest content that there is; clean() that a drive has it
 /// too.
 struct TensorRecord {
@@ -47,6 +54,8 @@ struct TensorRecord {
   std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current
   std::uint64_t fill = 0;               ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
+  bool arriving = false;  ///< kFilling, from a device, with the newest content
+  OlderContent replaced;  ///< by it, should it not arrive
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;
   std::uint32_t writes_in_flight = 0;

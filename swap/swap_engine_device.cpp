@@ -1,0 +1,343 @@
+// How contents come to the memory of devices and from there: through pinned slots where they lie in
+// one, else through a few chunks, and nobody waits for a copy.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "alloc/page_source.h"
+#include "alloc/pinned_source.h"
+#include "swap/numa_choice.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+namespace {
+
+// Enough that drive and device are both busy with MiBs each; more would be taken from slots.
+constexpr std::uint64_t kStagingBytesMax = 32 * kMiB;
+constexpr std::uint64_t kStagingShare = 4;  // of max_pinned_bytes
+
+std::optional<Error> error_of(Result<std::uint64_t> done) {
+  return done.has_error() ? std::optional(std::move(done).error()) : std::nullopt;
+}
+
+}  // namespace
+
+/// Chunks for every device, taken from max_pinned_bytes before the pool gets the rest.
+Result<void> SwapEngineCore::open_stagings(const std::vector<PinHook>& hooks) {
+  const std::size_t count = options_.devices.size();
+  if (count == 0) {
+    return {};
+  }
+  DeviceStaging::Shape shape;
+  const std::uint64_t share =
+      std::min(kStagingBytesMax, budgets_.max_pinned_bytes / kStagingShare) / count;
+  shape.chunk_bytes = align_down(share / shape.chunks, kBlockBytes);
+  if (shape.chunk_bytes < 2 * kBlockBytes) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("max_pinned_bytes is {}: with {} device{} it must be {} at least",
+                             format_bytes(budgets_.max_pinned_bytes), count, count == 1 ? "" : "s",
+                             format_bytes(2 * kBlockBytes * shape.chunks * count * kStagingShare)));
+  }
+  for (const std::shared_ptr<Device>& device : options_.devices) {
+    const auto pages = PageSource::make(
+        {.huge_pages = HugePages::kReserved, .numa = choose_numa_node(device->facts().numa_node)});
+    Result<std::unique_ptr<DeviceStaging>> staging =
+        DeviceStaging::open(*queue_, device, *PinnedSource::make(pages, hooks), shape);
+    PENSTOCK_TRY(staging);
+    stagings_.push_back(std::move(*staging));
+    staging_bytes_ += shape.bytes();
+  }
+  budgets_.max_pinned_bytes -= staging_bytes_;
+  return {};
+}
+
+Result<DeviceStaging*> SwapEngineCore::staging_of(const DeviceTensor& tensor) const {
+  const auto found =
+      std::ranges::find(options_.devices, tensor.device, &std::shared_ptr<Device>::get);
+  if (found == options_.devices.end()) {
+    return fault(Fault::kInvalidArgument,
+                 tensor.device == nullptr
+                     ? std::string("no device is named for the tensor")
+                     : fmt::format("the engine was not opened for {}:{}", tensor.device->runtime(),
+                                   tensor.device->facts().number));
+  }
+  return stagings_[static_cast<std::size_t>(found - options_.devices.begin())].get();
+}
+
+Result<DeviceStaging*> SwapEngineCore::check_device(const TensorRecord& record,
+                                                    const DeviceTensor& tensor) const {
+  PENSTOCK_TRY(check_device_tensor(record.info, tensor));
+  return staging_of(tensor);
+}
+
+// --- To a device --------------------------------------------------------------------------------
+
+Ticket SwapEngineCore::get_to_device(TensorId tensor, const DeviceTensor& target) {
+  auto state = std::make_shared<TicketState>(stalls_);
+  {
+    Outbox outbox;
+    Lock lock(mutex_);
+    const Result<TensorRecord*> found = planned_record(tensor, lock, outbox);
+    if (found.has_error()) {
+      return Ticket::failed(found.error());
+    }
+    TensorRecord& record = **found;
+    if (const auto staging = check_device(record, target); staging.has_error()) {
+      return Ticket::failed(staging.error());
+    }
+    if (!is_read_from_drive(record)) {
+      const TensorInfo info = record.info;
+      lock.unlock();
+      return get_to_device_by_lease(tensor, info, target);
+    }
+    ++stats_.gets;
+    ++stats_.misses;
+    if (scheduler_.record(to_number(tensor))) {
+      ++stats_.predicted;
+    }
+    read_to_device(record, target, state, lock);
+  }
+  run_ahead();
+  return Ticket(std::move(state));
+}
+
+/// Whether its content lies on a drive alone, and is not to be kept in RAM.
+bool SwapEngineCore::is_read_from_drive(const TensorRecord& record) const {
+  const SwapStore& store = *namespaces_.at(record.space).store;
+  return record.presence == Presence::kAbsent && record.writes_in_flight == 0 && record.stored &&
+         record.place != Place::kRam &&
+         store.check_readable(*record.stored, record.info.name).has_value();
+}
+
+/// Lets go of the lock; its record may be gone when this returns.
+void SwapEngineCore::read_to_device(const TensorRecord& record, const DeviceTensor& target,
+                                    std::shared_ptr<TicketState> state, Lock& lock) {
+  const std::shared_ptr<SwapStore>& store = namespaces_.at(record.space).store;
+  DeviceStaging::Request request{
+      DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target};
+  stats_.tensor_read_bytes += record.bytes;
+  operation_begun();
+  const auto done = [core = shared_from_this(), extent = record.stored, store,
+                     bytes = target.memory.bytes,
+                     state = std::move(state)](Result<std::uint64_t> read) {
+    const bool came = read.has_value();
+    state->fulfil(error_of(std::move(read)), {});
+    Lock finished(core->mutex_);
+    core->stats_.to_device_bytes += came ? bytes : 0;
+    core->operation_ended();
+  };
+  DeviceStaging& staging = **staging_of(target);
+  lock.unlock();
+  staging.to_device(std::move(request), done);
+  lock.lock();
+}
+
+/// The content is in memory, or on its way there; the lease ends with the copy.
+Ticket SwapEngineCore::get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+                                              const DeviceTensor& target) {
+  auto state = std::make_shared<TicketState>(stalls_);
+  get(tensor, Access::kRead)
+      .then([core = shared_from_this(), info, target, state](const Ticket& done) {
+        const Result<Lease> lease = done.lease();
+        if (lease.has_error()) {
+          state->fulfil(lease.error(), {});
+          return;
+        }
+        core->copy_to_device(*lease, info, target, state);
+      });
+  return Ticket(std::move(state));
+}
+
+void SwapEngineCore::copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
+                                    const std::shared_ptr<TicketState>& state) {
+  {
+    Lock lock(mutex_);
+    if (closed_) {
+      lock.unlock();
+      state->fulfil(not_open(), {});
+      return;
+    }
+    operation_begun();
+  }
+  // What is in a slot is pinned for every device.
+  const bool is_pinned = !lease.token()->block()->may_stay();
+  const auto done = [core = shared_from_this(), held = lease, state,
+                     bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
+    const bool came = copied.has_value();
+    held.release();
+    state->fulfil(error_of(std::move(copied)), {});
+    Lock lock(core->mutex_);
+    core->stats_.to_device_bytes += came ? bytes : 0;
+    core->operation_ended();
+  };
+  (*staging_of(target))
+      ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
+                  done);
+}
+
+// --- From a device ------------------------------------------------------------------------------
+
+Ticket SwapEngineCore::put_from_device(TensorId tensor, const DeviceTensor& source) {
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    return Ticket::failed(unknown(tensor));
+  }
+  if (const auto staging = check_device(*record, source); staging.has_error()) {
+    return Ticket::failed(staging.error());
+  }
+  std::shared_ptr<Block> block = arrival_block(tensor, lock, outbox);
+  record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    outbox.drop(std::move(block));
+    return Ticket::failed(unknown(tensor));
+  }
+  auto state = std::make_shared<TicketState>(waiting_);
+  Writing writing = replace(*record, state, outbox);
+  writing.device = source;
+  if (block) {
+    writing.block = std::move(block);
+    begin_arrival(*record, std::move(writing), lock);
+    return Ticket(std::move(state));
+  }
+  // Gets that wait for a read of the older content get the new one instead.
+  for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
+    record->waiting_for_write.push_back(std::move(waiting));
+  }
+  begin_write(std::move(writing), lock);
+  return Ticket(std::move(state));
+}
+
+/// Memory for a content that comes from a device: where it may stay, or a slot that is free now.
+/// Null: it goes straight to its drive. May let go of the lock.
+std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, Lock& lock, Outbox& outbox) {
+  TensorRecord& record = *record_of(tensor);
+  const std::uint64_t bytes = record.bytes;
+  if (claim_residency(record, lock, outbox)) {
+    Result<std::shared_ptr<Block>> block = resident_block(bytes);
+    if (block.has_value()) {
+      return std::move(*block);
+    }
+    residency_.release(to_number(tensor));
+  }
+  std::optional<Buffer> slot = closed_ ? std::nullopt : pool_->try_acquire_slot(bytes);
+  return slot ? std::make_shared<Block>(std::move(*slot), bytes) : nullptr;
+}
+
+/// Copies the content into `writing.block`. Gets wait for it as for a read. Lets go of the lock;
+/// the record may be gone when this returns.
+void SwapEngineCore::begin_arrival(TensorRecord& record, Writing writing, Lock& lock) {
+  record.presence = Presence::kFilling;
+  record.arriving = true;
+  record.replaced = writing.before;
+  record.block = writing.block;
+  update_use(record);
+  writing_bytes_ += writing.bytes;
+  operation_begun();
+  const std::uint64_t fill = ++record.fill;
+  const bool is_pinned = !writing.block->may_stay();
+  writing.source = writing.block->span();
+  const DeviceTensor source = *writing.device;
+  DeviceStaging::Request request{DeviceTransfer::InMemory{writing.block->span(), is_pinned},
+                                 record.info, source};
+  DeviceStaging& staging = **staging_of(source);
+  lock.unlock();
+  staging.from_device(std::move(request),
+                      [core = shared_from_this(), fill,
+                       writing = std::move(writing)](Result<std::uint64_t> copied) mutable {
+                        core->arrived(std::move(writing), fill, error_of(std::move(copied)));
+                      });
+  lock.lock();
+}
+
+/// A newer content may have come meanwhile. Then this one is only worth writing as long as that is
+/// not certain itself.
+void SwapEngineCore::arrived(Writing writing, std::uint64_t fill, std::optional<Error> error) {
+  {
+    Outbox outbox;
+    Lock lock(mutex_);
+    TensorRecord* const record = record_of(writing.id);
+    const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
+    writing_bytes_ -= writing.bytes;
+    stats_.from_device_bytes += error ? 0 : writing.device->memory.bytes;
+    if (error) {
+      outbox.drop(std::move(writing.block));
+      if (is_newest) {
+        drop_memory(*record, outbox);
+      }
+      write_failed(record, writing, std::move(*error), outbox);
+      if (is_newest) {
+        if (record->presence == Presence::kAbsent) {
+          residency_.release(to_number(writing.id));
+        }
+        serve_again(writing.id, std::exchange(record->waiting_for_read, {}), lock, outbox);
+      }
+    } else if (is_newest) {
+      settle_content(*record, std::move(writing.ticket), lock, outbox);
+    } else if (record != nullptr && record->certain_generation < writing.generation) {
+      begin_write(std::move(writing), lock);
+    } else {
+      outbox.fulfil(std::move(writing.ticket), std::nullopt);
+    }
+    outbox.drop(std::move(writing.block));
+    operation_ended();
+  }
+  run_ahead();
+}
+
+/// Straight to the drive: whoever has no memory to spare needs none.
+void SwapEngineCore::write_from_device(Writing writing) {
+  DeviceStaging& staging = **staging_of(*writing.device);
+  DeviceStaging::Request request{
+      DeviceTransfer::OnDrive{&writing.store->file(*writing.stored), *writing.stored}, writing.info,
+      *writing.device};
+  staging.from_device(std::move(request), [core = shared_from_this(), writing = std::move(writing)](
+                                              Result<std::uint64_t> written) mutable {
+    if (written.has_value()) {
+      writing.stored->identity.checksum = *written;
+    }
+    core->write_finished(std::move(writing), error_of(std::move(written)));
+  });
+}
+
+/// Full drive: within ram_bytes the content comes to RAM instead.
+bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
+  if (!writing.source.empty()) {
+    return false;
+  }
+  Outbox outbox;
+  Lock lock(mutex_);
+  TensorRecord* const record = record_of(writing.id);
+  if (record == nullptr || record->generation != writing.generation ||
+      !residency_.claim(to_number(record->id), record->bytes, Residency::Claim::kPlan)) {
+    return false;
+  }
+  Result<std::shared_ptr<Block>> block = resident_block(writing.bytes);
+  if (block.has_error()) {
+    residency_.release(to_number(record->id));
+    return false;
+  }
+  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  for (WaitingGet& waiting : std::exchange(record->waiting_for_write, {})) {
+    record->waiting_for_read.push_back(std::move(waiting));
+  }
+  if (OlderContent older = older_content(*record); older.block) {
+    writing.before = std::move(older);
+  }
+  drop_memory(*record, outbox);
+  --record->writes_in_flight;
+  writing_bytes_ -= writing.bytes;
+  writing.block = std::move(*block);
+  begin_arrival(*record, std::move(writing), lock);
+  operation_ended();
+  return true;
+}
+
+}  // namespace penstock
