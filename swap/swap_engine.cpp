@@ -216,6 +216,14 @@ Ticket SwapEngine::put_from_device(TensorId tensor, const DeviceTensor& source) 
   }
   return ticket;
 }
+Result<StreamId> SwapEngine::stream_to_device(const Device& device) const {
+  PENSTOCK_TRY(usable());
+  return core_->device_stream(device, DeviceTransfer::Direction::kToDevice);
+}
+Result<StreamId> SwapEngine::stream_from_device(const Device& device) const {
+  PENSTOCK_TRY(usable());
+  return core_->device_stream(device, DeviceTransfer::Direction::kFromDevice);
+}
 void SwapEngine::prefetch(std::span<const TensorId> tensors) {
   if (process_.elsewhere()) {
     return;

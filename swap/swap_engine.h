@@ -137,6 +137,11 @@ class SwapEngine {
   /// is until the ticket is done.
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
 
+  /// The stream of the copies that the two make: whoever lets it wait for its own work need not
+  /// name a stream in DeviceTensor (DLPack's `__dlpack__(stream=…)`). Errors: as theirs.
+  Result<StreamId> stream_to_device(const Device& device) const;
+  Result<StreamId> stream_from_device(const Device& device) const;
+
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 

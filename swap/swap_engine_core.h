@@ -85,6 +85,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
   Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
+  Result<StreamId> device_stream(const Device& device, DeviceTransfer::Direction direction) const;
   void prefetch(std::span<const TensorId> tensors);
 
   Result<void> flush();

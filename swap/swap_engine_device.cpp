@@ -76,6 +76,17 @@ Result<DeviceStaging*> SwapEngineCore::check_device(const TensorRecord& record,
   return staging_of(tensor);
 }
 
+Result<StreamId> SwapEngineCore::device_stream(const Device& device,
+                                               DeviceTransfer::Direction direction) const {
+  Lock lock(mutex_);
+  if (closed_) {
+    return not_open();
+  }
+  const Result<DeviceStaging*> staging = staging_of({.device = &device});
+  PENSTOCK_TRY(staging);
+  return (*staging)->stream(direction);
+}
+
 // --- To a device --------------------------------------------------------------------------------
 
 Ticket SwapEngineCore::get_to_device(TensorId tensor, const DeviceTensor& target) {

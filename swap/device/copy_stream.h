@@ -42,6 +42,9 @@ class CopyStream {
   /// Whether this is that thread.
   bool on_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
+  /// For whoever orders work before copies by itself.
+  StreamId stream() const noexcept { return stream_; }
+
   /// What is begun on `stream` from now on finds the bytes of all copies asked for so far.
   Result<void> precede(StreamId stream);
   /// Copies asked for from now on find what was begun on `stream` so far.

@@ -9,6 +9,7 @@
 #include "alloc/excerpt.h"
 #include "swap/device/cuda_device.h"
 #include "swap/device/hip_device.h"
+#include "swap/device/host_device.h"
 
 namespace penstock {
 namespace {
@@ -19,8 +20,14 @@ struct Runtime {
   Result<std::shared_ptr<Device>> (*open)(std::uint32_t number);
 };
 
+Result<std::shared_ptr<Device>> open_host_device(std::uint32_t number) {
+  return std::shared_ptr<Device>(HostDevice::make({.number = number, .any_memory = true}));
+}
+
 constexpr std::array kRuntimes{Runtime{"cuda", list_cuda_devices, open_cuda_device},
                                Runtime{"hip", list_hip_devices, open_hip_device}};
+
+constexpr std::string_view kSimulated = "host";
 
 Error no_such_device(std::string_view name) {
   return fault(
@@ -50,7 +57,7 @@ std::vector<DeviceRuntime> look_for_devices() {
 Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   const std::string_view of = name.substr(0, name.find(':'));
   const auto runtime = std::ranges::find(kRuntimes, of, &Runtime::name);
-  if (runtime == kRuntimes.end()) {
+  if (runtime == kRuntimes.end() && of != kSimulated) {
     return no_such_device(name);
   }
   std::uint32_t number = 0;
@@ -61,7 +68,7 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
       return no_such_device(name);
     }
   }
-  return runtime->open(number);
+  return of == kSimulated ? open_host_device(number) : runtime->open(number);
 }
 
 }  // namespace penstock

@@ -22,8 +22,9 @@ struct DeviceRuntime {
 /// is no error.
 std::vector<DeviceRuntime> look_for_devices();
 
-/// `cuda:0`, `hip:1`; without a number the first. Errors: no such runtime (kInvalidArgument), or
-/// what keeps it or the device from working.
+/// `cuda:0`, `hip:1`; without a number the first. `host:0` is a simulated one whose memory is all
+/// of the host's: so what stages for devices runs where there is none. Errors: no such runtime
+/// (kInvalidArgument), or what keeps it or the device from working.
 Result<std::shared_ptr<Device>> open_device(std::string_view name);
 
 }  // namespace penstock

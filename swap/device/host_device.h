@@ -20,6 +20,7 @@ struct HostDeviceOptions {
   std::uint64_t memory_bytes = kGiB;
   std::uint64_t pin_limit_bytes = ~std::uint64_t{0};  ///< pin() beyond it fails, as a driver's may
   std::optional<std::uint32_t> numa_node = {};
+  bool any_memory = false;  ///< all host memory counts as its own
 };
 
 /// A device of host memory whose streams run when somebody asks for an event: each question moves

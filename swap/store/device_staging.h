@@ -49,6 +49,11 @@ class DeviceStaging {
   DeviceStaging(const DeviceStaging&) = delete;
   DeviceStaging& operator=(const DeviceStaging&) = delete;
 
+  /// Where copies to the device (from it) happen: what these wait for, they wait for.
+  StreamId stream(DeviceTransfer::Direction direction) const noexcept {
+    return (direction == DeviceTransfer::Direction::kToDevice ? in_ : out_)->stream();
+  }
+
   /// Errors of both, by `done`: a size or type that is not the tensor's; errno, path and offset of
   /// the drive; the device's; what came back was not what was written.
   void to_device(Request request, OnComplete done) {
