@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "error_translation.h"
 #include "future.h"
 #include "lease_object.h"
+#include "swap/device/device_runtime.h"
 #include "swap/swap_engine.h"
 
 namespace nb = nanobind;
@@ -25,6 +27,9 @@ namespace {
 
 using Source = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Target = nb::ndarray<nb::c_contig, nb::device::cpu>;
+// In the memory of whatever device the engine was opened for.
+using DeviceSource = nb::ndarray<nb::ro, nb::c_contig>;
+using DeviceTarget = nb::ndarray<nb::c_contig>;
 
 /// Runs `work` without the GIL.
 template <class F>
@@ -36,8 +41,13 @@ auto released(F&& work) {
 /// SwapEngine by number, thin: every call releases the GIL before it can block.
 class EngineObject {
  public:
-  EngineObject(const std::string& config_json, const std::string& origin, std::uint32_t ranks) {
+  EngineObject(const std::string& config_json, const std::string& origin, std::uint32_t ranks,
+               const std::vector<std::string>& devices) {
     SwapEngineOptions options;
+    for (const std::string& name : devices) {
+      devices_[name] = unwrap(released([&] { return open_device(name); }));
+      options.devices.push_back(devices_[name]);
+    }
     options.config = unwrap(parse_config(config_json, origin));
     options.ranks_on_node = ranks;
     engine_ = unwrap(released([&] { return SwapEngine::open(std::move(options)); }));
@@ -100,7 +110,7 @@ class EngineObject {
     const auto bytes =
         std::as_bytes(std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
     Future future{released([&] { return engine_->put(TensorId{tensor}, bytes); }), nullptr};
-    hold(future.ticket, nb::cast(std::move(source)));
+    hold(future.ticket, std::move(source));
     return future;
   }
   Future get(std::uint64_t tensor, bool update) {
@@ -110,8 +120,31 @@ class EngineObject {
   Future get_into(std::uint64_t tensor, Target target) {
     const std::span bytes(static_cast<std::byte*>(target.data()), target.nbytes());
     Future future{released([&] { return engine_->get_into(TensorId{tensor}, bytes); }), nullptr};
-    hold(future.ticket, nb::cast(std::move(target)));
+    hold(future.ticket, std::move(target));
     return future;
+  }
+  /// `stream`: what was begun there comes first; nothing: the caller has seen to that.
+  Future get_to_device(std::uint64_t tensor, DeviceTarget target, const std::string& device,
+                       const std::string& dtype, std::optional<std::uintptr_t> stream) {
+    const DeviceTensor there = on_device(target.data(), target.nbytes(), device, dtype, stream);
+    Future future{released([&] { return engine_->get_to_device(TensorId{tensor}, there); }),
+                  nullptr};
+    hold(future.ticket, std::move(target));
+    return future;
+  }
+  Future put_from_device(std::uint64_t tensor, DeviceSource source, const std::string& device,
+                         const std::string& dtype, std::optional<std::uintptr_t> stream) {
+    const DeviceTensor there = on_device(source.data(), source.nbytes(), device, dtype, stream);
+    Future future{released([&] { return engine_->put_from_device(TensorId{tensor}, there); }),
+                  nullptr};
+    hold(future.ticket, std::move(source));
+    return future;
+  }
+  /// The stream of copies to the device, or from it, as its runtime's handle.
+  std::uintptr_t device_stream(const std::string& device, bool to_device) const {
+    const Device& opened = *device_of(device);
+    return static_cast<std::uintptr_t>(unwrap(to_device ? engine_->stream_to_device(opened)
+                                                        : engine_->stream_from_device(opened)));
   }
   void prefetch(const std::vector<std::uint64_t>& tensors) {
     std::vector<TensorId> ids;
@@ -145,12 +178,30 @@ class EngineObject {
     }
     return found->second;
   }
+  const Device* device_of(const std::string& name) const {
+    const auto found = devices_.find(name);
+    if (found == devices_.end()) {
+      raise(fault(Fault::kInvalidArgument, "the engine was not opened for " + name +
+                                               ": name it when it is made (devices=)"));
+    }
+    return found->second.get();
+  }
+  DeviceTensor on_device(const void* data, std::size_t bytes, const std::string& device,
+                         const std::string& dtype, std::optional<std::uintptr_t> stream) const {
+    DeviceTensor tensor;
+    tensor.device = device_of(device);
+    tensor.memory = {reinterpret_cast<std::uintptr_t>(data), bytes};
+    tensor.dtype = unwrap(parse_dtype(dtype));
+    tensor.stream = stream ? std::optional(StreamId{*stream}) : std::nullopt;
+    return tensor;
+  }
   /// Arrays that an operation under way reads or fills live until it is done, whatever the caller
   /// does.
-  void hold(const Ticket& ticket, nb::object array) {
+  template <class Array>
+  void hold(const Ticket& ticket, Array array) {
     std::erase_if(held_, [](const auto& entry) { return entry.first.done(); });
     if (!ticket.done()) {
-      held_.emplace_back(ticket, std::move(array));
+      held_.emplace_back(ticket, std::make_shared<Array>(std::move(array)));
     }
   }
   void close_quietly() noexcept {
@@ -160,10 +211,11 @@ class EngineObject {
     }
   }
 
+  std::map<std::string, std::shared_ptr<Device>> devices_;  // before the engine, which uses them
   std::unique_ptr<SwapEngine> engine_;
   // Touched with the GIL held only.
   std::unordered_map<TensorId, std::shared_ptr<const TensorInfo>> infos_;
-  std::vector<std::pair<Ticket, nb::object>> held_;
+  std::vector<std::pair<Ticket, std::shared_ptr<const void>>> held_;
 };
 
 nb::dict EngineObject::placement() const {
@@ -217,13 +269,16 @@ nb::dict EngineObject::stats() const {
   add("predicted", stats.predicted);
   add("ahead_dropped", stats.ahead_dropped);
   add("stall_ns", stats.stall_ns);
+  add("to_device_bytes", stats.to_device_bytes);
+  add("from_device_bytes", stats.from_device_bytes);
+  add("staging_bytes", stats.staging_bytes);
   add("commits", stats.commits);
   add("write_failures", stats.write_failures);
   add("resident_bytes", stats.resident_bytes);
   add("resident_bytes_max", stats.resident_bytes_max);
   add("lookahead_bytes", stats.lookahead_bytes);
   add("drive_bytes", stats.drive_bytes);
-  add("pinned_bytes", stats.pool.pinned_bytes);
+  add("pinned_bytes", stats.pool.pinned_bytes + stats.staging_bytes);
   add("pool_live_bytes", stats.pool.slot_bytes_live);
   add("pool_live_bytes_max", stats.pool.slot_bytes_live_max);
   add("overflow_bytes", stats.pool.overflow_bytes);
@@ -253,8 +308,10 @@ nb::dict EngineObject::state(std::uint64_t tensor) const {
 
 void bind_engine(nb::module_& module) {
   nb::class_<EngineObject>(module, "SwapEngine", "The engine, by numbers; see penstock.Engine.")
-      .def(nb::init<const std::string&, const std::string&, std::uint32_t>(),
-           nb::arg("config_json"), nb::arg("origin"), nb::arg("ranks_on_node") = 1)
+      .def(nb::init<const std::string&, const std::string&, std::uint32_t,
+                    const std::vector<std::string>&>(),
+           nb::arg("config_json"), nb::arg("origin"), nb::arg("ranks_on_node") = 1,
+           nb::arg("devices") = std::vector<std::string>())
       .def("open_namespace", &EngineObject::open_namespace, nb::arg("name"),
            nb::arg("paths") = std::vector<std::string>())
       .def("close_namespace", &EngineObject::close_namespace)
@@ -270,6 +327,12 @@ void bind_engine(nb::module_& module) {
       .def("get", &EngineObject::get, nb::arg("tensor"), nb::arg("update") = false)
       // Without conversion, which would read into a copy that nobody sees.
       .def("get_into", &EngineObject::get_into, nb::arg("tensor"), nb::arg("target").noconvert())
+      .def("get_to_device", &EngineObject::get_to_device, nb::arg("tensor"),
+           nb::arg("target").noconvert(), nb::arg("device"), nb::arg("dtype"),
+           nb::arg("stream") = nb::none())
+      .def("put_from_device", &EngineObject::put_from_device, nb::arg("tensor"), nb::arg("source"),
+           nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
+      .def("device_stream", &EngineObject::device_stream, nb::arg("device"), nb::arg("to_device"))
       .def("prefetch", &EngineObject::prefetch)
       .def("flush", &EngineObject::flush)
       .def("check", &EngineObject::check)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock._core import Future, Lease, SwapEngine
+from penstock.device_array import capsule_of, device_name, device_of
 from penstock.errors import ArgumentError, ConfigError, UnknownTensorError
 
 # DLPack type codes and the names that the engine gives their types.
@@ -40,15 +41,20 @@ class Engine:
     With `"mode": "durable"` in the block, the (first) path is a store that outlives the process: names() has what it
     holds, and what was flush()ed or close()d survives a crash. One process uses it at a time; others get an OSError
     (EBUSY) that says which.
+
+    devices: accelerators whose tensors put() and get_async() take as well: `cuda:0`, `hip:1`. Contents go there and
+    back through pinned memory within `max_pinned_bytes`, a quarter of which is theirs. `host:0` is a simulated one: CPU
+    tensors go the way of a device's where `device="host:0"` is said.
     """
 
     def __init__(
         self,
         config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
         path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+        devices: Iterable[str] = (),
     ) -> None:
         text, origin = _read_config(config)
-        self._core = SwapEngine(text, origin)
+        self._core = SwapEngine(text, origin, devices=[device_name(device) for device in devices])
         self._space = self._core.open_namespace("main", _paths(path))
         brought = self._core.tensors(self._space)
         self._ids: dict[str, int] = {name: number for name, (number, _, _) in brought.items()}
@@ -57,21 +63,26 @@ class Engine:
         }
         self._declaring = threading.Lock()
 
-    def put(self, name: str, tensor: Any) -> None:
-        """Stores the content of `tensor` (DLPack or buffer protocol, on the CPU) under `name`.
+    def put(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> None:
+        """Stores the content of `tensor` (DLPack or buffer protocol) under `name`.
 
-        What does not lie in C order is copied first. Blocks until `tensor` may be changed again and the content is
-        where it belongs. A name keeps size and dtype of its first content; putting another shape of the same size
-        is an ArgumentError.
+        On a device, what its current stream was given so far comes first; there, it must lie in C order; on the CPU,
+        what does not is copied first. Blocks until `tensor` may be changed again and the content is where it belongs.
+        A name keeps size and dtype of its first content; putting another shape of the same size is an ArgumentError.
+        `convert`: a tensor on a device may be f32, bf16 or f16 where the name is another of these.
         """
-        self.put_async(name, tensor).result()
+        self.put_async(name, tensor, convert, device).result()
 
-    def put_async(self, name: str, tensor: Any) -> Future:
+    def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
         array = _contiguous(tensor)
-        tensor_id, is_new = self._declared(name, *_describe(array))
+        device = _device(array, convert, device)
+        dtype, shape = _describe(array)
+        tensor_id, is_new = self._declared(name, self._kept_dtype(name, dtype, convert), shape)
         try:
-            return self._core.put(tensor_id, array)
+            if device is None:
+                return self._core.put(tensor_id, array)
+            return self._core.put_from_device(tensor_id, self._on_device(array, device, False), device, dtype)
         except TypeError:
             if is_new:
                 self.forget(name)
@@ -82,15 +93,28 @@ class Engine:
         lease: Lease = self.get_async(name, update=update).result()
         return lease
 
-    def get_async(self, name: str, out: Any = None, update: bool = False) -> Future:
-        """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None."""
+    def get_async(
+        self, name: str, out: Any = None, update: bool = False, convert: bool = False, device: str | None = None
+    ) -> Future:
+        """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None.
+
+        `out` may lie on a device: what its current stream was given so far comes first, and when the future is done the
+        content is there for every stream. `convert` as for put().
+        """
         tensor_id = self._id(name)
-        if out is not None:
-            try:
-                return self._core.get_into(tensor_id, _contiguous(out))
-            except TypeError:
-                raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
-        return self._core.get(tensor_id, update)
+        if out is None:
+            return self._core.get(tensor_id, update)
+        array = _contiguous(out)
+        device = _device(array, convert, device)
+        try:
+            if device is None:
+                return self._core.get_into(tensor_id, array)
+            dtype, kept = _describe(array)[0], self._described[name][0]
+            if dtype != kept and not convert:
+                raise ArgumentError(f"tensor '{name}' is {kept}, not {dtype}: say convert=True, or give the same")
+            return self._core.get_to_device(tensor_id, self._on_device(array, device, True), device, dtype)
+        except TypeError:
+            raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
 
     def commit(self, lease: Lease) -> Future:
         """Makes what a lease taken for update holds the tensor's next content."""
@@ -139,6 +163,16 @@ class Engine:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _on_device(self, array: Any, device: str, to_device: bool) -> Any:
+        """`array` as the engine takes it; the engine's copies wait for what its producer has begun."""
+        stream = self._core.device_stream(device, to_device)
+        return capsule_of(array, stream) if device_of(array) == device else array
+
+    def _kept_dtype(self, name: str, dtype: str, convert: bool) -> str:
+        """In which dtype `name` is kept, when a tensor of `dtype` becomes its content."""
+        known = self._described.get(name)
+        return known[0] if convert and known is not None else dtype
+
     def _declared(self, name: str, dtype: str, shape: list[int]) -> tuple[int, bool]:
         """The tensor of this name, and whether it is a new one."""
         with self._declaring:
@@ -182,6 +216,13 @@ def _paths(path: Any) -> list[str]:
     if isinstance(path, (str, os.PathLike)):
         return [os.fspath(path)]
     return [os.fspath(entry) for entry in path]
+
+
+def _device(array: Any, convert: bool, said: str | None) -> str | None:
+    device = device_of(array) or (device_name(said) if said is not None else None)
+    if convert and device is None:
+        raise ArgumentError("convert=True is for tensors on a device; on the CPU, convert first")
+    return device
 
 
 _TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order and in the CPU's memory"

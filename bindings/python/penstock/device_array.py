@@ -1,0 +1,33 @@
+"""Tensors in the memory of an accelerator: whose device it is, and what DLPack hands over of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import ArgumentError
+
+# DLPack's numbers of device types (dlpack.h: kDLCUDA, kDLROCM) and the runtimes that penstock opens for them.
+_RUNTIMES = {2: "cuda", 10: "hip"}
+
+
+def device_name(name: str) -> str:
+    """`cuda` is `cuda:0`."""
+    return name if ":" in name else f"{name}:0"
+
+
+def device_of(tensor: Any) -> str | None:
+    """`cuda:0`, `hip:1`; None where its memory is the CPU's, or no DLPack tells."""
+    told = getattr(tensor, "__dlpack_device__", None)
+    if not callable(told):
+        return None
+    kind, number = told()
+    runtime = _RUNTIMES.get(int(kind))
+    return None if runtime is None else f"{runtime}:{number}"
+
+
+def capsule_of(tensor: Any, stream: int) -> Any:
+    """Its memory; what its producer has begun there so far comes before what `stream` is given next."""
+    try:
+        return tensor.__dlpack__(stream=stream)
+    except BufferError as error:
+        raise ArgumentError(f"this tensor's memory cannot be had: {error}") from error
