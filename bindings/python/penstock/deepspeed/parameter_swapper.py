@@ -12,7 +12,8 @@ from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus as Status
 from torch.utils.dlpack import from_dlpack
 
-from penstock._core import Future, Lease
+from penstock._core import Lease
+from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
 from penstock.deepspeed.heap import HeapWatch
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.session import Session, current_session, open_session
@@ -34,10 +35,11 @@ class SwappedParameter:
 class ParameterSwapper:
     """DeepSpeed's parameter swapper over a penstock engine.
 
-    Partitions have three states, DeepSpeed's own enum: AVAILABLE (`ds_tensor.data` is a view of a lease),
-    INFLIGHT (a get is under way), NOT_AVAILABLE (`data` is a 0-dim placeholder). Memory goes back to the
+    Partitions have three states, DeepSpeed's own enum: AVAILABLE (`ds_tensor.data` is a view of a lease, or memory of
+    the device), INFLIGHT (a get is under way), NOT_AVAILABLE (`data` is a 0-dim placeholder). Memory goes back to the
     engine when the last tensor that views it is gone, not when DeepSpeed says so: on the CPU a module's
-    weight and what autograd saved of it alias the partition.
+    weight and what autograd saved of it alias the partition. On a device it goes back with the copy, whatever DeepSpeed
+    does to the partition.
     """
 
     def __init__(self, ds_config: Any, model_dtype: torch.dtype) -> None:
@@ -52,7 +54,7 @@ class ParameterSwapper:
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
-        self._in_flight: dict[int, tuple[Any, Future]] = {}
+        self._in_flight: dict[int, tuple[Any, Delivery]] = {}
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
         self._retired = _RetiredLeases()
         self._heap = HeapWatch()  # every partition that is built or loaded was a temporary first
@@ -93,7 +95,7 @@ class ParameterSwapper:
             data = param.ds_tensor.data
             if lease is not None and data.data_ptr() == lease.data_ptr:
                 self._engine.commit(lease)
-            else:  # somebody put another tensor there
+            else:  # what a device has, or somebody put another tensor there
                 self._engine.put(self._tensors[param.ds_id], data.contiguous().cpu()).result()
             self._release(param)
             self._heap.passed(data.nbytes)
@@ -132,23 +134,30 @@ class ParameterSwapper:
             if owner is not self:
                 owner.swap_in([param], async_op=async_op)
             elif param.ds_tensor.status == Status.NOT_AVAILABLE:
-                self._in_flight[param.ds_id] = (param, self._engine.get(self._tensors[param.ds_id]))
+                self._in_flight[param.ds_id] = (param, self._fetch(param))
                 param.ds_tensor.status = Status.INFLIGHT
         if not async_op:
             self.synchronize_reads()
 
+    def _fetch(self, param: Any) -> Delivery:
+        tensor, device = self._tensors[param.ds_id], self._session.device
+        if device is None:
+            return HostDelivery(self._engine, tensor)
+        return DeviceDelivery(self._engine, tensor, param.ds_tensor.ds_numel, param.dtype, device)
+
     def synchronize_reads(self) -> None:
         """Every read in flight ends; its partition is AVAILABLE."""
         while self._in_flight:
-            ds_id, (param, future) = next(iter(self._in_flight.items()))
+            ds_id, (param, delivery) = next(iter(self._in_flight.items()))
             del self._in_flight[ds_id]
             try:
-                lease = future.result()
+                data = delivery.result()
             except BaseException:
                 param.ds_tensor.status = Status.NOT_AVAILABLE
                 raise
-            self._leases[ds_id] = lease
-            param.ds_tensor.data = from_dlpack(lease)
+            if delivery.lease is not None:
+                self._leases[ds_id] = delivery.lease
+            param.ds_tensor.data = data
             param.ds_tensor.status = Status.AVAILABLE
 
     def synchronize_writes(self) -> None:
@@ -215,6 +224,8 @@ class ParameterSwapper:
     def _release(self, param: Any) -> None:
         self._in_flight.pop(param.ds_id, None)
         lease = self._leases.pop(param.ds_id, None)
+        if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
+            param.ds_tensor.data.record_stream(get_accelerator().current_stream())
         param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype)
         param.ds_tensor.status = Status.NOT_AVAILABLE
         if lease is not None:

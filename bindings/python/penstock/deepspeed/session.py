@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._core import SwapEngine
+from penstock.deepspeed.delivery import training_device
 from penstock.deepspeed.heap import return_free_heap
-from penstock.errors import ConfigError, Error
+from penstock.errors import ConfigError, Error, UnsupportedError
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
 _SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
@@ -32,9 +33,20 @@ class Session:
             raise ConfigError(
                 "penstock.mode is 'durable': training swaps to scratch stores, leave it out or say 'scratch'"
             )
-        self.engine = SwapEngine(json.dumps(sections), "the DeepSpeed configuration", _ranks_on_node())
+        self.device = training_device()  # that partitions are brought to; None: host memory
+        self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
         self._settlers: list[Callable[[], None]] = []
+
+    def _open_engine(self, config: str) -> SwapEngine:
+        origin = "the DeepSpeed configuration"
+        if self.device is not None:
+            try:
+                return SwapEngine(config, origin, _ranks_on_node(), [self.device])
+            except UnsupportedError as error:
+                print(f"penstock: partitions go to {self.device} through host memory: {error}", file=sys.stderr)
+                self.device = None
+        return SwapEngine(config, origin, _ranks_on_node())
 
     def paths(self, nvme_path: Any) -> list[str]:
         """Where a swapper swaps to: `penstock.paths` for all (then nothing), else its own nvme_path."""
