@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/device/cuda_current.h"
 #include "swap/device/cuda_driver.h"
 #include "swap/device/pci_locality.h"
 
@@ -21,31 +22,6 @@ CUstream handle(StreamId stream) {
 CUevent handle(EventId event) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(event));
 }
-
-/// Makes a context the calling thread's while it lives.
-class Current {
- public:
-  Current(const CudaDriver& driver, CUcontext context)
-      : driver_(driver), result_(driver.cuCtxPushCurrent(context)) {}
-  ~Current() {
-    CUcontext before = nullptr;
-    if (result_ == CUDA_SUCCESS) {
-      (void)driver_.cuCtxPopCurrent(&before);
-    }
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
-  /// `call`, or why the context could not be made current.
-  template <class Call>
-  CUresult run(Call call) const {
-    return result_ == CUDA_SUCCESS ? call() : result_;
-  }
-
- private:
-  const CudaDriver& driver_;
-  const CUresult result_;
-};
 
 class CudaDevice final : public Device {
  public:
@@ -145,7 +121,7 @@ class CudaDevice final : public Device {
  private:
   template <class Call>
   CUresult in_context(Call call) const {
-    return Current(*driver_, context_).run(call);
+    return CudaCurrent(*driver_, context_).run(call);
   }
 
   const Driver driver_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/device/hip_current.h"
 #include "swap/device/hip_runtime.h"
 #include "swap/device/pci_locality.h"
 
@@ -21,37 +22,6 @@ hipStream_t handle(StreamId stream) {
 hipEvent_t handle(EventId event) {
   return reinterpret_cast<hipEvent_t>(static_cast<std::uintptr_t>(event));
 }
-
-/// Makes a device the calling thread's while it lives.
-class Current {
- public:
-  Current(const HipRuntime& hip, int device) : hip_(hip) {
-    result_ = hip.hipGetDevice(&before_);
-    if (result_ == hipSuccess && before_ != device) {
-      result_ = hip.hipSetDevice(device);
-      changed_ = result_ == hipSuccess;
-    }
-  }
-  ~Current() {
-    if (changed_) {
-      (void)hip_.hipSetDevice(before_);
-    }
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
-  /// `call`, or why the device could not be made current.
-  template <class Call>
-  hipError_t run(Call call) const {
-    return result_ == hipSuccess ? call() : result_;
-  }
-
- private:
-  const HipRuntime& hip_;
-  int before_ = 0;
-  hipError_t result_ = hipSuccess;
-  bool changed_ = false;
-};
 
 class HipDevice final : public Device {
  public:
@@ -149,7 +119,7 @@ class HipDevice final : public Device {
  private:
   template <class Call>
   hipError_t on_device(Call call) const {
-    return Current(*hip_, static_cast<int>(facts().number)).run(call);
+    return HipCurrent(*hip_, static_cast<int>(facts().number)).run(call);
   }
 
   const Runtime hip_;
