@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -125,6 +126,9 @@ DoctorReport examine(const DoctorOptions& options) {
   }
   report.gpus = list_gpus();
   report.device_runtimes = look_for_devices();
+  for (const DeviceRuntime& runtime : report.device_runtimes) {
+    report.direct_storage.push_back(look_for_direct_storage(runtime.name));
+  }
   const std::vector<Mount> mounts = read_mounts();
   for (const std::string& path : options.paths) {
     report.paths.push_back(check_path(path, mounts));
@@ -134,6 +138,8 @@ DoctorReport examine(const DoctorOptions& options) {
 }
 
 int run_doctor(const DoctorOptions& options) {
+  // Before there is any thread: cuFile leaves a log of each refusal in the current directory.
+  (void)::setenv("CUFILE_LOGFILE_PATH", "/dev/null", 0);
   const DoctorReport report = examine(options);
   fmt::print("{}", options.as_json ? report.json() : report.text());
   for (const PathCheckup& path : report.paths) {

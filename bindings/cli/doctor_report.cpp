@@ -84,6 +84,23 @@ std::vector<std::string> runtime_lines(const DeviceRuntime& runtime) {
   return lines;
 }
 
+ordered_json direct_storage_json(const DirectStorageFacts& storage) {
+  return {{"runtime", storage.runtime},          {"library", storage.library},
+          {"version", or_null(storage.version)}, {"present", storage.is_present},
+          {"direct", storage.is_direct},         {"reason", or_null(storage.reason)}};
+}
+
+std::string direct_storage_line(const DirectStorageFacts& storage) {
+  if (!storage.is_present) {
+    return fmt::format("{}: not here ({})", storage.library, storage.reason);
+  }
+  const std::string name = storage.version.empty()
+                               ? std::string(storage.library)
+                               : fmt::format("{} {}", storage.library, storage.version);
+  return storage.is_direct ? name + ": direct"
+                           : fmt::format("{}: not direct ({})", name, storage.reason);
+}
+
 // `0-3,8` as the kernel writes lists of cores.
 std::string cpu_ranges(const std::vector<std::uint32_t>& cpus) {
   std::string text;
@@ -167,6 +184,7 @@ std::string DoctorReport::json() const {
                         {"numa", numa_json(numa)},
                         {"gpus", ordered_json::array()},
                         {"device_runtimes", ordered_json::array()},
+                        {"direct_storage", ordered_json::array()},
                         {"paths", ordered_json::array()},
                         {"uses", uses},
                         {"advice", advice}};
@@ -181,6 +199,9 @@ std::string DoctorReport::json() const {
   }
   for (const DeviceRuntime& runtime : device_runtimes) {
     document["device_runtimes"].push_back(runtime_json(runtime));
+  }
+  for (const DirectStorageFacts& storage : direct_storage) {
+    document["direct_storage"].push_back(direct_storage_json(storage));
   }
   for (const PathCheckup& path : paths) {
     document["paths"].push_back(path_json(path));
@@ -220,6 +241,11 @@ std::string DoctorReport::text() const {
     std::ranges::move(runtime_lines(runtime), std::back_inserter(lines));
   }
   text += list_text("runtimes", lines);
+  lines.clear();
+  for (const DirectStorageFacts& storage : direct_storage) {
+    lines.push_back(direct_storage_line(storage));
+  }
+  text += list_text("direct to GPU", lines);
   for (const PathCheckup& path : paths) {
     text += path_text(path);
   }

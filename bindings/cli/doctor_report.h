@@ -10,6 +10,7 @@
 #include "bindings/cli/path_checkup.h"
 #include "io/engine_probe.h"
 #include "swap/device/device_runtime.h"
+#include "swap/device/direct_storage.h"
 
 namespace penstock::cli {
 
@@ -29,6 +30,7 @@ struct DoctorReport {
   std::string numa_problem;  ///< why it is not known
   std::vector<Gpu> gpus;
   std::vector<DeviceRuntime> device_runtimes;
+  std::vector<DirectStorageFacts> direct_storage;  ///< one of each runtime
   std::vector<PathCheckup> paths;
   std::vector<std::string> uses;    ///< what penstock will use
   std::vector<std::string> advice;  ///< what to change

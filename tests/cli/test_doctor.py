@@ -93,3 +93,22 @@ def test_runtimes_of_accelerators_or_why_not(penstock):
         assert runtime["usable"] or f"{runtime['name']}: no, {runtime['reason']}" in text
         for device in runtime["devices"]:
             assert f"{runtime['name']}:{device['number']}: {device['name']}" in text
+
+
+def test_direct_storage_or_why_not(penstock, tmp_path):
+    report = penstock.json("doctor", cwd=tmp_path)
+    found = [(storage["runtime"], storage["library"]) for storage in report["direct_storage"]]
+    assert found == [("cuda", "cuFile"), ("hip", "hipFile")]
+    text = penstock("doctor", cwd=tmp_path).stdout
+    devices = {runtime["name"]: runtime["devices"] for runtime in report["device_runtimes"]}
+    for storage in report["direct_storage"]:
+        assert storage["direct"] == (storage["reason"] is None)
+        assert not storage["direct"] or (storage["present"] and devices[storage["runtime"]])
+        name = " ".join(filter(None, [storage["library"], storage["version"]]))
+        if storage["direct"]:
+            assert f"{name}: direct\n" in text
+        elif storage["present"]:
+            assert f"{name}: not direct ({storage['reason']})" in text
+        else:
+            assert f"{storage['library']}: not here ({storage['reason']})" in text
+    assert list(tmp_path.iterdir()) == [], "a library of theirs left something behind"
