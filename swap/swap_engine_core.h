@@ -167,6 +167,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Devices (swap_engine_device.cpp).
   Result<void> open_stagings(const std::vector<PinHook>& hooks);
+  std::shared_ptr<DirectStorage> direct_storage_of(const Device& device) const;
   Result<DeviceStaging*> staging_of(const DeviceTensor& tensor) const;
   Result<DeviceStaging*> check_device(const TensorRecord& record, const DeviceTensor& tensor) const;
   bool is_read_from_drive(const TensorRecord& record) const;

@@ -9,6 +9,7 @@
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
+#include "swap/log.h"
 #include "swap/numa_choice.h"
 #include "swap/swap_engine_core.h"
 
@@ -47,14 +48,36 @@ Result<void> SwapEngineCore::open_stagings(const std::vector<PinHook>& hooks) {
   for (const std::shared_ptr<Device>& device : options_.devices) {
     const auto pages = PageSource::make(
         {.huge_pages = HugePages::kReserved, .numa = choose_numa_node(device->facts().numa_node)});
-    Result<std::unique_ptr<DeviceStaging>> staging =
-        DeviceStaging::open(*queue_, device, *PinnedSource::make(pages, hooks), shape);
+    Result<std::unique_ptr<DeviceStaging>> staging = DeviceStaging::open(
+        *queue_, device, *PinnedSource::make(pages, hooks), shape, direct_storage_of(*device));
     PENSTOCK_TRY(staging);
     stagings_.push_back(std::move(*staging));
     staging_bytes_ += shape.bytes();
   }
   budgets_.max_pinned_bytes -= staging_bytes_;
   return {};
+}
+
+/// Where `aio.use_gds` asks for it: null, with a warning that says why, where it cannot be.
+std::shared_ptr<DirectStorage> SwapEngineCore::direct_storage_of(const Device& device) const {
+  if (!options_.config.deepspeed.aio.use_gds) {
+    return nullptr;
+  }
+  const std::string what = fmt::format(
+      "aio.use_gds: contents go to and from {}:{} through host memory: ", device.runtime(),
+      device.facts().number);
+  if (options_.config.penstock.integrity != IntegrityLevel::kOff) {
+    warn(what + "checksums are of bytes that pass there (penstock.integrity 'off' does without)");
+    return nullptr;
+  }
+  Result<std::shared_ptr<DirectStorage>> direct = open_direct_storage(device);
+  if (direct.has_error()) {
+    warn(what + direct.error().message);
+    return nullptr;
+  }
+  log_info(fmt::format("contents go straight between drives and {}:{}, by {}", device.runtime(),
+                       device.facts().number, (*direct)->library()));
+  return std::move(*direct);
 }
 
 Result<DeviceStaging*> SwapEngineCore::staging_of(const DeviceTensor& tensor) const {

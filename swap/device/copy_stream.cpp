@@ -36,6 +36,11 @@ void CopyStream::copy_out(std::span<std::byte> target, DeviceSpan source, Done d
   enqueue(device_->copy_out(target, source, stream_), std::move(done), lock);
 }
 
+void CopyStream::mark(Done done) {
+  Lock lock(mutex_);
+  enqueue({}, std::move(done), lock);
+}
+
 void CopyStream::run(std::function<void()> work) {
   {
     const Lock lock(mutex_);

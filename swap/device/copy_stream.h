@@ -39,6 +39,8 @@ class CopyStream {
   /// Calls `work` on the thread of this object when all copies asked for so far are told. For what
   /// has to be done to the host's side before it is copied.
   void run(std::function<void()> work);
+  /// Calls `done` when what was begun on this stream so far has happened, what it follows included.
+  void mark(Done done);
   /// Whether this is that thread.
   bool on_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 

@@ -23,8 +23,8 @@ std::optional<Error> of_device(const DeviceTransfer& transfer, std::optional<Err
 
 Result<std::unique_ptr<DeviceStaging>> DeviceStaging::open(IoQueue& queue,
                                                            const std::shared_ptr<Device>& device,
-                                                           MemorySource& pinned,
-                                                           const Shape& shape) {
+                                                           MemorySource& pinned, const Shape& shape,
+                                                           std::shared_ptr<DirectStorage> direct) {
   PENSTOCK_CHECK(shape.chunks > 0 && shape.chunk_bytes >= 2 * kBlockBytes &&
                      shape.chunk_bytes % kBlockBytes == 0,
                  "{} chunks of {} bytes", shape.chunks, shape.chunk_bytes);
@@ -34,18 +34,21 @@ Result<std::unique_ptr<DeviceStaging>> DeviceStaging::open(IoQueue& queue,
   PENSTOCK_TRY(in);
   Result<std::unique_ptr<CopyStream>> out = CopyStream::open(device);
   PENSTOCK_TRY(out);
-  return std::unique_ptr<DeviceStaging>(
-      new DeviceStaging(queue, shape, std::move(*chunks), std::move(*in), std::move(*out)));
+  auto lane = direct ? std::make_unique<DirectLane>(std::move(direct)) : nullptr;
+  return std::unique_ptr<DeviceStaging>(new DeviceStaging(
+      queue, shape, std::move(*chunks), std::move(*in), std::move(*out), std::move(lane)));
 }
 
 DeviceStaging::DeviceStaging(IoQueue& queue, const Shape& shape, Memory memory,
-                             std::unique_ptr<CopyStream> in, std::unique_ptr<CopyStream> out)
+                             std::unique_ptr<CopyStream> in, std::unique_ptr<CopyStream> out,
+                             std::unique_ptr<DirectLane> direct)
     : queue_(queue),
       chunk_bytes_(shape.chunk_bytes),
       memory_(std::move(memory)),
       chunks_(shape.chunks),
       in_(std::move(in)),
-      out_(std::move(out)) {
+      out_(std::move(out)),
+      direct_(std::move(direct)) {
   for (std::size_t index = 0; index < chunks_.size(); ++index) {
     chunks_[index].staging = this;
     chunks_[index].memory = memory_.span().subspan(index * chunk_bytes_, chunk_bytes_);
@@ -75,9 +78,44 @@ void DeviceStaging::begin(DeviceTransfer::Direction direction, Request request, 
     copy_whole(transfer);
     return;
   }
+  const bool is_direct = direct_ && transfer->direct_bytes() > 0;
+  if (is_direct) {
+    transfer->leave_out_direct_bytes();
+    transfer->next_offset = transfer->direct_bytes();
+    transfer->users = 1;
+  }
   Lock lock(mutex_);
-  transfers_.push_back(std::move(transfer));
+  transfers_.push_back(transfer);
+  if (is_direct) {
+    lock.unlock();
+    move_directly(transfer);
+    lock.lock();
+  }
   move_on(lock);
+}
+
+// Its whole blocks; the rest, with the identity, takes the way of all others. The library knows no
+// streams: what the transfer has to follow has happened before it begins.
+void DeviceStaging::move_directly(const std::shared_ptr<Transfer>& transfer) {
+  const auto moved = [this, transfer](std::optional<Error> error) {
+    Lock lock(mutex_);
+    if (error) {
+      transfer->fail(*of_device(*transfer, std::move(error)));
+    }
+    let_go(transfer, lock);
+  };
+  const auto begin = [this, transfer, moved](std::optional<Error> error) {
+    if (error) {
+      moved(std::move(error));
+      return;
+    }
+    const DeviceTransfer::OnDrive& drive = *transfer->drive();
+    direct_->move(transfer->to_device() ? DirectLane::Direction::kToDevice
+                                        : DirectLane::Direction::kFromDevice,
+                  *drive.file, drive.stored.extent.offset,
+                  transfer->device().memory.part(0, transfer->direct_bytes()), moved);
+  };
+  (transfer->to_device() ? in_ : out_)->mark(begin);
 }
 
 void DeviceStaging::copy_whole(const std::shared_ptr<Transfer>& transfer) {

@@ -16,6 +16,7 @@
 #include "io/io_queue.h"
 #include "swap/device/copy_stream.h"
 #include "swap/store/device_transfer.h"
+#include "swap/store/direct_lane.h"
 
 namespace penstock {
 
@@ -39,11 +40,13 @@ class DeviceStaging {
     std::uint64_t bytes() const noexcept { return chunk_bytes * chunks; }
   };
 
-  /// `queue` outlives this. `pinned` gives memory that ring and device both know. Errors: no
-  /// memory, or none that the device pins; no stream.
+  /// `queue` outlives this. `pinned` gives memory that ring and device both know. With `direct`,
+  /// what need not be hashed or converted goes past host memory: the chunks carry ends of contents.
+  /// Errors: no memory, or none that the device pins; no stream.
   static Result<std::unique_ptr<DeviceStaging>> open(IoQueue& queue,
                                                      const std::shared_ptr<Device>& device,
-                                                     MemorySource& pinned, const Shape& shape);
+                                                     MemorySource& pinned, const Shape& shape,
+                                                     std::shared_ptr<DirectStorage> direct = {});
   /// Waits for every transfer.
   ~DeviceStaging();
   DeviceStaging(const DeviceStaging&) = delete;
@@ -85,9 +88,10 @@ class DeviceStaging {
   using Lock = std::unique_lock<std::mutex>;
 
   DeviceStaging(IoQueue& queue, const Shape& shape, Memory memory, std::unique_ptr<CopyStream> in,
-                std::unique_ptr<CopyStream> out);
+                std::unique_ptr<CopyStream> out, std::unique_ptr<DirectLane> direct);
 
   void begin(DeviceTransfer::Direction direction, Request request, OnComplete done);
+  void move_directly(const std::shared_ptr<Transfer>& transfer);
   void copy_whole(const std::shared_ptr<Transfer>& transfer);
   // Gives free chunks to the transfers that want them, and begins what that allows.
   void move_on(Lock& lock);
@@ -123,6 +127,7 @@ class DeviceStaging {
   std::size_t telling_ = 0;                          // that are over, but not told
   std::unique_ptr<CopyStream> in_;                   // last: end first, and tell what is left
   std::unique_ptr<CopyStream> out_;
+  std::unique_ptr<DirectLane> direct_;  // null: everything goes through chunks
 };
 
 }  // namespace penstock

@@ -32,6 +32,14 @@ bool DeviceTransfer::needs_no_chunk() const noexcept {
   return memory != nullptr && memory->is_pinned && !converts();
 }
 
+std::uint64_t DeviceTransfer::direct_bytes() const noexcept {
+  const bool is_hashed = drive() == nullptr || drive()->stored.identity.level !=
+                                                   static_cast<std::uint64_t>(IntegrityLevel::kOff);
+  return is_hashed || converts() || !drive()->file->direct().supported
+             ? 0
+             : drive()->stored.body_bytes();
+}
+
 std::uint64_t DeviceTransfer::bytes() const noexcept {
   return request_.info.bytes();
 }

@@ -54,6 +54,12 @@ class DeviceTransfer {
   /// Memory that the device reaches by itself, as it is: one copy does.
   bool needs_no_chunk() const noexcept;
 
+  /// Of a drive's content, the whole blocks that may go past host memory: none where they have to
+  /// be hashed or converted here.
+  std::uint64_t direct_bytes() const noexcept;
+  /// They go that way: what is seen begins behind them. Before anything else was seen.
+  void leave_out_direct_bytes() noexcept { seen_bytes_ = direct_bytes(); }
+
   std::uint64_t layout_bytes() const noexcept;
   /// How much of the layout a chunk holds: less where its elements grow on the way.
   std::uint64_t step_bytes(std::uint64_t chunk_bytes) const noexcept;

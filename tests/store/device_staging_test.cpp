@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <random>
@@ -24,6 +25,47 @@ namespace {
 
 using testing::HasSubstr;
 using Outcome = std::future<Result<std::uint64_t>>;
+
+/// Direct storage of a simulated device: its memory is the host's.
+class HostStorage final : public DirectStorage {
+ public:
+  std::string_view library() const noexcept override { return "simulated"; }
+  std::atomic<int> registered = 0;
+  std::atomic<std::uint64_t> moved_bytes = 0;
+  std::atomic<int> fails = 0;  // so many calls, with EIO
+
+ protected:
+  Result<void*> add(int descriptor, const std::string&) override {
+    ++registered;
+    return reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor));
+  }
+  void remove(void*) noexcept override { --registered; }
+  Result<Step> step(Direction direction, void* handle, std::uint64_t offset,
+                    DeviceSpan memory) override {
+    if (fails > 0 && fails-- > 0) {
+      return Step{-1, EIO};
+    }
+    const int file = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
+    const auto at = static_cast<off_t>(offset);
+    // By way of aligned memory, as direct I/O wants it; less than asked for, as any library may.
+    const std::uint64_t bytes = std::min<std::uint64_t>(memory.bytes, 64 * kKiB);
+    const Memory aligned = *PageSource::make()->allocate(bytes);
+    auto* const there = reinterpret_cast<std::byte*>(memory.address);
+    ssize_t moved = 0;
+    if (direction == Direction::kRead) {
+      moved = ::pread(file, aligned.span().data(), bytes, at);
+      std::copy_n(aligned.span().data(), moved > 0 ? moved : 0, there);
+    } else {
+      std::copy_n(there, bytes, aligned.span().data());
+      moved = ::pwrite(file, aligned.span().data(), bytes, at);
+    }
+    moved_bytes += moved > 0 ? static_cast<std::uint64_t>(moved) : 0;
+    return Step{moved, errno};
+  }
+  Error refusal(std::int64_t number, const std::string& doing) const override {
+    return fault(Fault::kUnsupported, doing + ": " + std::to_string(number));
+  }
+};
 
 /// A simulated device, a store of one drive, and a few chunks between them.
 class DeviceStagingTest : public testing::Test {
@@ -275,6 +317,57 @@ TEST_F(DeviceStagingTest, HostMemoryIsAsGoodAsADrive) {
     }
     EXPECT_EQ(device_->unpinned_copies(), 0U);
   }
+}
+
+TEST_F(DeviceStagingTest, PastHostMemoryWhatNeedNotBeHashed) {
+  const auto direct = std::make_shared<HostStorage>();
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    staging_.reset();
+    device_ = HostDevice::make({.seed = seed});
+    staging_ = *DeviceStaging::open(*queue_, device_, *pinned(device_),
+                                    {.chunk_bytes = 8 * kKiB, .chunks = 2}, direct);
+    std::vector<StoredTensor> tensors;
+    std::vector<DeviceSpan> sources;
+    std::vector<Outcome> outcomes;
+    for (const std::uint64_t bytes :
+         {seed * 5003 + 1, std::uint64_t{200 * kKiB}, 7 * seed + 4096}) {
+      sources.push_back(filled(bytes, seed));
+      tensors.push_back(reserve(bytes, IntegrityLevel::kOff));
+      outcomes.push_back(write(tensors.back(), sources.back()));
+    }
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      ASSERT_TRUE(outcomes[at].get().has_value());
+      const DeviceSpan target = *device_->allocate(sources[at].bytes);
+      const Result<std::uint64_t> done = read(tensors[at], target).get();
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+      ASSERT_TRUE(std::ranges::equal(bytes_of(sources[at]), bytes_of(target))) << "seed " << seed;
+      store_->release(tensors[at]);
+    }
+  }
+  EXPECT_GT(direct->moved_bytes, 100 * 2 * 200 * kKiB);
+  staging_.reset();
+  EXPECT_EQ(direct->registered, 0);
+}
+
+TEST_F(DeviceStagingTest, WhatFailsPastHostMemoryIsTold) {
+  const auto direct = std::make_shared<HostStorage>();
+  staging_ = *DeviceStaging::open(*queue_, device_, *pinned(device_),
+                                  {.chunk_bytes = 8 * kKiB, .chunks = 2}, direct);
+  const DeviceSpan memory = filled(20 * kMiB + 5, 1);
+  StoredTensor stored = reserve(memory.bytes, IntegrityLevel::kOff);
+  direct->fails = 2;
+  const Result<std::uint64_t> failed = write(stored, memory).get();
+  ASSERT_TRUE(failed.has_error());
+  EXPECT_EQ(failed.error().system_errno(), EIO);
+  EXPECT_EQ(failed.error().tensor, "the.tensor");
+  EXPECT_THAT(failed.error().message, HasSubstr("simulated cannot write"));
+  direct->fails = 0;
+  write_and_wait(stored, memory);
+  damage(stored, stored.layout_bytes() - kBlockBytes);
+  EXPECT_EQ(read(stored, memory).get().error().code, make_error_code(Fault::kCorrupt))
+      << "the identity is looked at all the same";
+  staging_.reset();
+  EXPECT_EQ(direct->registered, 0);
 }
 
 TEST_F(DeviceStagingTest, NoConversionBetweenNumbersOfOtherKinds) {

@@ -19,11 +19,11 @@ using testing::HasSubstr;
 class SwapEngineDeviceTest : public EngineFixture {
  protected:
   void open_for_device(std::uint64_t max_pinned_bytes, std::uint64_t ram_bytes,
-                       std::uint64_t seed = 1) {
+                       std::uint64_t seed = 1, Config config = {}) {
     engine_.reset();
     device_ = HostDevice::make({.seed = seed});
     devices_ = {device_};
-    open(max_pinned_bytes, ram_bytes);
+    open(max_pinned_bytes, ram_bytes, std::move(config));
   }
   void TearDown() override {
     engine_.reset();
@@ -205,6 +205,23 @@ TEST_F(SwapEngineDeviceTest, ClosesAfterWhatIsUnderWay) {
   }
   const DeviceTensor target = empty(300 * kKiB);
   EXPECT_TRUE(engine_->get_to_device(TensorId{1}, target).wait().has_error());
+}
+
+TEST_F(SwapEngineDeviceTest, WhereNothingGoesPastHostMemoryTheReasonIsTold) {
+  Config config;
+  config.deepspeed.aio.use_gds = true;
+  open_for_device(6 * kMiB, 0, 1, config);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_THAT(warnings_[0], HasSubstr("aio.use_gds: contents go to and from host:0 through host"));
+  EXPECT_THAT(warnings_[0], HasSubstr("checksums"));
+  config.penstock.integrity = IntegrityLevel::kOff;
+  open_for_device(6 * kMiB, 0, 1, config);
+  ASSERT_EQ(warnings_.size(), 2U);
+  EXPECT_THAT(warnings_[1],
+              HasSubstr("no library moves bytes between drives and devices of 'host'"));
+  const TensorId tensor = declare("t", 100 * kKiB);
+  put_from_device(tensor, content(100 * kKiB, 1));
+  expect_on_device(tensor, content(100 * kKiB, 1));
 }
 
 TEST_F(SwapEngineDeviceTest, TooLittleToStageThrough) {
