@@ -224,6 +224,24 @@ TEST_F(SwapEngineDeviceTest, WhereNothingGoesPastHostMemoryTheReasonIsTold) {
   expect_on_device(tensor, content(100 * kKiB, 1));
 }
 
+TEST_F(SwapEngineDeviceTest, SeveralDevicesShareTheBudget) {
+  // One where there is a node, one where there is none: what is refused is done without.
+  device_ = HostDevice::make({.seed = 1, .numa_node = 0});
+  const auto second = HostDevice::make({.seed = 2, .number = 1, .numa_node = 63});
+  devices_ = {device_, second};
+  open(8 * kMiB, 0);
+  const TensorId tensor = declare("t", 3 * kMiB + 1);
+  put_from_device(tensor, content(3 * kMiB + 1, 1));
+  const DeviceTensor there{.device = second.get(), .memory = *second->allocate(3 * kMiB + 1)};
+  ASSERT_TRUE(engine_->get_to_device(tensor, there).wait().has_value());
+  EXPECT_TRUE(std::ranges::equal(bytes_of(there.memory), content(3 * kMiB + 1, 1)));
+  EXPECT_EQ(engine_->stats().staging_bytes, 2 * kMiB);
+  EXPECT_LE(device_->pinned_bytes(), 8 * kMiB);
+  EXPECT_EQ(second->pinned_bytes(), device_->pinned_bytes());
+  engine_.reset();
+  EXPECT_EQ(second->pinned_bytes(), 0U);
+}
+
 TEST_F(SwapEngineDeviceTest, TooLittleToStageThrough) {
   SwapEngineOptions options;
   Budgets budgets;

@@ -225,7 +225,7 @@ def _device(array: Any, convert: bool, said: str | None) -> str | None:
     return device
 
 
-_TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order and in the CPU's memory"
+_TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order, in the CPU's memory or a device's"
 
 
 def _kind(tensor: Any) -> str:
