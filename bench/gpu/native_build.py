@@ -55,7 +55,7 @@ class NativeBuild:
         configure = ["cmake", "-S", str(ROOT), "-B", str(native), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
         configure += ["-DPENSTOCK_BUILD_PYTHON=ON", f"-DPython_EXECUTABLE={self.python}"]
         self._run(configure, seconds)
-        targets = ["_core", *(f"test_{room}" for room in rooms())]
+        targets = ["_core", "pinning_cost", *(f"test_{room}" for room in rooms())]
         left = seconds - (time.monotonic() - begun)
         self._run(["cmake", "--build", str(native), f"-j{cores}", "--target", *targets], left)
         site = self._build / "site" / "penstock"

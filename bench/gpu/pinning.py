@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,13 +12,12 @@ from measurement import Measurement
 
 MIB = 1 << 20
 BUDGETS = {"open_64m": 64 * MIB, "open_1g": 1024 * MIB}
-NO_DOOR = "the Python package has no door to registering alone; opening is told above"
+PROGRAM = Path(__file__).resolve().parents[2] / "build" / "gpu" / "native" / "bench" / "micro" / "pinning_cost"
 
 
 def measure(measurement: Measurement) -> None:
     swap_device.require(measurement.device)
-    for key in ("register_64m", "register_1g"):
-        measurement.not_run(key, NO_DOOR)
+    register(measurement)
     counted: dict[int, int] = {}
     kernel: dict[int, int] = {}
     for key, budget in BUDGETS.items():
@@ -30,6 +31,27 @@ def measure(measurement: Measurement) -> None:
         measurement.not_run("kernel", "VmPin and VmLck of this process did not move: its kernel counts neither")
         return
     measurement.tell("kernel", max(held / budget for budget, held in kernel.items()), note=_held(kernel))
+
+
+def register(measurement: Measurement) -> None:
+    """What bench/micro/pinning_cost says of registering alone."""
+    sizes = {"register_64m": 64 * MIB, "register_1g": 1024 * MIB}
+    command = [str(PROGRAM), measurement.device, *map(str, sizes.values())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=measurement.seconds_left())
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        for key in sizes:
+            measurement.not_run(key, str(failed))
+        return
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    for (key, _), line in zip(sizes.items(), told, strict=False):
+        if "pin_ms" not in line["device"]:
+            measurement.not_run(key, line["device"]["reason"])
+            continue
+        both = {who: line[who].get("pin_ms") for who in ("ring", "both")}
+        measurement.tell(key, line["device"]["pin_ms"] / 1e3, note=f"ms with the ring alone and with both: {both}")
+    for key in list(sizes)[len(told) :]:
+        measurement.not_run(key, done.stderr.strip() or f"pinning_cost ended with status {done.returncode}")
 
 
 def open_and_use(measurement: Measurement, budget: int) -> tuple[float, int, int]:

@@ -13,6 +13,7 @@
 
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
+#include "swap/device/device_runtime.h"
 #include "swap/device/host_device.h"
 #include "swap/store/dtype_conversion.h"
 #include "swap/store/store_transfer.h"
@@ -459,6 +460,63 @@ TEST_F(DeviceStagingTest, EndsAfterTheLastTransfer) {
   EXPECT_EQ(outcome.wait_for(std::chrono::seconds(0)), std::future_status::ready);
   EXPECT_TRUE(outcome.get().has_value());
 }
+
+/// The same over a device of any runtime: its memory is reached by copies alone.
+class DeviceStagingOver : public testing::TestWithParam<const char*> {};
+
+TEST_P(DeviceStagingOver, WhatAStreamMadeComesBack) {
+  const auto device = open_device(GetParam());
+  if (device.has_error()) {
+    GTEST_SKIP() << device.error().message;
+  }
+  TempDirectory directory;
+  const auto queue = *IoQueue::start(EngineKind::kAuto, {.depth = 8});
+  const auto store = *SwapStore::open_scratch({{directory.path(), std::nullopt, std::nullopt}});
+  const auto pages = PinnedSource::make(PageSource::make(), {pinned_for(*device)});
+  const auto staging = *DeviceStaging::open(*queue, *device, *pages, {.chunks = 4});
+  const std::uint64_t bytes = 9 * kMiB + 4097;
+  const Memory host = *pages->allocate(bytes);
+  const std::vector<std::byte> content = random_bytes(bytes, 1);
+  std::ranges::copy(content, host.span().begin());
+  const DeviceSpan source = *(*device)->allocate(bytes);
+  const DeviceSpan target = *(*device)->allocate(bytes);
+  const StreamId stream = *(*device)->make_stream();
+  ASSERT_TRUE((*device)->copy_in(source, host.span().first(bytes), stream));
+  StoredTensor stored = store->reserve(store->number_tensor(), 1, bytes).value();
+  stored.identity.level = static_cast<std::uint64_t>(IntegrityLevel::kFull);
+  const auto move = [&](bool to_device, DeviceSpan memory) {
+    DeviceStaging::Request request{DeviceTransfer::OnDrive{&store->file(stored), stored},
+                                   {"the.tensor", DType::kU8, {bytes}, Role::kParam},
+                                   {device->get(), memory, std::nullopt, stream}};
+    std::promise<Result<std::uint64_t>> done;
+    const auto keep = [&done](Result<std::uint64_t> result) { done.set_value(std::move(result)); };
+    to_device ? staging->to_device(std::move(request), keep)
+              : staging->from_device(std::move(request), keep);
+    return done.get_future().get();
+  };
+  const Result<std::uint64_t> written = move(false, source);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  stored.identity.checksum = *written;
+  EXPECT_EQ(*written, checksum(IntegrityLevel::kFull, content));
+  const Result<std::uint64_t> read = move(true, target);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  std::ranges::fill(host.span(), std::byte{});
+  ASSERT_TRUE((*device)->copy_out(host.span().first(bytes), target, stream));
+  const EventId copied = *(*device)->make_event();
+  ASSERT_TRUE((*device)->record(copied, stream));
+  ASSERT_TRUE((*device)->wait(copied));
+  EXPECT_TRUE(std::ranges::equal(host.span().first(bytes), content));
+  (*device)->destroy_event(copied);
+  (*device)->destroy_stream(stream);
+  (*device)->release(source);
+  (*device)->release(target);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceStagingOver, testing::Values("host:0", "cuda:0", "hip:0"),
+                         [](const auto& tested) {
+                           const std::string name = tested.param;
+                           return name.substr(0, name.find(':'));
+                         });
 
 }  // namespace
 }  // namespace penstock
