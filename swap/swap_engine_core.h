@@ -175,6 +175,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
                                 const DeviceTensor& target);
   void copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
                       const std::shared_ptr<TicketState>& state);
+  void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
+  bool on_own_thread() const;
   void read_to_device(const TensorRecord& record, const DeviceTensor& target,
                       std::shared_ptr<TicketState> state, Lock& lock);
   std::shared_ptr<Block> arrival_block(TensorId tensor, Lock& lock, Outbox& outbox);

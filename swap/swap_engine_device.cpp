@@ -93,6 +93,12 @@ Result<DeviceStaging*> SwapEngineCore::staging_of(const DeviceTensor& tensor) co
   return stagings_[static_cast<std::size_t>(found - options_.devices.begin())].get();
 }
 
+/// Whether memory comes back, or I/O goes on, by this very thread.
+bool SwapEngineCore::on_own_thread() const {
+  return queue_->on_loop_thread() ||
+         std::ranges::any_of(stagings_, [](const auto& staging) { return staging->on_thread(); });
+}
+
 Result<DeviceStaging*> SwapEngineCore::check_device(const TensorRecord& record,
                                                     const DeviceTensor& tensor) const {
   PENSTOCK_TRY(check_device_tensor(record.info, tensor));
@@ -160,11 +166,7 @@ void SwapEngineCore::read_to_device(const TensorRecord& record, const DeviceTens
   const auto done = [core = shared_from_this(), extent = record.stored, store,
                      bytes = target.memory.bytes,
                      state = std::move(state)](Result<std::uint64_t> read) {
-    const bool came = read.has_value();
-    state->fulfil(error_of(std::move(read)), {});
-    Lock finished(core->mutex_);
-    core->stats_.to_device_bytes += came ? bytes : 0;
-    core->operation_ended();
+    core->delivered(*state, bytes, error_of(std::move(read)));
   };
   DeviceStaging& staging = **staging_of(target);
   lock.unlock();
@@ -203,16 +205,24 @@ void SwapEngineCore::copy_to_device(const Lease& lease, TensorInfo info, const D
   const bool is_pinned = !lease.token()->block()->may_stay();
   const auto done = [core = shared_from_this(), held = lease, state,
                      bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
-    const bool came = copied.has_value();
     held.release();
-    state->fulfil(error_of(std::move(copied)), {});
-    Lock lock(core->mutex_);
-    core->stats_.to_device_bytes += came ? bytes : 0;
-    core->operation_ended();
+    core->delivered(*state, bytes, error_of(std::move(copied)));
   };
   (*staging_of(target))
       ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
                   done);
+}
+
+/// Counted before whoever waits is told, who may ask for the count.
+void SwapEngineCore::delivered(TicketState& state, std::uint64_t bytes,
+                               std::optional<Error> error) {
+  {
+    Lock lock(mutex_);
+    stats_.to_device_bytes += error ? 0 : bytes;
+  }
+  state.fulfil(std::move(error), {});
+  Lock lock(mutex_);
+  operation_ended();
 }
 
 // --- From a device ------------------------------------------------------------------------------

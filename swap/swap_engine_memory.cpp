@@ -42,7 +42,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     slot = take_over_ahead(bytes, outbox);
   }
   if (!slot) {
-    const bool may_wait = !queue_->on_loop_thread();
+    const bool may_wait = !on_own_thread();
     if (may_wait) {
       wait_for_write_back(bytes, lock);
     }
@@ -64,7 +64,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
 /// they cost it no more than it waits anyway, and the drive works meanwhile; left to direct I/O,
 /// they would hold up the one thread that serves all of it. Lets go of the lock.
 void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
-  if (!block.overflows() || queue_->on_loop_thread()) {
+  if (!block.overflows() || on_own_thread()) {
     return;
   }
   lock.unlock();

@@ -57,6 +57,11 @@ class DeviceStaging {
     return (direction == DeviceTransfer::Direction::kToDevice ? in_ : out_)->stream();
   }
 
+  /// Whether this is a thread that moves or tells something here: it must not wait for that.
+  bool on_thread() const noexcept {
+    return in_->on_thread() || out_->on_thread() || (direct_ && direct_->on_thread());
+  }
+
   /// Errors of both, by `done`: a size or type that is not the tensor's; errno, path and offset of
   /// the drive; the device's; what came back was not what was written.
   void to_device(Request request, OnComplete done) {

@@ -31,6 +31,12 @@ DirectLane::~DirectLane() {
   }
 }
 
+bool DirectLane::on_thread() const noexcept {
+  return std::ranges::any_of(threads_, [](const std::thread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+}
+
 void DirectLane::move(Direction direction, const File& file, std::uint64_t offset,
                       DeviceSpan memory, Done done) {
   auto transfer =

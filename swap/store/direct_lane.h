@@ -34,6 +34,8 @@ class DirectLane {
   DirectLane(const DirectLane&) = delete;
   DirectLane& operator=(const DirectLane&) = delete;
 
+  bool on_thread() const noexcept;
+
   /// Whole blocks of 4 KiB. `file` lives until completion. Nothing on the device uses `memory` any
   /// more, or still fills it. Errors, by `done`: DirectStorage's.
   void move(Direction direction, const File& file, std::uint64_t offset, DeviceSpan memory,
