@@ -28,6 +28,13 @@ Error wrong(std::string what) {
   return fault(Fault::kInvalidArgument, "the simulated device: " + std::move(what));
 }
 
+/// The last entry of `ranges` that begins at `address` or before; null: none does.
+template <class Ranges, class Address>
+const typename Ranges::value_type* last_from(const Ranges& ranges, Address address) {
+  const auto next = ranges.upper_bound(address);
+  return next == ranges.begin() ? nullptr : &*std::prev(next);
+}
+
 bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   const std::less<const std::byte*> before;
   return before(one.data(), other.data() + other.size()) &&
@@ -54,12 +61,9 @@ Result<void> HostDevice::pin(std::span<std::byte> memory) {
   if (memory.empty() || !is_aligned(memory.data(), kBlockBytes)) {
     return wrong("only whole pages can be pinned");
   }
-  const auto next = pinned_.upper_bound(memory.data() + memory.size() - 1);
-  if (next != pinned_.begin()) {
-    const auto& [begin, bytes] = *std::prev(next);
-    if (overlap(memory, {begin, bytes})) {
-      return wrong("this memory is pinned already");
-    }
+  const auto* const before = last_from(pinned_, memory.data() + memory.size() - 1);
+  if (before != nullptr && overlap(memory, {before->first, before->second})) {
+    return wrong("this memory is pinned already");
   }
   if (memory.size() >
       options_.pin_limit_bytes - std::min(pinned_bytes_, options_.pin_limit_bytes)) {
@@ -88,12 +92,8 @@ void HostDevice::unpin(std::span<std::byte> memory) noexcept {
 }
 
 bool HostDevice::is_pinned(std::span<const std::byte> memory) const {
-  const auto next = pinned_.upper_bound(memory.data());
-  if (next == pinned_.begin()) {
-    return false;
-  }
-  const auto& [begin, bytes] = *std::prev(next);
-  return memory.data() + memory.size() <= begin + bytes;
+  const auto* const around = last_from(pinned_, memory.data());
+  return around != nullptr && memory.data() + memory.size() <= around->first + around->second;
 }
 
 // --- Its own memory -----------------------------------------------------------------------------
@@ -126,11 +126,10 @@ Result<void> HostDevice::check_device_side(DeviceSpan memory) const {
   if (options_.any_memory) {
     return {};
   }
-  const auto next = memory_.upper_bound(memory.address);
-  if (next != memory_.begin()) {
-    const auto& [begin, bytes] = *std::prev(next);
-    const std::uint64_t offset = memory.address - begin;
-    if (offset <= bytes.size() && memory.bytes <= bytes.size() - offset) {
+  if (const auto* const around = last_from(memory_, memory.address); around != nullptr) {
+    const std::uint64_t offset = memory.address - around->first;
+    const std::uint64_t bytes = around->second.size();
+    if (offset <= bytes && memory.bytes <= bytes - offset) {
       return {};
     }
   }

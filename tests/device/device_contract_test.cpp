@@ -61,6 +61,13 @@ class Lane {
     EXPECT_EQ(device_.happened(event).value(), true);
   }
 
+  /// What the device has comes to the host's side, and is there.
+  void fetch() const {
+    std::ranges::fill(host(), std::byte{});
+    ASSERT_TRUE(device_.copy_out(host(), memory, stream));
+    finish();
+  }
+
   DeviceSpan memory;
   StreamId stream{};
   EventId event{};
@@ -98,9 +105,7 @@ TEST_P(DeviceContract, BytesComeBackAsTheyWent) {
   const std::vector<std::byte> before = lane.content();
   ASSERT_TRUE(device_->copy_in(lane.memory, lane.host(), lane.stream));
   lane.finish();
-  std::ranges::fill(lane.host(), std::byte{});
-  ASSERT_TRUE(device_->copy_out(lane.host(), lane.memory, lane.stream));
-  lane.finish();
+  lane.fetch();
   EXPECT_EQ(lane.content(), before);
 }
 
@@ -115,9 +120,7 @@ TEST_P(DeviceContract, PartsOfItsMemory) {
                                  lane.host().subspan(offset, bytes), lane.stream));
   }
   lane.finish();
-  std::ranges::fill(lane.host(), std::byte{});
-  ASSERT_TRUE(device_->copy_out(lane.host(), lane.memory, lane.stream));
-  lane.finish();
+  lane.fetch();
   EXPECT_EQ(lane.content(), before);
 }
 
