@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -128,9 +129,7 @@ Result<void> SwapEngineCore::start() {
   pinned_pages_ = PageSource::make(std::move(pages));
   std::vector<PinHook> hooks = {ring_registration(queue_, options_.warn)};
   hooks.insert(hooks.end(), options_.pin_hooks.begin(), options_.pin_hooks.end());
-  for (const std::shared_ptr<Device>& device : options_.devices) {
-    hooks.push_back(pinned_for(device));
-  }
+  std::ranges::move(pinned_for(options_.devices), std::back_inserter(hooks));
   PENSTOCK_TRY(open_stagings(hooks));
   pinned_source_ = LimitingSource::make(PinnedSource::make(pinned_pages_, std::move(hooks)),
                                         budgets_.max_pinned_bytes, "max_pinned_bytes");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace penstock {
 
 Result<void> Device::check_sizes(DeviceSpan device, std::uint64_t host_bytes) {
@@ -13,11 +15,20 @@ Result<void> Device::check_sizes(DeviceSpan device, std::uint64_t host_bytes) {
       fmt::format("{} bytes of a device and {} of the host are no copy", device.bytes, host_bytes));
 }
 
-PinHook pinned_for(std::shared_ptr<Device> device) {
-  return {
-      .pin = [device](std::span<std::byte> memory) { return device->pin(memory); },
-      .unpin = [device](std::span<std::byte> memory) { device->unpin(memory); },
-  };
+std::vector<PinHook> pinned_for(std::span<const std::shared_ptr<Device>> devices) {
+  std::vector<PinHook> hooks;
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    const bool is_reached = std::any_of(devices.begin(), device, [&](const auto& earlier) {
+      return earlier->runtime() == (*device)->runtime();
+    });
+    if (!is_reached) {
+      hooks.push_back({
+          .pin = [pins = *device](std::span<std::byte> memory) { return pins->pin(memory); },
+          .unpin = [pins = *device](std::span<std::byte> memory) { pins->unpin(memory); },
+      });
+    }
+  }
+  return hooks;
 }
 
 }  // namespace penstock

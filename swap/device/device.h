@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "alloc/pin_hook.h"
 #include "alloc/result.h"
@@ -58,7 +59,8 @@ class Device {
   const DeviceFacts& facts() const noexcept { return facts_; }
 
   /// Lets the device reach whole pages of host memory by itself, at their exact size: neither pages
-  /// nor bytes are added. Unpin with the very span, when no copy is under way there.
+  /// nor bytes are added. All devices of its runtime reach it then, and none of them may pin it
+  /// again. Unpin with the very span, when no copy is under way there.
   virtual Result<void> pin(std::span<std::byte> memory) = 0;
   virtual void unpin(std::span<std::byte> memory) noexcept = 0;
 
@@ -97,7 +99,7 @@ class Device {
   const DeviceFacts facts_;
 };
 
-/// Has memory pinned for `device`, beside whoever else wants it pinned.
-PinHook pinned_for(std::shared_ptr<Device> device);
+/// Has memory pinned for `devices`, beside whoever else wants it pinned: once for each runtime.
+std::vector<PinHook> pinned_for(std::span<const std::shared_ptr<Device>> devices);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alloc/check.h"
+#include "swap/device/host_pins.h"
 
 namespace penstock {
 namespace {
@@ -28,13 +29,6 @@ Error wrong(std::string what) {
   return fault(Fault::kInvalidArgument, "the simulated device: " + std::move(what));
 }
 
-/// The last entry of `ranges` that begins at `address` or before; null: none does.
-template <class Ranges, class Address>
-const typename Ranges::value_type* last_from(const Ranges& ranges, Address address) {
-  const auto next = ranges.upper_bound(address);
-  return next == ranges.begin() ? nullptr : &*std::prev(next);
-}
-
 bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   const std::less<const std::byte*> before;
   return before(one.data(), other.data() + other.size()) &&
@@ -52,7 +46,11 @@ HostDevice::HostDevice(HostDeviceOptions options)
   streams_[StreamId{}];  // the default one
 }
 
-HostDevice::~HostDevice() = default;
+HostDevice::~HostDevice() {
+  for (const auto& [begin, bytes] : pinned_) {
+    HostPins::of_process().remove({begin, bytes});
+  }
+}
 
 // --- Host memory --------------------------------------------------------------------------------
 
@@ -61,13 +59,12 @@ Result<void> HostDevice::pin(std::span<std::byte> memory) {
   if (memory.empty() || !is_aligned(memory.data(), kBlockBytes)) {
     return wrong("only whole pages can be pinned");
   }
-  const auto* const before = last_from(pinned_, memory.data() + memory.size() - 1);
-  if (before != nullptr && overlap(memory, {before->first, before->second})) {
-    return wrong("this memory is pinned already");
-  }
   if (memory.size() >
       options_.pin_limit_bytes - std::min(pinned_bytes_, options_.pin_limit_bytes)) {
     return fault(Fault::kExhausted, "the simulated device cannot pin so much");
+  }
+  if (!HostPins::of_process().add(memory)) {
+    return wrong("this memory is pinned already");
   }
   pinned_.emplace(memory.data(), memory.size());
   pinned_bytes_ += memory.size();
@@ -89,11 +86,7 @@ void HostDevice::unpin(std::span<std::byte> memory) noexcept {
   }
   pinned_bytes_ -= memory.size();
   pinned_.erase(found);
-}
-
-bool HostDevice::is_pinned(std::span<const std::byte> memory) const {
-  const auto* const around = last_from(pinned_, memory.data());
-  return around != nullptr && memory.data() + memory.size() <= around->first + around->second;
+  HostPins::of_process().remove(memory);
 }
 
 // --- Its own memory -----------------------------------------------------------------------------
@@ -126,10 +119,11 @@ Result<void> HostDevice::check_device_side(DeviceSpan memory) const {
   if (options_.any_memory) {
     return {};
   }
-  if (const auto* const around = last_from(memory_, memory.address); around != nullptr) {
-    const std::uint64_t offset = memory.address - around->first;
-    const std::uint64_t bytes = around->second.size();
-    if (offset <= bytes && memory.bytes <= bytes - offset) {
+  const auto next = memory_.upper_bound(memory.address);
+  if (next != memory_.begin()) {
+    const auto& [begin, bytes] = *std::prev(next);
+    const std::uint64_t offset = memory.address - begin;
+    if (offset <= bytes.size() && memory.bytes <= bytes.size() - offset) {
       return {};
     }
   }
@@ -186,7 +180,7 @@ Result<void> HostDevice::begin_copy(const Copy& copy, StreamId stream) {
     return {};
   }
   (*found)->push_back(copy);
-  if (!is_pinned(copy.host)) {
+  if (!HostPins::of_process().contain(copy.host)) {
     ++unpinned_copies_;
     finish(**found);
   }

@@ -81,7 +81,6 @@ class HostDevice final : public Device {
   Result<Stream*> stream_of(StreamId stream);
   Result<Event*> event_of(EventId event);
   Result<void> check_device_side(DeviceSpan memory) const;
-  bool is_pinned(std::span<const std::byte> memory) const;
   Result<void> begin_copy(const Copy& copy, StreamId stream);
 
   // Moves some stream on by a step; false where none can.
@@ -97,7 +96,7 @@ class HostDevice final : public Device {
   std::map<StreamId, Stream> streams_;
   std::map<EventId, Event> events_;
   std::map<std::uintptr_t, std::vector<std::byte>> memory_;  // by address
-  std::map<const std::byte*, std::uint64_t> pinned_;         // begin -> bytes
+  std::map<const std::byte*, std::uint64_t> pinned_;         // by this device: begin -> bytes
   std::uint64_t allocated_bytes_ = 0;
   std::uint64_t pinned_bytes_ = 0;
   std::uint64_t unpinned_copies_ = 0;

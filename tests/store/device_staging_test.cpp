@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -92,7 +93,7 @@ class DeviceStagingTest : public testing::Test {
   }
 
   std::shared_ptr<MemorySource> pinned(const std::shared_ptr<Device>& device) {
-    return PinnedSource::make(PageSource::make(), {pinned_for(device)});
+    return PinnedSource::make(PageSource::make(), pinned_for(std::array{device}));
   }
 
   // A device's memory is the host's here: looked at only when nothing is under way.
@@ -472,7 +473,7 @@ TEST_P(DeviceStagingOver, WhatAStreamMadeComesBack) {
   TempDirectory directory;
   const auto queue = *IoQueue::start(EngineKind::kAuto, {.depth = 8});
   const auto store = *SwapStore::open_scratch({{directory.path(), std::nullopt, std::nullopt}});
-  const auto pages = PinnedSource::make(PageSource::make(), {pinned_for(*device)});
+  const auto pages = PinnedSource::make(PageSource::make(), pinned_for(std::array{*device}));
   const auto staging = *DeviceStaging::open(*queue, *device, *pages, {.chunks = 4});
   const std::uint64_t bytes = 9 * kMiB + 4097;
   const Memory host = *pages->allocate(bytes);
