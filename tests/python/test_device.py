@@ -65,6 +65,9 @@ def test_a_device_that_the_engine_was_not_opened_for(engine: penstock.Engine, tm
     engine.put("a", torch.zeros(10))
     with pytest.raises(penstock.ArgumentError, match="not opened for cuda:3: name it when it is made"):
         engine.get_async("a", out=torch.zeros(10), device="cuda:3")
+    with pytest.raises(penstock.ArgumentError, match="not opened for cuda:3"):
+        engine.put("b", torch.zeros(10), device="cuda:3")
+    assert engine.names() == ["a"]
     with pytest.raises(penstock.ArgumentError, match="'tpu:0' is no device"):
         penstock.Engine(path=tmp_path / "other", devices=["tpu"])
     with pytest.raises(penstock.UnsupportedError):

@@ -78,11 +78,12 @@ class Engine:
         array = _contiguous(tensor)
         device = _device(array, convert, device)
         dtype, shape = _describe(array)
+        handed_over = None if device is None else self._on_device(array, device, False)
         tensor_id, is_new = self._declared(name, self._kept_dtype(name, dtype, convert), shape)
         try:
             if device is None:
                 return self._core.put(tensor_id, array)
-            return self._core.put_from_device(tensor_id, self._on_device(array, device, False), device, dtype)
+            return self._core.put_from_device(tensor_id, handed_over, device, dtype)
         except TypeError:
             if is_new:
                 self.forget(name)
