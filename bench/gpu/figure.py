@@ -76,8 +76,8 @@ STAGES: dict[str, tuple[Figure, ...]] = {
         Figure("kernel", "pinned as the kernel counts (VmPin and VmLck), over what was asked", at_most=1.005),
         Figure("open_64m", "opening and first transfer with 64 MiB pinned", "s"),
         Figure("open_1g", "opening and first transfer with 1 GiB pinned", "s"),
-        Figure("register_64m", "registering 64 MiB with the device", "s"),
-        Figure("register_1g", "registering 1 GiB with the device", "s"),
+        Figure("register_64m", "registering 64 MiB with the device", "ms"),
+        Figure("register_1g", "registering 1 GiB with the device", "ms"),
     ),
     "training": (
         Figure("equal_penstock", "losses with penstock equal to `device: cpu`, all digits", "steps"),

@@ -49,7 +49,7 @@ def register(measurement: Measurement) -> None:
             measurement.not_run(key, line["device"]["reason"])
             continue
         both = {who: line[who].get("pin_ms") for who in ("ring", "both")}
-        measurement.tell(key, line["device"]["pin_ms"] / 1e3, note=f"ms with the ring alone and with both: {both}")
+        measurement.tell(key, line["device"]["pin_ms"], note=f"with the ring alone and with both: {both}")
     for key in list(sizes)[len(told) :]:
         measurement.not_run(key, done.stderr.strip() or f"pinning_cost ended with status {done.returncode}")
 
