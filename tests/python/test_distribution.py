@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import metadata
 
 import pytest
@@ -19,3 +21,10 @@ def test_it_brings_the_package_and_the_command_only() -> None:
     assert {file.parts[0] for file in inside} == {"penstock", f"penstock-{version}.dist-info"}
     assert [file.name for file in files if file.parts[0] == ".."] == ["penstock"]
     assert not [file for file in files if file.suffix in (".h", ".a", ".cmake", ".pc")], "those are for CMake's install"
+
+
+def test_the_doors_of_training_bring_no_torch_and_no_deepspeed() -> None:
+    """A script may set what DeepSpeed reads while it is imported, DS_ACCELERATOR for one, so nothing imports it first."""
+    doors = "penstock.deepspeed", "penstock.deepspeed.__main__", "penstock.deepspeed.import_hook"
+    look = f"import sys, {', '.join(doors)}; print(*{{'torch', 'deepspeed'}} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip() == ""

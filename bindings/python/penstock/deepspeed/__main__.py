@@ -36,8 +36,8 @@ def main(arguments: list[str]) -> int:
     if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
         print(f"{USAGE}\npenstock: no script given; try --help", file=sys.stderr)
         return 2
-    install_when_imported()
     try:
+        install_when_imported()
         if arguments[0] == "-m":
             _run_module(arguments[1], passed_on + arguments[2:])
         else:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._core import SwapEngine
-from penstock.deepspeed.delivery import training_device
 from penstock.deepspeed.heap import return_free_heap
 from penstock.errors import ConfigError, Error, UnsupportedError
 
@@ -33,6 +32,9 @@ class Session:
             raise ConfigError(
                 "penstock.mode is 'durable': training swaps to scratch stores, leave it out or say 'scratch'"
             )
+        # Here, since it imports DeepSpeed: the module must not, a script may set what DeepSpeed reads while imported.
+        from penstock.deepspeed.delivery import training_device
+
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
