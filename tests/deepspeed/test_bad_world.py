@@ -62,7 +62,7 @@ def mount_or_skip(*arguments: str | Path) -> None:
         pytest.skip(f"cannot mount here: {done.stderr.strip()}")
 
 
-def file_system(mount: Path, mebibytes: int) -> Path:
+def file_system(mount: Path, mebibytes: int, *options: str) -> Path:
     """An ext4 of so many MiB at `mount`; returns the file that backs it."""
     backing = mount.parent / "backing"
     with backing.open("wb") as file:
@@ -70,9 +70,22 @@ def file_system(mount: Path, mebibytes: int) -> Path:
     mkfs = shutil.which("mkfs.ext4") or "/usr/sbin/mkfs.ext4"
     if not os.path.exists(mkfs):
         pytest.skip("no mkfs.ext4")
-    subprocess.run([mkfs, "-q", "-m", "0", backing], check=True, capture_output=True)
+    subprocess.run([mkfs, "-q", "-m", "0", *options, backing], check=True, capture_output=True)
     mount_or_skip("-o", "loop", backing, mount)
     return backing
+
+
+def shrink_drive(backing: Path, mount: Path, size: int) -> str:
+    """The shell command that ends the drive at `size` bytes: what lies behind can be neither read nor written.
+
+    Truncating the file alone would not do: a write on its way makes it longer again, and holes are read as zeros.
+    """
+    drive = subprocess.run(["findmnt", "-n", "-o", "SOURCE", mount], check=True, capture_output=True, text=True)
+    name = drive.stdout.strip()
+    return (
+        f"for _ in $(seq 100); do truncate -s {size} {backing}; losetup -c {name}; "
+        f"[ $(blockdev --getsize64 {name}) = {size} ] && break; done"
+    )
 
 
 def is_empty(mount: Path) -> bool:
@@ -142,15 +155,14 @@ def test_a_full_disk(runner: Runner, small_model: Path, mount: Path) -> None:
 
 @as_root
 def test_a_drive_that_cannot_be_read(runner: Runner, small_model: Path, mount: Path, tmp_path: Path) -> None:
-    """Blocks beyond the end of a loop device's backing file fail with EIO."""
-    backing = file_system(mount, 700)
+    """The drive of all that the run has swapped ends at 8 MiB from one step to the next."""
+    backing = file_system(mount, 700, "-O", "^has_journal", "-N", "64")  # what it needs itself lies before that
     script = tmp_path / "train.py"
     text = (DATA / "full_finetune.py").read_text()
     marker = "    tokens = torch.randint"
     assert marker in text
-    script.write_text(
-        text.replace(marker, f"    if step == 1:\n        open({str(backing)!r}, 'r+').truncate(40 << 20)\n{marker}")
-    )
+    shrink = shrink_drive(backing, mount, 8 << 20)
+    script.write_text(text.replace(marker, f"    if step == 1:\n        __import__('os').system({shrink!r})\n{marker}"))
     config = full_finetune_config(mount / "swap", **FROM_DRIVE)
     run = runner.script(script, [str(small_model), runner.config(config), "4"])
     refused(run, "Input/output error", "tensor", str(mount / "swap"))
