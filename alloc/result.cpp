@@ -1,5 +1,7 @@
 #include "alloc/result.h"
 
+#include <cerrno>
+
 namespace penstock {
 namespace {
 
@@ -41,6 +43,11 @@ int Error::system_errno() const noexcept {
   const bool of_the_world =
       code.category() == std::generic_category() || code.category() == std::system_category();
   return of_the_world ? code.value() : 0;
+}
+
+bool Error::is_full() const noexcept {
+  const int number = system_errno();
+  return number == ENOSPC || number == EDQUOT || number == EFBIG;
 }
 
 Error system_error(int errno_value, std::string what, std::string path) {

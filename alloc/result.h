@@ -36,6 +36,9 @@ struct Error {
 
   /// The errno of a fault of the world, 0 for a Fault.
   int system_errno() const noexcept;
+
+  /// Whether what was written to has no room for it: ENOSPC, EDQUOT or EFBIG.
+  bool is_full() const noexcept;
 };
 
 /// `what` without a full stop; the errno's text is appended: "cannot open /x: Permission denied".

@@ -19,9 +19,6 @@
 namespace penstock {
 namespace {
 
-// What to wait before trying again to submit when the kernel has no memory for a request.
-constexpr std::chrono::milliseconds kSubmitPause{1};
-
 // What the kernel keeps for one user of io_submit; destroyed with its owner, once it was made.
 struct AioContext {
   AioContext() = default;

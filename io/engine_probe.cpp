@@ -25,7 +25,7 @@ struct Entry {
 };
 
 // In the order of preference.
-constexpr std::array kEntries = {
+constexpr std::array kKinds = {
     Entry{EngineKind::kUring, "uring",
           [](const IoEngineOptions& options) { return make_uring_engine(options); }},
     Entry{EngineKind::kAio, "aio", make_aio_engine},
@@ -85,7 +85,7 @@ std::string_view engine_kind_name(EngineKind kind) noexcept {
 
 std::vector<EngineCandidate> probe_engines() {
   std::vector<EngineCandidate> candidates;
-  for (const Entry& entry : kEntries) {
+  for (const Entry& entry : kKinds) {
     if (!is_candidate(entry, EngineKind::kAuto)) {
       continue;
     }
@@ -108,7 +108,7 @@ Result<std::unique_ptr<IoEngine>> make_engine(EngineKind kind, const IoEngineOpt
   PENSTOCK_TRY(check_options(options));
   std::vector<EngineCandidate> refused;
   Error last;
-  for (const Entry& entry : kEntries) {
+  for (const Entry& entry : kKinds) {
     if (!is_candidate(entry, kind)) {
       continue;
     }

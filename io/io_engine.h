@@ -82,6 +82,9 @@ class IoEngine {
   const IoEngineOptions& options() const noexcept { return options_; }
 
  protected:
+  /// What to wait before trying again to submit when the kernel has no memory for a request.
+  static constexpr std::chrono::milliseconds kSubmitPause{1};
+
   /// One request to the kernel: at most block_bytes of one operation. Lives in a fixed array.
   struct Piece {
     IoOp* op = nullptr;

@@ -62,9 +62,6 @@ constexpr std::array<unsigned, 3> kModeFlags = {
 // Fewer than any kernel handles at one call (20 on Linux 6.13, all before that).
 constexpr std::uint32_t kResultsPerCall = 16;
 
-// What to wait before trying again to submit when the kernel has no memory for a request.
-constexpr std::chrono::milliseconds kSubmitPause{1};
-
 // An io_uring that is exited with its owner, once it was made.
 struct Ring {
   Ring() = default;

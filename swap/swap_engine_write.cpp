@@ -17,15 +17,6 @@ namespace penstock {
 
 using Presence = TensorRecord::Presence;
 
-namespace {
-
-bool is_disk_full(const Error& error) {
-  const int number = error.system_errno();
-  return number == ENOSPC || number == EDQUOT || number == EFBIG;
-}
-
-}  // namespace
-
 Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
   Outbox outbox;
   Lock lock(mutex_);
@@ -268,8 +259,8 @@ void SwapEngineCore::submit_write(Writing writing) {
 }
 
 void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
-  if (error && (write_elsewhere(writing, *error) ||
-                (is_disk_full(*error) && arrive_instead(writing, *error)))) {
+  if (error &&
+      (write_elsewhere(writing, *error) || (error->is_full() && arrive_instead(writing, *error)))) {
     return;
   }
   {
@@ -312,7 +303,7 @@ bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
   if (number == 0 || number == ECANCELED || !writing.stored) {
     return false;
   }
-  if (!is_disk_full(error)) {
+  if (!error.is_full()) {
     writing.store->note_failure(*writing.stored);
   }
   writing.refused.push_back(writing.stored->drive);
@@ -393,7 +384,7 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
 /// at the next call; of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
                                   Outbox& outbox) {
-  if (record != nullptr && is_disk_full(error) && keep_in_ram(*record, writing, error, outbox)) {
+  if (record != nullptr && error.is_full() && keep_in_ram(*record, writing, error, outbox)) {
     outbox.fulfil(std::move(writing.ticket), std::nullopt);
     return;
   }
@@ -409,7 +400,7 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
   } else if (record != nullptr && (record->stored || record->presence == Presence::kCurrent)) {
     error.message += " (its last good content is unchanged)";
   }
-  if (is_disk_full(error)) {
+  if (error.is_full()) {
     error.message += fmt::format(
         "; free space there, add a path to penstock.paths, or raise ram_bytes "
         "({}) by {}",

@@ -15,7 +15,7 @@ namespace penstock::bench {
 namespace {
 
 constexpr std::uint64_t kFileMax = kMiB;
-constexpr std::size_t kDepthMax = 16;
+constexpr std::size_t kOpenFilesMax = 16;
 // A few files that include each other twice at each depth would be read 2^16 times.
 constexpr std::size_t kIncludesMax = 256;
 constexpr std::size_t kValueMax = 64 * kKiB;  // the environment may be large, a path is not
@@ -155,9 +155,9 @@ class IniParser {
     if (std::ranges::find(open_, path) != open_.end()) {
       return wrong(place, fmt::format("{} includes itself", excerpt(path)));
     }
-    if (open_.size() >= kDepthMax || ++includes_ > kIncludesMax) {
+    if (open_.size() >= kOpenFilesMax || ++includes_ > kIncludesMax) {
       return wrong(place, fmt::format("{} is one include too many: at most {} deep and {} in all",
-                                      excerpt(path), kDepthMax, kIncludesMax));
+                                      excerpt(path), kOpenFilesMax, kIncludesMax));
     }
     const Result<std::string> text = read_(path);
     if (text.has_error()) {

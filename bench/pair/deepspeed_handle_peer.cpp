@@ -22,7 +22,7 @@ std::uint64_t block_bytes(const Job& job) {
   return blocks.empty() ? kBlockBytes : blocks.front().bytes;
 }
 
-Result<void> check(const Job& job) {
+Result<void> check_handle_can(const Job& job) {
   const auto cannot = [&](const char* what) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("job {}: DeepSpeed's aio handle cannot {}", job.name, what));
@@ -56,7 +56,7 @@ std::vector<std::string> settings_for(const Job& job) {
 }  // namespace
 
 Result<std::unique_ptr<PeerProgram>> make_deepspeed_handle_peer(const Job& job) {
-  PENSTOCK_TRY(check(job));
+  PENSTOCK_TRY(check_handle_can(job));
   const std::vector<std::string> files = file_paths(job, 0);
   std::error_code error;
   const std::uint64_t whole = std::filesystem::file_size(files.front(), error);

@@ -13,6 +13,7 @@
 #include "alloc/excerpt.h"
 #include "bench/job/fio_word.h"
 #include "bench/job/value_list.h"
+#include "bench/pair/json_number.h"
 
 namespace penstock::bench {
 namespace {
@@ -72,28 +73,23 @@ void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
   }
 }
 
-double number(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 // Adds what one of fio's jobs did; an error if that is not told.
 Result<void> add_job(const json& job, Leg& leg) {
   if (!job.is_object() || !job.contains("read") || !job.contains("write")) {
     return fault(Fault::kUnsupported, "fio's report has a job without `read` and `write`");
   }
-  if (const int error = static_cast<int>(number(job, "error")); error != 0) {
+  if (const int error = static_cast<int>(json_number(job, "error")); error != 0) {
     return system_error(error, "fio failed");
   }
   double seconds = 0;
   for (const char* const direction : {"read", "write"}) {
     const json& part = job[direction];
-    const auto bytes = static_cast<std::uint64_t>(number(part, "io_bytes"));
+    const auto bytes = static_cast<std::uint64_t>(json_number(part, "io_bytes"));
     (direction[0] == 'r' ? leg.read_bytes : leg.write_bytes) += bytes;
-    seconds = std::max(seconds, number(part, "runtime") / 1000);
+    seconds = std::max(seconds, json_number(part, "runtime") / 1000);
   }
-  const double runtime = number(job, "job_runtime") / 1000;
-  leg.cpu_seconds += (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100 * runtime;
+  const double runtime = json_number(job, "job_runtime") / 1000;
+  leg.cpu_seconds += (json_number(job, "usr_cpu") + json_number(job, "sys_cpu")) / 100 * runtime;
   leg.seconds = std::max(leg.seconds, seconds);
   return {};
 }

@@ -8,16 +8,12 @@
 #include <sstream>
 
 #include "alloc/excerpt.h"
+#include "bench/pair/json_number.h"
 
 namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
-
-double number(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
 
 json member(const json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
@@ -45,11 +41,11 @@ struct JobRun {
 };
 
 void add_direction(const json& part, JobRun::Direction& direction) {
-  direction.bytes += number(part, "io_bytes");
-  direction.bytes_per_second += number(part, "bw_bytes");
-  direction.runtime_ms = std::max(direction.runtime_ms, number(part, "runtime"));
+  direction.bytes += json_number(part, "io_bytes");
+  direction.bytes_per_second += json_number(part, "bw_bytes");
+  direction.runtime_ms = std::max(direction.runtime_ms, json_number(part, "runtime"));
   const json percentiles = member(member(part, "clat_ns"), "percentile");
-  direction.p99_ns = std::max(direction.p99_ns, number(percentiles, "99.000000"));
+  direction.p99_ns = std::max(direction.p99_ns, json_number(percentiles, "99.000000"));
 }
 
 // Every pair's ratio where the report has them, else the median alone.
@@ -60,22 +56,22 @@ void add_ratios(const json& pair, const char* all, const char* middle, std::vect
       to.push_back(ratio.is_number() ? ratio.get<double>() : 0);
     }
   } else {
-    to.push_back(number(pair, middle));
+    to.push_back(json_number(pair, middle));
   }
 }
 
 void add_thread(const json& job, JobRun& run) {
   add_direction(member(job, "read"), run.read);
   add_direction(member(job, "write"), run.write);
-  const double told_ms = number(job, "job_runtime");
+  const double told_ms = json_number(job, "job_runtime");
   const double runtime_ms = told_ms > 0 ? told_ms
-                                        : std::max(number(member(job, "read"), "runtime"),
-                                                   number(member(job, "write"), "runtime"));
+                                        : std::max(json_number(member(job, "read"), "runtime"),
+                                                   json_number(member(job, "write"), "runtime"));
   run.thread_ms += runtime_ms;
-  run.cpu_ms += (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100 * runtime_ms;
+  run.cpu_ms += (json_number(job, "usr_cpu") + json_number(job, "sys_cpu")) / 100 * runtime_ms;
   if (const json swap = member(job, "swap"); swap.is_object()) {
     run.swaps = true;
-    run.stall_ns += number(swap, "stall_ns");
+    run.stall_ns += json_number(swap, "stall_ns");
   }
   if (const json pair = member(job, "pair"); pair.is_object()) {
     const json peer = member(pair, "peer");
@@ -152,7 +148,7 @@ Result<void> add_document(const json& document, const std::string& origin, Colle
     if (!name.is_string()) {
       return fault(Fault::kInvalidArgument, fmt::format("{} has a job without `jobname`", origin));
     }
-    if (const auto error = static_cast<int>(number(job, "error")); error != 0) {
+    if (const auto error = static_cast<int>(json_number(job, "error")); error != 0) {
       collector.add_failure(fmt::format("{} failed in {}: {}", excerpt(name.get<std::string>()),
                                         origin, std::strerror(error)));
       continue;

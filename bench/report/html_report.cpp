@@ -41,11 +41,11 @@ std::string machine() {
                      format_bytes(pages * page_bytes));
 }
 
-std::string seconds(std::uint64_t ns) {
+std::string seconds_text(std::uint64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-9);
 }
 
-std::string microseconds(double ns) {
+std::string microseconds_text(double ns) {
   return fmt::format("{:.1f}", ns * 1e-3);
 }
 
@@ -68,7 +68,7 @@ std::string results(const Report& report) {
       report, [&table](const JobResult& result, const char* name, const DirectionResult& moved) {
         table.add({result.name, name, fmt::format("{:.1f}", moved.bytes_per_second() * 1e-6),
                    fmt::format("{:.0f}", moved.ios_per_second()), format_bytes(moved.io_bytes),
-                   seconds(moved.runtime_ns), fmt::format("{:.2f}", cpu_ms_per_gb(result))});
+                   seconds_text(moved.runtime_ns), fmt::format("{:.2f}", cpu_ms_per_gb(result))});
       });
   std::string html = table.empty() ? "<p>Nothing moved.</p>\n" : table.html();
   for (const JobResult& result : report.results) {
@@ -92,12 +92,12 @@ std::string latencies(const Report& report) {
         if (clat.count() == 0) {
           return;
         }
-        std::vector<std::string> cells{result.name, name, microseconds(clat.mean())};
+        std::vector<std::string> cells{result.name, name, microseconds_text(clat.mean())};
         for (const double percent : {50.0, 90.0, 99.0, 99.9}) {
-          cells.push_back(microseconds(static_cast<double>(clat.percentile(percent))));
+          cells.push_back(microseconds_text(static_cast<double>(clat.percentile(percent))));
         }
-        cells.push_back(microseconds(static_cast<double>(clat.max())));
-        cells.push_back(microseconds(clat.standard_deviation()));
+        cells.push_back(microseconds_text(static_cast<double>(clat.max())));
+        cells.push_back(microseconds_text(clat.standard_deviation()));
         table.add(std::move(cells));
       });
   return table.empty() ? std::string() : table.html();
@@ -110,8 +110,9 @@ std::string swaps(const Report& report) {
   for (const JobResult& result : report.results) {
     if (result.swap) {
       const SwapResult& swap = *result.swap;
-      table.add({result.name, seconds(swap.stall_ns), fmt::format("{:.1f} %", 100 * swap.overlap),
-                 fmt::to_string(swap.hits), fmt::to_string(swap.late), fmt::to_string(swap.misses),
+      table.add({result.name, seconds_text(swap.stall_ns),
+                 fmt::format("{:.1f} %", 100 * swap.overlap), fmt::to_string(swap.hits),
+                 fmt::to_string(swap.late), fmt::to_string(swap.misses),
                  fmt::to_string(swap.pool_waits), format_bytes(swap.pinned_bytes),
                  format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
                  format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),

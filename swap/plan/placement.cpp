@@ -14,8 +14,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
-
 class Planner {
  public:
   Planner(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,

@@ -17,6 +17,7 @@ namespace penstock {
 /// callers. Part of max_pinned_bytes as soon as anything lies on a drive.
 inline constexpr std::uint64_t kStagingChunkBytes = kMiB;
 inline constexpr std::uint32_t kStagingChunks = 4;
+inline constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
 
 /// One tensor as the planner sees it: bytes held by this rank and how often a step touches them.
 struct PlanTensor {

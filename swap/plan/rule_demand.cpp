@@ -11,8 +11,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
-
 Error too_small(const PlanTensor& tensor, std::string message) {
   Error error = fault(Fault::kExhausted, std::move(message));
   error.tensor = tensor.name;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -20,11 +19,6 @@ constexpr std::uint64_t kSpareBytes = 64 * kKiB;
 // A record's fields beside name and shape, generously.
 constexpr std::uint64_t kRecordBytes = 128;
 constexpr std::size_t kNamesInError = 5;
-
-bool is_full(const Error& error) {
-  const int number = error.system_errno();
-  return number == ENOSPC || number == EDQUOT || number == EFBIG;
-}
 
 std::uint64_t record_bytes(const TensorInfo& info) {
   return kRecordBytes + info.name.size() + info.shape.size() * sizeof(std::uint64_t);
@@ -50,7 +44,7 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
     lock.unlock();
   }
   Result<StoredTensor> reserved = SwapStore::reserve(tensor, generation, bytes, avoid);
-  if (reserved.has_value() || !is_full(reserved.error()) || superseded == 0) {
+  if (reserved.has_value() || !reserved.error().is_full() || superseded == 0) {
     return reserved;
   }
   if (publish().has_error()) {

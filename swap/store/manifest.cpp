@@ -21,10 +21,10 @@ constexpr int kReadsMax = 3;
 // More than ten million tensors need; a file that claims more is none of ours.
 constexpr std::uint64_t kManifestBytesMax = 4 * kGiB;
 
-std::string path_in(const std::string& directory) {
+std::string manifest_path(const std::string& directory) {
   return directory + "/manifest";
 }
-std::string path_beside(const std::string& directory) {
+std::string new_manifest_path(const std::string& directory) {
   return directory + "/manifest.new";
 }
 
@@ -58,10 +58,6 @@ Result<ManifestState> read_once(const File& file) {
   return state;
 }
 
-bool is_full(const Error& error) {
-  return error.system_errno() == ENOSPC || error.system_errno() == EDQUOT;
-}
-
 }  // namespace
 
 Manifest::Manifest(FileSystem& system, std::string directory, std::uint64_t store)
@@ -69,7 +65,7 @@ Manifest::Manifest(FileSystem& system, std::string directory, std::uint64_t stor
 
 Result<ManifestState> Manifest::read(FileSystem& system, const std::string& directory) {
   const Result<File> file =
-      system.open(path_in(directory), File::Access::kRead, DirectMode::kBuffered);
+      system.open(manifest_path(directory), File::Access::kRead, DirectMode::kBuffered);
   if (file.has_error() && file.error().system_errno() == ENOENT) {
     return system_error(
         ENOENT, fmt::format("{} is no durable store of penstock, it has no manifest", directory),
@@ -108,7 +104,7 @@ Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const Al
   }
   if (Result<void> appended = append(changes); appended.has_error()) {
     in_doubt_ = true;
-    if (is_full(appended.error())) {  // some file systems say so only when they sync
+    if (appended.error().is_full()) {  // some file systems say so only when they sync
       PENSTOCK_TRY(spare_->release());
     }
     return rewrite(all()).has_error() ? std::move(appended) : Result<void>();
@@ -141,10 +137,10 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   bytes.insert(bytes.end(), batch.begin(), batch.end());
   PENSTOCK_TRY(write_beside(bytes));
   in_doubt_ = true;
-  PENSTOCK_TRY(system_.rename(path_beside(directory_), path_in(directory_)));
+  PENSTOCK_TRY(system_.rename(new_manifest_path(directory_), manifest_path(directory_)));
   PENSTOCK_TRY(system_.sync_directory(directory_));
   Result<File> file =
-      system_.open(path_in(directory_), File::Access::kReadWrite, DirectMode::kBuffered);
+      system_.open(manifest_path(directory_), File::Access::kReadWrite, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::move(file).error();
   }
@@ -158,7 +154,7 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
 
 Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
   const Result<File> file =
-      system_.open(path_beside(directory_), File::Access::kCreate, DirectMode::kBuffered);
+      system_.open(new_manifest_path(directory_), File::Access::kCreate, DirectMode::kBuffered);
   if (file.has_error()) {
     return file.error();
   }
@@ -170,7 +166,7 @@ Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
 Result<void> Manifest::write(const File& file, std::uint64_t offset,
                              std::span<const std::byte> bytes) {
   Result<void> written = file.write_at(offset, bytes);
-  if (written.has_error() && is_full(written.error())) {
+  if (written.has_error() && written.error().is_full()) {
     PENSTOCK_TRY(spare_->release());
     written = file.write_at(offset, bytes);
   }

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kStepBytes = kMiB;
+constexpr std::uint64_t kReserveStepBytes = kMiB;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Result<void> SpareSpace::keep(std::uint64_t bytes) {
   if (bytes <= kept_bytes_) {
     return {};
   }
-  for (const std::uint64_t wanted : {align_up(bytes, kStepBytes), bytes}) {
+  for (const std::uint64_t wanted : {align_up(bytes, kReserveStepBytes), bytes}) {
     Result<void> reserved = file_.reserve(0, wanted);
     if (reserved.has_value()) {
       kept_bytes_ = wanted;

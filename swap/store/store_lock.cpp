@@ -32,7 +32,7 @@ std::string describe_this_process() {
   return text.substr(0, kTextBytesMax);
 }
 
-std::string path_in(const std::string& directory) {
+std::string lock_path(const std::string& directory) {
   return directory + "/lock";
 }
 
@@ -60,7 +60,7 @@ Result<void> sign(const File& file) {
 }  // namespace
 
 Result<StoreLock> StoreLock::take(FileSystem& system, const std::string& directory, Use use) {
-  const std::string path = path_in(directory);
+  const std::string path = lock_path(directory);
   bool writable = true;
   Result<File> file = system.open(path, File::Access::kCreate, DirectMode::kBuffered);
   if (file.has_error() && use == Use::kRead && cannot_be_written(file.error())) {
@@ -93,7 +93,7 @@ Result<StoreLock> StoreLock::take(FileSystem& system, const std::string& directo
 
 std::optional<std::string> StoreLock::holder(FileSystem& system, const std::string& directory) {
   const Result<File> file =
-      system.open(path_in(directory), File::Access::kRead, DirectMode::kBuffered);
+      system.open(lock_path(directory), File::Access::kRead, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::nullopt;
   }

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint32_t kThreads = 16;
+constexpr std::uint32_t kContenders = 16;
 
 class BufferPoolFairness : public PoolFixture {};
 
@@ -38,7 +38,7 @@ class Desk {
 // when all sixteen wait. Whoever was served is last in the queue, so they must take turns.
 TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
   constexpr std::uint32_t kRounds = 25;
-  constexpr std::uint32_t kLeases = kThreads * kRounds;
+  constexpr std::uint32_t kLeases = kContenders * kRounds;
   shape({{kMiB, 2}});
   Buffer next = *pool_->acquire(kMiB);
   Buffer after = *pool_->acquire(kMiB);  // promised as well, so that nobody gives up waiting
@@ -46,7 +46,7 @@ TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
   after.expect_return();
   Desk desk;
   std::vector<std::thread> threads;
-  for (std::uint32_t number = 0; number < kThreads; ++number) {
+  for (std::uint32_t number = 0; number < kContenders; ++number) {
     threads.emplace_back([&, number] {
       for (std::uint32_t round = 0; round < kRounds; ++round) {
         Buffer mine = *pool_->acquire(kMiB);
@@ -59,7 +59,7 @@ TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
   }
   std::vector<std::uint32_t> order;
   for (std::uint32_t lease = 0; lease < kLeases; ++lease) {
-    until_waits(std::min(kThreads + lease, kLeases));
+    until_waits(std::min(kContenders + lease, kLeases));
     next = Buffer();
     auto [number, buffer] = desk.take();
     order.push_back(number);
@@ -69,7 +69,7 @@ TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
     thread.join();
   }
   for (std::uint32_t lease = 0; lease < kLeases; ++lease) {
-    ASSERT_EQ(order[lease], lease % kThreads) << "lease " << lease;
+    ASSERT_EQ(order[lease], lease % kContenders) << "lease " << lease;
   }
   EXPECT_EQ(pool_->stats().waits, kLeases);
 }
@@ -103,7 +103,7 @@ TEST_F(BufferPoolFairness, EverybodyGetsAllThatTheyCameFor) {
   shape({{kMiB, 4}});
   std::atomic<std::uint32_t> leases{0};
   std::vector<std::thread> threads;
-  for (std::uint32_t number = 0; number < kThreads; ++number) {
+  for (std::uint32_t number = 0; number < kContenders; ++number) {
     threads.emplace_back([&] {
       for (std::uint32_t count = 0; count < kLeases; ++count) {
         Result<Buffer> buffer = pool_->acquire(kMiB);
@@ -117,7 +117,7 @@ TEST_F(BufferPoolFairness, EverybodyGetsAllThatTheyCameFor) {
   for (std::thread& thread : threads) {
     thread.join();
   }
-  EXPECT_EQ(leases, kThreads * kLeases);
+  EXPECT_EQ(leases, kContenders * kLeases);
   EXPECT_EQ(pool_->stats().slot_bytes_live + pool_->stats().overflow_bytes, 0U);
   std::vector<Buffer> all;
   for (int slot = 0; slot < 4; ++slot) {

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "bench/measure/job_result.h"
+#include "tests/bench/milliseconds.h"
 
 namespace penstock::bench {
 namespace {
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::uint64_t sum_of(const std::vector<BandwidthSample>& samples) {
   std::uint64_t bytes = 0;

@@ -15,6 +15,7 @@
 #include "bench/workload/request_loop.h"
 #include "io/null_engine.h"
 #include "tests/alloc/allocation_counter.h"
+#include "tests/bench/directions.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
@@ -22,8 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Direction kRead{true, false, false};
-constexpr Direction kWrite{false, true, false};
 constexpr Direction kRandomMix{true, true, true};
 
 Job make_job(const TempDirectory& directory, Direction direction) {

@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/workload/block_permutation.h"
+#include "tests/bench/directions.h"
 
 namespace penstock::bench {
 namespace {
@@ -39,8 +40,6 @@ std::uint64_t bytes_of(const std::vector<Request>& requests) {
   return bytes;
 }
 
-constexpr Direction kRead{true, false, false};
-constexpr Direction kWrite{false, true, false};
 constexpr Direction kRandomRead{true, false, true};
 constexpr Direction kRandomWrite{false, true, true};
 constexpr Direction kMix{true, true, false};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/report/html_report.h"
+#include "tests/bench/milliseconds.h"
 
 namespace penstock::bench {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 JobResult raw_result(const std::string& name, std::size_t job, std::uint32_t group) {
   JobResult result;

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 
 constexpr SearchLimits kThreeRounds{std::chrono::hours(1), 1, 3};
 
-Leg leg(double gigabytes_per_second, double cpu_ms_per_gb) {
+Leg measured(double gigabytes_per_second, double cpu_ms_per_gb) {
   return {.read_bytes = 1'000'000'000,
           .seconds = 1 / gigabytes_per_second,
           .cpu_seconds = cpu_ms_per_gb / 1000};
@@ -22,7 +22,7 @@ TEST(SettingsSearchTest, CandidatesTakeTurnsThereAndBack) {
   std::vector<std::size_t> order;
   const auto run = [&order](std::size_t at) -> Result<Leg> {
     order.push_back(at);
-    return leg(1, 1);
+    return measured(1, 1);
   };
   ASSERT_TRUE(find_best_settings(3, run, kThreeRounds).has_value());
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 2, 1, 0, 0, 1, 2));
@@ -30,14 +30,14 @@ TEST(SettingsSearchTest, CandidatesTakeTurnsThereAndBack) {
 
 TEST(SettingsSearchTest, TheFasterOneWins) {
   const auto run = [](std::size_t at) -> Result<Leg> {
-    return at == 1 ? leg(2.0, 30) : leg(1.8, 10);
+    return at == 1 ? measured(2.0, 30) : measured(1.8, 10);
   };
   EXPECT_EQ(find_best_settings(3, run, kThreeRounds).value(), 1U);
 }
 
 TEST(SettingsSearchTest, OfEquallyFastOnesTheCheaper) {
   const auto run = [](std::size_t at) -> Result<Leg> {
-    return at == 2 ? leg(1.98, 10) : leg(2.0, 30);
+    return at == 2 ? measured(1.98, 10) : measured(2.0, 30);
   };
   EXPECT_EQ(find_best_settings(3, run, kThreeRounds).value(), 2U);
 }
@@ -48,7 +48,7 @@ TEST(SettingsSearchTest, LuckIsNoReasonToSpendMore) {
   int legs = 0;
   const auto run = [&legs](std::size_t at) -> Result<Leg> {
     const bool unlucky = legs++ < 2;
-    return at == 0 ? leg(unlucky ? 1.0 : 2.0, 10) : leg(unlucky ? 2.0 : 1.8, 30);
+    return at == 0 ? measured(unlucky ? 1.0 : 2.0, 10) : measured(unlucky ? 2.0 : 1.8, 30);
   };
   EXPECT_EQ(find_best_settings(2, run, kThreeRounds).value(), 0U);
 }
@@ -58,7 +58,7 @@ TEST(SettingsSearchTest, ADriveThatDriftsMakesNoDifference) {
   double drive = 3;
   const auto run = [&drive](std::size_t at) -> Result<Leg> {
     drive *= 0.97;
-    return leg(at == 0 ? drive * 0.9 : drive, at == 0 ? 5 : 10);
+    return measured(at == 0 ? drive * 0.9 : drive, at == 0 ? 5 : 10);
   };
   EXPECT_EQ(find_best_settings(2, run, {std::chrono::hours(1), 1, 5}).value(), 1U);
 }
@@ -70,7 +70,7 @@ TEST(SettingsSearchTest, OneThatFailsIsOut) {
       ++tries;
       return fault(Fault::kUnsupported, "no such engine");
     }
-    return leg(1, 1);
+    return measured(1, 1);
   };
   EXPECT_EQ(find_best_settings(2, run, kThreeRounds).value(), 1U);
   EXPECT_EQ(tries, 1);
@@ -89,7 +89,7 @@ TEST(SettingsSearchTest, NoRoundBeginsAfterTheBudgetButTheFirstOnes) {
   int legs = 0;
   const auto run = [&legs](std::size_t) -> Result<Leg> {
     ++legs;
-    return leg(1, 1);
+    return measured(1, 1);
   };
   ASSERT_TRUE(find_best_settings(1, run, {std::chrono::nanoseconds(0), 2, 9}).has_value());
   EXPECT_EQ(legs, 2);

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/alloc/allocation_counter.h"
+#include "tests/bench/milliseconds.h"
 
 namespace penstock::bench {
 namespace {
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 SwapMoment moment(std::uint64_t at_ns, std::uint64_t read_bytes) {
   SwapMoment moment;

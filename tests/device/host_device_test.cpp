@@ -11,23 +11,23 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kChunk = 4 * kKiB;
+constexpr std::uint64_t kChunkBytes = 4 * kKiB;
 constexpr std::size_t kChunks = 3;
 constexpr std::size_t kTransfers = 20;
 
 /// A few pinned chunks, through which many contents go to the device.
 struct Ring {
   explicit Ring(std::uint64_t seed) : device(HostDevice::make({.seed = seed})) {
-    memory = *PageSource::make()->allocate(kChunks * kChunk);
+    memory = *PageSource::make()->allocate(kChunks * kChunkBytes);
     EXPECT_TRUE(device->pin(memory.span()));
-    target = *device->allocate(kTransfers * kChunk);
+    target = *device->allocate(kTransfers * kChunkBytes);
     for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
       events.push_back(*device->make_event());
       streams.push_back(*device->make_stream());
     }
   }
   std::span<std::byte> chunk(std::size_t number) const {
-    return memory.span().subspan(number * kChunk, kChunk);
+    return memory.span().subspan(number * kChunkBytes, kChunkBytes);
   }
   // Fills chunks in turn; `careful` waits for a chunk's event before it is written to again.
   void send_all(bool careful) const {
@@ -38,9 +38,9 @@ struct Ring {
       } else {
         (void)device->happened(events[slot]);
       }
-      std::memset(chunk(slot).data(), static_cast<int>(transfer + 1), kChunk);
-      ASSERT_TRUE(
-          device->copy_in(target.part(transfer * kChunk, kChunk), chunk(slot), streams[slot]));
+      std::memset(chunk(slot).data(), static_cast<int>(transfer + 1), kChunkBytes);
+      ASSERT_TRUE(device->copy_in(target.part(transfer * kChunkBytes, kChunkBytes), chunk(slot),
+                                  streams[slot]));
       ASSERT_TRUE(device->record(events[slot], streams[slot]));
     }
     for (const EventId event : events) {
@@ -52,8 +52,9 @@ struct Ring {
     const auto* const bytes = reinterpret_cast<const std::byte*>(target.address);
     std::size_t count = 0;
     for (std::size_t transfer = 0; transfer < kTransfers; ++transfer) {
-      const std::vector<std::byte> expected(kChunk, static_cast<std::byte>(transfer + 1));
-      count += std::memcmp(bytes + transfer * kChunk, expected.data(), kChunk) != 0 ? 1U : 0U;
+      const std::vector<std::byte> expected(kChunkBytes, static_cast<std::byte>(transfer + 1));
+      count +=
+          std::memcmp(bytes + transfer * kChunkBytes, expected.data(), kChunkBytes) != 0 ? 1U : 0U;
     }
     return count;
   }
@@ -101,8 +102,8 @@ TEST(HostDevice, StreamsPassEachOther) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Ring ring(seed);
     for (std::size_t slot = 0; slot < 2; ++slot) {
-      ASSERT_TRUE(
-          ring.device->copy_in(ring.target.part(0, kChunk), ring.chunk(slot), ring.streams[slot]));
+      ASSERT_TRUE(ring.device->copy_in(ring.target.part(0, kChunkBytes), ring.chunk(slot),
+                                       ring.streams[slot]));
       ASSERT_TRUE(ring.device->record(ring.events[slot], ring.streams[slot]));
     }
     ASSERT_TRUE(ring.device->wait(ring.events[1]));
@@ -116,8 +117,8 @@ TEST(HostDevice, StreamsPassEachOther) {
 
 TEST(HostDevice, WhatIsNotPinnedIsCounted) {
   const Ring ring(1);
-  const std::vector<std::byte> pageable(kChunk);
-  ASSERT_TRUE(ring.device->copy_in(ring.target.part(0, kChunk), pageable, StreamId{}));
+  const std::vector<std::byte> pageable(kChunkBytes);
+  ASSERT_TRUE(ring.device->copy_in(ring.target.part(0, kChunkBytes), pageable, StreamId{}));
   EXPECT_EQ(ring.device->unpinned_copies(), 1U);
   EXPECT_EQ(ring.device->pinned_bytes(), ring.memory.bytes());
 }
@@ -149,7 +150,8 @@ TEST(HostDevice, MemoryThatIsNotItsOwn) {
 
 TEST(HostDeviceDeathTest, UnpinningUnderACopy) {
   const Ring ring(1);
-  ASSERT_TRUE(ring.device->copy_in(ring.target.part(0, kChunk), ring.chunk(0), ring.streams[0]));
+  ASSERT_TRUE(
+      ring.device->copy_in(ring.target.part(0, kChunkBytes), ring.chunk(0), ring.streams[0]));
   EXPECT_DEATH(ring.device->unpin(ring.memory.span()), "copy under way");
 }
 

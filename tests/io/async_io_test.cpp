@@ -27,14 +27,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
-
-static void PrintTo(EngineKind kind, std::ostream* out) {
-  *out << engine_kind_name(kind);
-}
 
 namespace {
 

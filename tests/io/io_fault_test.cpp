@@ -14,6 +14,7 @@
 
 #include "io/io_queue.h"
 #include "tests/alloc/sanitizers.h"
+#include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/round_trip.h"
 #include "tests/io/temp_directory.h"
@@ -21,10 +22,6 @@
 // What the process around us does while I/O runs: forks, signals, limits.
 
 namespace penstock {
-
-static void PrintTo(EngineKind kind, std::ostream* out) {
-  *out << engine_kind_name(kind);
-}
 
 namespace {
 

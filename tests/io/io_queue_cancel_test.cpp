@@ -14,16 +14,13 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
 
 // Operations that end early: cancelled from any thread, or by their deadline.
 
 namespace penstock {
-
-static void PrintTo(EngineKind kind, std::ostream* out) {
-  *out << engine_kind_name(kind);
-}
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
 
@@ -16,11 +17,6 @@ namespace penstock {
 
 static std::string name_of(EngineKind kind) {
   return std::string(engine_kind_name(kind));
-}
-
-// Found by GoogleTest where it prints the parameter.
-static void PrintTo(EngineKind kind, std::ostream* out) {
-  *out << name_of(kind);
 }
 
 namespace {

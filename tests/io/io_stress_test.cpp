@@ -11,6 +11,7 @@
 
 #include "io/io_queue.h"
 #include "tests/alloc/sanitizers.h"
+#include "tests/io/engine_kind_printing.h"
 #include "tests/io/process_state.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
@@ -18,10 +19,6 @@
 // Much at once on real files, on every engine: every byte is looked at, and nothing is left over.
 
 namespace penstock {
-
-static void PrintTo(EngineKind kind, std::ostream* out) {
-  *out << engine_kind_name(kind);
-}
 
 namespace {
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint64_t kBytes = 4096;
 
-CatalogEntry entry(const std::string& name, std::uint64_t generation, std::uint32_t drive = 0) {
+CatalogEntry catalog_entry(const std::string& name, std::uint64_t generation,
+                           std::uint32_t drive = 0) {
   StoredTensor stored;
   stored.drive = drive;
   stored.extent = {generation * kBytes, kBytes};
@@ -37,8 +38,8 @@ Error sync_failed() {
 class StoreCatalogTest : public testing::Test {
  protected:
   StoreCatalogTest() {
-    catalog_.restore(entry("old", 1));
-    catalog_.stage(entry("other", 2, 1));
+    catalog_.restore(catalog_entry("old", 1));
+    catalog_.stage(catalog_entry("other", 2, 1));
   }
 
   std::vector<std::string> begin() { return names(catalog_.begin_batch()); }
@@ -52,7 +53,7 @@ TEST_F(StoreCatalogTest, PublishesBothHalvesOfARename) {
 }
 
 TEST_F(StoreCatalogTest, KeepsTheOldNameUntilTheNewOneIsSafe) {
-  catalog_.stage(entry("old", 3));
+  catalog_.stage(catalog_entry("old", 3));
   catalog_.stage_name("old", "new");
   catalog_.begin_batch();
   catalog_.take_unsafe(0, sync_failed());
@@ -60,12 +61,12 @@ TEST_F(StoreCatalogTest, KeepsTheOldNameUntilTheNewOneIsSafe) {
   catalog_.end_published();
   EXPECT_EQ(begin(), std::vector<std::string>{});
   catalog_.end_published();
-  catalog_.stage(entry("new", 4));
+  catalog_.stage(catalog_entry("new", 4));
   EXPECT_EQ(begin(), (std::vector<std::string>{"new", "no old"}));
 }
 
 TEST_F(StoreCatalogTest, KeepsTheFirstOfSeveralNames) {
-  catalog_.stage(entry("old", 3));
+  catalog_.stage(catalog_entry("old", 3));
   catalog_.stage_name("old", "new");
   catalog_.stage_name("new", "newer");
   catalog_.begin_batch();
@@ -74,12 +75,12 @@ TEST_F(StoreCatalogTest, KeepsTheFirstOfSeveralNames) {
 }
 
 TEST_F(StoreCatalogTest, GivesTheOldNameToNobodyElseBefore) {
-  catalog_.stage(entry("old", 3));
+  catalog_.stage(catalog_entry("old", 3));
   catalog_.stage_name("old", "new");
   catalog_.begin_batch();
   catalog_.take_unsafe(0, sync_failed());
   catalog_.end_published();
-  catalog_.stage(entry("old", 5, 1));  // another tensor
+  catalog_.stage(catalog_entry("old", 5, 1));  // another tensor
   EXPECT_EQ(begin(), std::vector<std::string>{});
   catalog_.end_published();
   catalog_.stage_removal("new");
@@ -88,7 +89,7 @@ TEST_F(StoreCatalogTest, GivesTheOldNameToNobodyElseBefore) {
 
 TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
   catalog_.begin_batch();
-  catalog_.stage(entry("old", 3));  // while the drive is being synced
+  catalog_.stage(catalog_entry("old", 3));  // while the drive is being synced
   catalog_.take_unsafe(0, sync_failed());
   catalog_.end_published();
   EXPECT_EQ(begin(), std::vector<std::string>{});

@@ -78,15 +78,15 @@ class StoreTransferTest : public ::testing::TestWithParam<EngineKind> {
   std::unique_ptr<SwapStore> store_;
 };
 
-/// Bytes at an address that is a multiple of 4 KiB plus `shift`.
-class Bytes {
+/// ShiftedBytes at an address that is a multiple of 4 KiB plus `shift`.
+class ShiftedBytes {
  public:
-  Bytes(std::size_t size, std::size_t shift)
+  ShiftedBytes(std::size_t size, std::size_t shift)
       : memory_(PageSource::make()->allocate(size + shift + 1).value()),
         shift_(shift),
         size_(size) {}
   std::span<std::byte> span() { return {memory_.data() + shift_, size_}; }
-  bool equals(Bytes& other) {
+  bool equals(ShiftedBytes& other) {
     return std::equal(span().begin(), span().end(), other.span().begin(), other.span().end());
   }
 
@@ -102,8 +102,8 @@ TEST_P(StoreTransferTest, AnySizeFromAnyAddressComesBack) {
                                        kMiB + 1, 3 * kMiB + 5, 5 * kMiB, 8 * kMiB + 1};
   for (const std::size_t size : sizes) {
     for (const std::size_t shift : {std::size_t{0}, std::size_t{64}, std::size_t{1}}) {
-      Bytes source(size, shift);
-      Bytes target(size, 64 - shift);
+      ShiftedBytes source(size, shift);
+      ShiftedBytes target(size, 64 - shift);
       fill_random(source.span(), size);
       StoredTensor stored = store_->reserve(size, 1, size).value();
       ASSERT_EQ(write(stored, source.span()), std::nullopt);
@@ -116,8 +116,8 @@ TEST_P(StoreTransferTest, AnySizeFromAnyAddressComesBack) {
 
 TEST_P(StoreTransferTest, StagesThroughSlotsWhereThereAreSome) {
   ASSERT_TRUE(pool_->shape(std::vector<ClassPlan>{{StoreTransfer::kChunkBytes, 4}}).has_value());
-  Bytes source(20 * kMiB + 3, 8);
-  Bytes target(20 * kMiB + 3, 24);
+  ShiftedBytes source(20 * kMiB + 3, 8);
+  ShiftedBytes target(20 * kMiB + 3, 24);
   fill_random(source.span(), 3);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);
@@ -128,8 +128,8 @@ TEST_P(StoreTransferTest, StagesThroughSlotsWhereThereAreSome) {
 }
 
 TEST_P(StoreTransferTest, SaysWhoseBytesCameBackInstead) {
-  Bytes source(2 * kMiB, 0);
-  Bytes target(2 * kMiB, 0);
+  ShiftedBytes source(2 * kMiB, 0);
+  ShiftedBytes target(2 * kMiB, 0);
   fill_random(source.span(), 1);
   StoredTensor stored = store_->reserve(1, 5, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);
@@ -144,8 +144,8 @@ TEST_P(StoreTransferTest, SaysWhoseBytesCameBackInstead) {
 
 TEST_P(StoreTransferTest, DamagedBytesAreAnErrorAtEachLevelThatLooks) {
   for (const IntegrityLevel level : {IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
-    Bytes source(kMiB + 7, 0);
-    Bytes target(kMiB + 7, 0);
+    ShiftedBytes source(kMiB + 7, 0);
+    ShiftedBytes target(kMiB + 7, 0);
     fill_random(source.span(), 9);
     StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
     ASSERT_EQ(write(stored, source.span(), level), std::nullopt);
@@ -158,8 +158,8 @@ TEST_P(StoreTransferTest, DamagedBytesAreAnErrorAtEachLevelThatLooks) {
 }
 
 TEST_P(StoreTransferTest, DamagedIdentityIsAnErrorEvenWithoutChecksums) {
-  Bytes source(kMiB, 0);
-  Bytes target(kMiB, 0);
+  ShiftedBytes source(kMiB, 0);
+  ShiftedBytes target(kMiB, 0);
   fill_random(source.span(), 9);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span(), IntegrityLevel::kOff), std::nullopt);
@@ -170,8 +170,8 @@ TEST_P(StoreTransferTest, DamagedIdentityIsAnErrorEvenWithoutChecksums) {
 }
 
 TEST_P(StoreTransferTest, AFileThatEndsEarlyIsAnErrorWithPlaceAndName) {
-  Bytes source(2 * kMiB, 0);
-  Bytes target(2 * kMiB, 0);
+  ShiftedBytes source(2 * kMiB, 0);
+  ShiftedBytes target(2 * kMiB, 0);
   fill_random(source.span(), 9);
   StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
   ASSERT_EQ(write(stored, source.span()), std::nullopt);

@@ -16,7 +16,7 @@ namespace penstock {
 namespace {
 
 constexpr auto kOperations = static_cast<unsigned>(work(100'000));
-constexpr unsigned kThreads = 8;
+constexpr unsigned kUsers = 8;
 constexpr unsigned kTensorsEach = 6;
 
 /// What must not grow, however long an engine is used.
@@ -45,7 +45,7 @@ class SwapEngineEnduranceTest : public EngineFixture,
     Config config;
     config.penstock.engine = parse_engine_kind(GetParam()).value();
     open(4 * kMiB, 128 * kKiB, config);
-    for (unsigned t = 0; t < kThreads; ++t) {
+    for (unsigned t = 0; t < kUsers; ++t) {
       Share& share = shares_.emplace_back();
       share.random.seed(t);
       for (unsigned i = 0; i < kTensorsEach; ++i) {
@@ -137,7 +137,7 @@ class SwapEngineEnduranceTest : public EngineFixture,
   Footprint use_by_all(unsigned operations) {
     std::vector<std::thread> threads;
     for (Share& share : shares_) {
-      threads.emplace_back([this, &share, operations] { use(share, operations / kThreads); });
+      threads.emplace_back([this, &share, operations] { use(share, operations / kUsers); });
     }
     for (std::thread& thread : threads) {
       thread.join();

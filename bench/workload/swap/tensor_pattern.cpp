@@ -4,18 +4,12 @@
 #include <cstring>
 
 #include "alloc/bytes.h"
+#include "bench/workload/random_numbers.h"
 
 namespace penstock::bench {
 namespace {
 
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
-
-// splitmix64's last step: one to one, and every bit of the input reaches every bit of the output.
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 void fill_block(std::span<std::byte> block, std::uint64_t word) {
   std::size_t at = 0;
