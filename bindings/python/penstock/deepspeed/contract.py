@@ -181,14 +181,21 @@ def calls_on_swappers(file: str, tree: ast.AST) -> Iterator[Call]:
 def body_hashes(source: str) -> dict[str, str]:
     """`Class.function` -> hash of its text with white space folded."""
     hashes = {}
+    lines = source.encode().split(b"\n")  # once: ast.get_source_segment would do so for every function, for seconds
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
         for function in node.body:
             if isinstance(function, ast.FunctionDef):
-                text = " ".join((ast.get_source_segment(source, function) or "").split())
-                hashes[f"{node.name}.{function.name}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+                text = b" ".join(_text(lines, function).split())
+                hashes[f"{node.name}.{function.name}"] = hashlib.sha256(text).hexdigest()[:16]
     return hashes
+
+
+def _text(lines: list[bytes], function: ast.FunctionDef) -> bytes:
+    """From `def`, without decorators, to the last character; the comment after that is not part of it."""
+    first, last = function.lineno - 1, (function.end_lineno or function.lineno) - 1
+    return b"\n".join([*lines[first:last], lines[last][: function.end_col_offset]])
 
 
 def _does_not_fit(call: Call) -> str | None:
