@@ -37,7 +37,7 @@ namespace {
 using bench::Job;
 using bench::Report;
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     "Job files are fio's: [global], a section a job, key=value. A key on the command line "
     "overrides\n"
     "those of the files; --name=NAME begins a job of its own.\n"
@@ -169,8 +169,7 @@ Result<void> write_report(const BenchOptions& options, const Report& report,
 int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLine::When eta) {
   const Result<std::optional<bench::Draughtsman>> draughtsman = find_draughtsman(options);
   if (draughtsman.has_error()) {
-    report_error(draughtsman.error().message);
-    return kFailed;
+    return failed(draughtsman.error());
   }
   Report report;
   report.jobs = jobs;
@@ -188,8 +187,7 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLi
     watched.benchmark.interrupted = [&interruption] { return interruption.asked_for(); };
     Result<std::vector<bench::JobResult>> results = run_with_peers(jobs, watched);
     if (results.has_error()) {
-      report_error(results.error().message);
-      return kFailed;
+      return failed(results.error());
     }
     report.results = std::move(*results);
   }
@@ -198,8 +196,7 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLi
   }
   if (const Result<void> written = write_report(options, report, *draughtsman);
       written.has_error()) {
-    report_error(written.error().message);
-    return kFailed;
+    return failed(written.error());
   }
   const std::string problem = failure(report.results);
   if (!problem.empty()) {
@@ -238,7 +235,7 @@ int run_bench(const BenchOptions& options, const std::vector<std::string>& keys)
 
 void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("bench", "Measure drives with fio's jobs and with tensors");
-  verb->footer(kFooter);
+  verb->footer(kBenchFooter);
   verb->allow_extras();
   const auto options = std::make_shared<BenchOptions>();
   verb->add_option("JOBFILE", options->files, "Job files; further arguments are --key=value");

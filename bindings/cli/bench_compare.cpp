@@ -177,8 +177,7 @@ Result<ReportComparison> compare(const CompareOptions& options) {
 int run_compare(const CompareOptions& options) {
   const Result<ReportComparison> comparison = compare(options);
   if (comparison.has_error()) {
-    report_error(comparison.error().message);
-    return kFailed;
+    return failed(comparison.error());
   }
   fmt::print("{}",
              options.as_json ? json_text(options, *comparison) : plain_text(options, *comparison));

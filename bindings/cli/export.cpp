@@ -65,8 +65,7 @@ int run_export(ExportArguments& arguments) {
   const auto begun = std::chrono::steady_clock::now();
   const Result<ExportReport> report = export_store(arguments);
   if (report.has_error()) {
-    report_error(report.error().message);
-    return kFailed;
+    return failed(report.error());
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

@@ -56,8 +56,7 @@ int run_import(const ImportOptions& options) {
   const auto begun = std::chrono::steady_clock::now();
   const Result<ImportReport> report = import(options);
   if (report.has_error()) {
-    report_error(report.error().message);
-    return kFailed;
+    return failed(report.error());
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

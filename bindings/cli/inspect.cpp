@@ -192,8 +192,7 @@ std::string plain_text(const InspectOptions& options, const StoreReport& report)
 int run_inspect(const InspectOptions& options) {
   const Result<StoreReport> report = look(options.store);
   if (report.has_error()) {
-    report_error(report.error().message);
-    return kFailed;
+    return failed(report.error());
   }
   fmt::print("{}", options.as_json ? json_text(options, *report) : plain_text(options, *report));
   int exit_code = kDone;

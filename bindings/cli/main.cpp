@@ -96,6 +96,11 @@ void report_error(const std::string& sentence) {
   fmt::print(stderr, "penstock: {}\n", one_sentence(sentence));
 }
 
+int failed(const Error& error) {
+  report_error(error.message);
+  return kFailed;
+}
+
 }  // namespace penstock::cli
 
 int main(int argc, char** argv) {

@@ -24,23 +24,18 @@ struct PlanOptions {
   std::string output;
 };
 
-int report(const Error& error) {
-  report_error(error.message);
-  return kFailed;
-}
-
 // To standard output, or to a file, and then what has changed to standard output.
 int print_emitted(const PlanOptions& options, const SwapPlan& plan) {
   const Result<EmittedConfig> emitted = emit_config(plan, options.request.config_path());
   if (!emitted) {
-    return report(emitted.error());
+    return failed(emitted.error());
   }
   if (options.output.empty()) {
     fmt::print("{}", emitted->json);
     return kDone;
   }
   if (const Result<void> written = write_config(options.output, emitted->json); !written) {
-    return report(written.error());
+    return failed(written.error());
   }
   fmt::print("{}", comparison_text(emitted->rows));
   return kDone;
@@ -49,7 +44,7 @@ int print_emitted(const PlanOptions& options, const SwapPlan& plan) {
 int run_plan(const PlanOptions& options) {
   Result<Config> config = options.request.read_config();
   if (!config) {
-    return report(config.error());
+    return failed(config.error());
   }
   if (options.show_config) {
     fmt::print("{}", options.as_json ? configuration_json(*config) : configuration_text(*config));
@@ -57,7 +52,7 @@ int run_plan(const PlanOptions& options) {
   }
   const Result<SwapPlan> plan = options.request.make_plan(std::move(*config));
   if (!plan) {
-    return report(plan.error());
+    return failed(plan.error());
   }
   const bool feasible = plan->feasibility.feasible;
   int exit_code = feasible ? kDone : kFailed;

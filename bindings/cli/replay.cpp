@@ -110,8 +110,7 @@ std::string plain_text(const JobResult& result) {
 int run_replay(const ReplayOptions& options) {
   const Result<JobResult> result = replay(options);
   if (result.has_error()) {
-    report_error(result.error().message);
-    return kFailed;
+    return failed(result.error());
   }
   fmt::print("{}", options.as_json ? json_text(options, *result) : plain_text(*result));
   return kDone;

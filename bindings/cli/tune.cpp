@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 
-constexpr const char* kFooter =
+constexpr const char* kTuneFooter =
     "What is measured: a file below each DIR with tensors of the sizes that this model has on a\n"
     "rank, read and written in the shares of a training step; each path alone and all together as\n"
     "penstock moves them; and on the fastest, as stock DeepSpeed moves them, queue depth, block\n"
@@ -55,11 +55,6 @@ struct TuneOptions {
   std::string output;
   bool as_json = false;
 };
-
-int report(const Error& error) {
-  report_error(error.message);
-  return kFailed;
-}
 
 nanoseconds budget_of(const std::string& text) {
   std::uint64_t ns = 0;
@@ -179,11 +174,11 @@ Result<SwapPlan> plan_again(const PlanRequest& request, const std::string& json)
 int tune_for(const TuneOptions& options, const SwapPlan& plan) {
   Result<bench::TuningRequest> request = tuning_request(options, plan);
   if (!request) {
-    return report(request.error());
+    return failed(request.error());
   }
   const Result<bench::DriveTuning> tuning = measure(*request);
   if (!tuning) {
-    return report(tuning.error());
+    return failed(tuning.error());
   }
   if (!tuning->measured()) {
     report_error("interrupted before anything was measured; nothing was written");
@@ -191,15 +186,15 @@ int tune_for(const TuneOptions& options, const SwapPlan& plan) {
   }
   const Result<EmittedConfig> emitted = emit_config(plan, options.request.config_path(), &*tuning);
   if (!emitted) {
-    return report(emitted.error());
+    return failed(emitted.error());
   }
   const Result<SwapPlan> after = plan_again(options.request, emitted->json);
   if (!after) {
-    return report(after.error());
+    return failed(after.error());
   }
   const TuneReport results{&plan, &*after, &request->mix, &*tuning, &*emitted};
   if (const Result<void> written = write_results(options, results); !written) {
-    return report(written.error());
+    return failed(written.error());
   }
   if (tuning->interrupted) {
     report_error("interrupted: the configuration has what was measured until then");
@@ -217,7 +212,7 @@ int run_tune(TuneOptions& options) {
   }
   Result<Config> config = options.request.read_config();
   if (!config) {
-    return report(config.error());
+    return failed(config.error());
   }
   if (paths_of(options, *config).empty()) {
     report_error(
@@ -227,12 +222,12 @@ int run_tune(TuneOptions& options) {
   }
   if (!options.output.empty()) {
     if (const Result<void> can = check_output(options.output); !can) {
-      return report(can.error());
+      return failed(can.error());
     }
   }
   const Result<SwapPlan> plan = options.request.make_plan(std::move(*config));
   if (!plan) {
-    return report(plan.error());
+    return failed(plan.error());
   }
   if (!plan->feasibility.feasible) {
     report_error("the plan is not feasible: " + plan->feasibility.reason);
@@ -246,7 +241,7 @@ int run_tune(TuneOptions& options) {
 void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "tune", "Measure drives with a model's tensors and write a DeepSpeed configuration for them");
-  verb->footer(kFooter);
+  verb->footer(kTuneFooter);
   const auto options = std::make_shared<TuneOptions>();
   add_job_options(*verb, options->request);
   add_budget_options(*verb, options->request);

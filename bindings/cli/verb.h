@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "alloc/result.h"
+
 namespace penstock::cli {
 
 /// What a program of ours returns: 0, 1 (not possible, or a check failed), 2 (wrong usage).
@@ -25,5 +27,8 @@ void add_version(CLI::App& app, int& exit_code);
 
 /// One sentence to stderr, with the program's name in front.
 void report_error(const std::string& sentence);
+
+/// Says so to stderr; what the verb returns then.
+int failed(const Error& error);
 
 }  // namespace penstock::cli

@@ -77,8 +77,7 @@ std::string plain_text(const VerifyReport& report) {
 int run_verify(const VerifyOptions& options) {
   const Result<VerifyReport> report = verify(options);
   if (report.has_error()) {
-    report_error(report.error().message);
-    return kFailed;
+    return failed(report.error());
   }
   fmt::print("{}", options.as_json ? json_text(options, *report) : plain_text(*report));
   if (report->bad.empty()) {
