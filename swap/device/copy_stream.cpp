@@ -27,31 +27,29 @@ CopyStream::~CopyStream() {
 }
 
 void CopyStream::copy_in(DeviceSpan target, std::span<const std::byte> source, Done done) {
-  Lock lock(mutex_);
-  enqueue(device_->copy_in(target, source, stream_), std::move(done), lock);
+  const Lock lock(mutex_);
+  enqueue(device_->copy_in(target, source, stream_), std::move(done));
 }
 
 void CopyStream::copy_out(std::span<std::byte> target, DeviceSpan source, Done done) {
-  Lock lock(mutex_);
-  enqueue(device_->copy_out(target, source, stream_), std::move(done), lock);
+  const Lock lock(mutex_);
+  enqueue(device_->copy_out(target, source, stream_), std::move(done));
 }
 
 void CopyStream::mark(Done done) {
-  Lock lock(mutex_);
-  enqueue({}, std::move(done), lock);
+  const Lock lock(mutex_);
+  enqueue({}, std::move(done));
 }
 
 void CopyStream::run(std::function<void()> work) {
-  {
-    const Lock lock(mutex_);
-    copies_.push_back(
-        {std::nullopt, std::nullopt, [work = std::move(work)](const auto&) { work(); }});
-  }
-  asked_.notify_one();
+  const Lock lock(mutex_);
+  copies_.push_back(
+      {std::nullopt, std::nullopt, [work = std::move(work)](const auto&) { work(); }});
+  asked_.notify_one();  // with the lock held: when the work is done this may be gone
 }
 
 // Under the lock from the copy to its event: another copy between them would be waited for too.
-void CopyStream::enqueue(Result<void> begun, Done done, Lock& lock) {
+void CopyStream::enqueue(Result<void> begun, Done done) {
   Copy& copy = copies_.emplace_back();
   copy.done = std::move(done);
   Result<EventId> event = begun.has_error() ? Result<EventId>(begun.error()) : take_event();
@@ -67,8 +65,7 @@ void CopyStream::enqueue(Result<void> begun, Done done, Lock& lock) {
   } else {
     copy.refusal = event.error();
   }
-  lock.unlock();
-  asked_.notify_one();
+  asked_.notify_one();  // with the lock held: when the copy is done this may be gone
 }
 
 Result<EventId> CopyStream::take_event() {

@@ -62,7 +62,7 @@ class CopyStream {
 
   CopyStream(std::shared_ptr<Device> device, StreamId stream);
 
-  void enqueue(Result<void> begun, Done done, Lock& lock);
+  void enqueue(Result<void> begun, Done done);
   Result<EventId> take_event();
   // Makes one of the two streams wait for what the other was given so far.
   Result<void> order(StreamId first, StreamId second);

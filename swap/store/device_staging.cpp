@@ -86,12 +86,10 @@ void DeviceStaging::begin(DeviceTransfer::Direction direction, Request request, 
   }
   Lock lock(mutex_);
   transfers_.push_back(transfer);
-  if (is_direct) {
-    lock.unlock();
-    move_directly(transfer);
-    lock.lock();
-  }
   move_on(lock);
+  if (is_direct) {
+    move_directly(transfer);  // last: with it done, all may be
+  }
 }
 
 // Its whole blocks; the rest, with the identity, takes the way of all others. The library knows no

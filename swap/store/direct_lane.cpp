@@ -45,14 +45,12 @@ void DirectLane::move(Direction direction, const File& file, std::uint64_t offse
     const std::lock_guard lock(registering_);
     ++files_[file.fd()].transfers;
   }
-  {
-    const Lock lock(mutex_);
-    for (std::uint64_t begin = 0; begin < memory.bytes; begin += kPieceBytes) {
-      pieces_.push_back({transfer, begin, std::min(kPieceBytes, memory.bytes - begin)});
-      ++transfer->pieces_left;
-    }
+  const Lock lock(mutex_);
+  for (std::uint64_t begin = 0; begin < memory.bytes; begin += kPieceBytes) {
+    pieces_.push_back({transfer, begin, std::min(kPieceBytes, memory.bytes - begin)});
+    ++transfer->pieces_left;
   }
-  asked_.notify_all();
+  asked_.notify_all();  // with the lock held: when the transfer is done the lane may be gone
 }
 
 void DirectLane::work() {

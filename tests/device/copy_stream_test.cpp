@@ -9,6 +9,7 @@
 #include <future>
 #include <latch>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "alloc/bytes.h"
@@ -173,6 +174,26 @@ TEST_F(CopyStreamTest, ManyThreadsAsk) {
   }
   copies_.reset();
   EXPECT_EQ(told, 300);
+}
+
+/// An engine that is closed in the moment in which its last copy is told, which another thread
+/// asked for: that one must be done with the stream when the work is.
+TEST_F(CopyStreamTest, MayEndWithItsLastWorkWhoeverAskedForIt) {
+  device_ = HostDevice::make({});
+  for (int round = 0; round < 200; ++round) {
+    std::unique_ptr<CopyStream> copies = *CopyStream::open(device_);
+    std::latch over(1);
+    std::thread asking([&] {
+      if (round % 2 == 0) {
+        copies->run([&] { over.count_down(); });
+      } else {
+        copies->mark([&](const auto&) { over.count_down(); });
+      }
+    });
+    over.wait();
+    copies.reset();
+    asking.join();
+  }
 }
 
 }  // namespace
