@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "io/aio_refusal.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/process_state.h"
 #include "tests/io/submit_script.h"
 #include "tests/io/syscall_fault.h"
@@ -61,7 +62,7 @@ class AioEngineTest : public testing::Test {
     std::deque<TestOp> ops;
     submit_all(ops, IoKind::kRead, file, target_);
     run_until_idle(*engine_);
-    EXPECT_TRUE(same(source_.span(), target_.span()));
+    EXPECT_TRUE(same_bytes(source_.span(), target_.span()));
   }
 
   TempDirectory directory_;
@@ -140,7 +141,7 @@ TEST_F(AioEngineTest, BufferedFilesGetThreadsAndDirectOnesNone) {
   submit_all(ops, IoKind::kWrite, buffered, source_);
   submit_all(ops, IoKind::kRead, direct, target_);  // both ways at once
   run_until_idle(*engine_);
-  EXPECT_TRUE(same(source_.span(), target_.span()));
+  EXPECT_TRUE(same_bytes(source_.span(), target_.span()));
   expect_written(buffered);
   EXPECT_GT(thread_count(), before);
   engine_.reset();
@@ -160,7 +161,7 @@ TEST_F(AioEngineTest, WithoutThreadsBufferedFilesHoldTheLoopUpAndAreRight) {
         run_until_idle(*engine_);
         submit_all(ops, IoKind::kRead, file, target_);
         run_until_idle(*engine_);
-        std::_Exit(same(source_.span(), target_.span()) ? 0 : 1);
+        std::_Exit(same_bytes(source_.span(), target_.span()) ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

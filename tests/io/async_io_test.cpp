@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
@@ -51,7 +52,7 @@ class AsyncIoTest : public testing::TestWithParam<EngineKind> {
     queue_ = std::move(*queue);
     fill_random(source_.span(), 11);
   }
-  bool came_back() const { return same(source_.span(), target_.span()); }
+  bool came_back() const { return same_bytes(source_.span(), target_.span()); }
   // Holds the loop in a callback until `open` is counted down.
   void hold_loop(QueueOp& gate, std::latch& open) {
     std::latch reached(1);

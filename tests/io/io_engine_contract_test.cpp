@@ -12,6 +12,7 @@
 #include "io/throttled_engine.h"
 #include "io/uring_engine.h"
 #include "tests/alloc/allocation_counter.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
 #include "tests/io/test_op.h"
 
@@ -58,7 +59,7 @@ class IoEngineContract : public testing::TestWithParam<EngineCase> {
     fill_random(source.span(), bytes);
     EXPECT_EQ(run(IoKind::kWrite, file, source.span().first(bytes), offset), 0) << bytes;
     EXPECT_EQ(run(IoKind::kRead, file, target.span().first(bytes), offset), 0) << bytes;
-    EXPECT_TRUE(same(source.span().first(bytes), target.span().first(bytes))) << bytes;
+    EXPECT_TRUE(same_bytes(source.span().first(bytes), target.span().first(bytes))) << bytes;
   }
 
   TempDirectory directory_;
@@ -108,7 +109,7 @@ TEST_P(IoEngineBytes, ThousandsOfOperationsEachWithItsOwnBytes) {
       ASSERT_EQ(op.error, 0);
     }
   }
-  EXPECT_TRUE(same(source.span(), target.span()));
+  EXPECT_TRUE(same_bytes(source.span(), target.span()));
   EXPECT_EQ(engine_->stats().read_ops, kOps);
   EXPECT_EQ(engine_->stats().write_bytes, kOps * kOpBytes);
 }
@@ -263,10 +264,10 @@ TEST_P(IoEngineBytes, RegisteredMemoryBehavesLikeAnyOther) {
   // From before its begin to beyond its end, so that pieces are inside, outside and across.
   ASSERT_EQ(run(IoKind::kWrite, file, registered.span().subspan(4 * kKiB), 0), 0);
   ASSERT_EQ(run(IoKind::kRead, file, plain.span().subspan(4 * kKiB), 0), 0);
-  EXPECT_TRUE(same(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
+  EXPECT_TRUE(same_bytes(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
   fill_random(registered.span(), 6);
   ASSERT_EQ(run(IoKind::kRead, file, registered.span().subspan(4 * kKiB), 0), 0);
-  EXPECT_TRUE(same(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
+  EXPECT_TRUE(same_bytes(registered.span().subspan(4 * kKiB), plain.span().subspan(4 * kKiB)));
   engine_->unregister_memory(middle);
   ASSERT_EQ(run(IoKind::kRead, file, registered.span().subspan(4 * kKiB), 0), 0);
 }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "io/io_queue.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/alloc/sanitizers.h"
 #include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
@@ -54,7 +55,7 @@ class Traffic {
             fill_random(source, ++rounds_);
             const bool good = run_one(queue, IoKind::kWrite, file, source, 0) == 0 &&
                               run_one(queue, IoKind::kRead, file, target, 0) == 0 &&
-                              same(source, target);
+                              same_bytes(source, target);
             wrong_ += good ? 0 : 1;
           }
         }) {}
@@ -184,7 +185,7 @@ TEST_P(IoFault, ASignalStormInterruptsNobody) {
       run_until_idle(**engine);
       ASSERT_EQ(op->error, 0);
     }
-    ASSERT_TRUE(same(source.span(), target.span()));
+    ASSERT_TRUE(same_bytes(source.span(), target.span()));
   }
 }
 

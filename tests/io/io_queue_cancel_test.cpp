@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
@@ -289,7 +290,7 @@ TEST_F(SilentDrive, KeepsTheMemoryOfALateOperationUntilItAnswers) {
   fill_random(expected.span(), 1);
   std::vector<char> read(kBlock);
   EXPECT_EQ(::read(drive_->fd(), read.data(), read.size()), ssize_t{kBlock}) << "nobody took it";
-  EXPECT_TRUE(same(memory_.span(), expected.span()));
+  EXPECT_TRUE(same_bytes(memory_.span(), expected.span()));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/engine_kind_printing.h"
 #include "tests/io/queue_op.h"
 #include "tests/io/temp_directory.h"
@@ -106,7 +107,7 @@ TEST_P(IoQueueTest, TakesOperationsFromManyThreads) {
       std::memset(memory_.data(), 0, original.bytes());
     }
   }
-  EXPECT_TRUE(same(memory_.span().first(original.bytes()), original.span()));
+  EXPECT_TRUE(same_bytes(memory_.span().first(original.bytes()), original.span()));
   const IoStats stats = queue_->stats();
   EXPECT_EQ(stats.write_ops, kThreads * kOps);
   EXPECT_EQ(stats.read_bytes, original.bytes());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/alloc/sanitizers.h"
 #include "tests/io/engine_kind_printing.h"
 #include "tests/io/process_state.h"
@@ -85,8 +86,8 @@ class Writer {
     std::uint64_t wrong = run_all(IoKind::kWrite, source_, shares);
     wrong += run_all(IoKind::kRead, target_, shares);
     for (const Share& share : shares) {
-      wrong += same(source_.span().subspan(share.offset, share.bytes),
-                    target_.span().subspan(share.offset, share.bytes))
+      wrong += same_bytes(source_.span().subspan(share.offset, share.bytes),
+                          target_.span().subspan(share.offset, share.bytes))
                    ? 0
                    : share.bytes;
     }
@@ -192,7 +193,7 @@ TEST_P(IoStress, FourThousandRequestsOnAQueueOfEight) {
       ASSERT_EQ(op.calls, 1);
     }
   }
-  EXPECT_TRUE(same(source.span(), target.span()));
+  EXPECT_TRUE(same_bytes(source.span(), target.span()));
 }
 
 TEST_P(IoStress, StoppingWaitsForThousandsInFlight) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "io/io_queue.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/test_op.h"
 
 namespace penstock {
@@ -40,7 +41,7 @@ inline bool round_trips(IoQueue& queue, const std::string& directory,
   fill_random(source.span(), 7);
   return run_one(queue, IoKind::kWrite, *file, source.span(), 4 * kKiB) == 0 &&
          run_one(queue, IoKind::kRead, *file, target.span(), 4 * kKiB) == 0 &&
-         same(source.span(), target.span());
+         same_bytes(source.span(), target.span());
 }
 
 }  // namespace penstock

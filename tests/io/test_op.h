@@ -39,10 +39,6 @@ inline Memory pages(std::uint64_t bytes) {
   return std::move(PageSource::make()->allocate(bytes)).value();
 }
 
-inline bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
 inline void run_until_idle(IoEngine& engine) {
   while (!engine.idle()) {
     engine.wait();

@@ -11,6 +11,7 @@
 #include "io/io_queue.h"
 #include "io/throttled_engine.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
 #include "tests/io/test_op.h"
 
@@ -48,14 +49,14 @@ TEST(VirtualDrive, KeepsEveryByteAndWordsCheaply) {
 
   const Memory memory = pages(2 * kMiB);
   const std::vector<std::byte> random = random_bytes(kMiB, 7);
-  std::ranges::copy(random, memory.data());
+  copy_bytes(random, memory.data());
   std::fill(memory.data() + kMiB, memory.data() + 2 * kMiB, std::byte{0x5a});
   EXPECT_EQ(drive.transfer(IoKind::kWrite, file->fd(), memory.span(), 4096), 2 * kMiB);
   EXPECT_EQ(drive.memory_bytes(), empty + kMiB);  // of what repeats no word
 
   const Memory back = pages(2 * kMiB);
   EXPECT_EQ(drive.transfer(IoKind::kRead, file->fd(), back.span(), 4096), 2 * kMiB);
-  EXPECT_TRUE(same(memory.span(), back.span()));
+  EXPECT_TRUE(same_bytes(memory.span(), back.span()));
 
   // Written over by words, the memory is free again.
   std::fill(memory.data(), memory.data() + kMiB, std::byte{1});
@@ -127,7 +128,7 @@ TEST(ThrottledEngine, IsNoFasterThanItsRates) {
       make_throttled_engine({512 * kMiB, 256 * kMiB, 80'000}, {1 << 20, 8});
   ASSERT_TRUE(engine.has_value()) << engine.error().message;
   const Memory out = pages(16 * kMiB);
-  std::ranges::copy(random_bytes(16 * kMiB, 3), out.data());
+  copy_bytes(random_bytes(16 * kMiB, 3), out.data());
   const auto begin = std::chrono::steady_clock::now();
   TestOp write(IoKind::kWrite, *file, out.span(), 0);
   (*engine)->submit(write);
@@ -141,7 +142,7 @@ TEST(ThrottledEngine, IsNoFasterThanItsRates) {
   const auto passed = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(write.error, 0);
   EXPECT_EQ(read.error, 0);
-  EXPECT_TRUE(same(out.span(), back.span()));
+  EXPECT_TRUE(same_bytes(out.span(), back.span()));
   EXPECT_GE(passed, std::chrono::nanoseconds(62'500'000 + 31'250'000 + 2 * 80'000));
 }
 

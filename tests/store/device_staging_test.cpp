@@ -20,6 +20,7 @@
 #include "swap/store/store_transfer.h"
 #include "swap/store/swap_store.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -176,7 +177,7 @@ TEST_F(DeviceStagingTest, AnySizeComesBackAtEveryLevel) {
       EXPECT_EQ(stored.identity.checksum, checksum(level, bytes_of(source)));
       const Result<std::uint64_t> done = read(stored, target).get();
       ASSERT_TRUE(done.has_value()) << done.error().message;
-      EXPECT_TRUE(std::ranges::equal(bytes_of(source), bytes_of(target))) << bytes;
+      EXPECT_TRUE(same_bytes(bytes_of(source), bytes_of(target))) << bytes;
       device_->release(source);
       device_->release(target);
     }
@@ -206,8 +207,7 @@ TEST_F(DeviceStagingTest, ManyTensorsThroughFewChunksInAnyOrderOfTheDevice) {
     for (std::size_t at = 0; at < tensors.size(); ++at) {
       const Result<std::uint64_t> done = outcomes[at].get();
       ASSERT_TRUE(done.has_value()) << "seed " << seed << ": " << done.error().message;
-      ASSERT_TRUE(std::ranges::equal(bytes_of(sources[at]), bytes_of(targets[at])))
-          << "seed " << seed;
+      ASSERT_TRUE(same_bytes(bytes_of(sources[at]), bytes_of(targets[at]))) << "seed " << seed;
       store_->release(tensors[at]);
     }
     TearDown();
@@ -230,7 +230,7 @@ TEST_F(DeviceStagingTest, TheSameLayoutAsThroughTheHost) {
                       [&done](std::optional<Error> error) { done.set_value(std::move(error)); });
   const std::optional<Error> error = done.get_future().get();
   EXPECT_FALSE(error) << error->message;
-  EXPECT_TRUE(std::ranges::equal(host, bytes_of(memory)));
+  EXPECT_TRUE(same_bytes(host, bytes_of(memory)));
 }
 
 TEST_F(DeviceStagingTest, WhatAStreamMakesIsWhatIsWritten) {
@@ -279,7 +279,7 @@ TEST_F(DeviceStagingTest, ConvertsOnTheWayBothWays) {
     const DeviceSpan target = *device_->allocate(source.bytes);
     staging_->to_device(request(stored, on_device(target, there), here), keep_in(outcome));
     ASSERT_TRUE(outcome.get().has_value());
-    ASSERT_TRUE(std::ranges::equal(bytes_of(target), expected)) << "seed " << seed;
+    ASSERT_TRUE(same_bytes(bytes_of(target), expected)) << "seed " << seed;
     store_->release(stored);
   }
 }
@@ -305,14 +305,14 @@ TEST_F(DeviceStagingTest, HostMemoryIsAsGoodAsADrive) {
     ASSERT_TRUE(outcome.get().has_value());
     std::vector<std::byte> expected(content.size());
     convert(there, bytes_of(source), DType::kF32, expected);
-    ASSERT_TRUE(std::ranges::equal(content, expected)) << "seed " << seed;
+    ASSERT_TRUE(same_bytes(content, expected)) << "seed " << seed;
     staging_->to_device({DeviceTransfer::InMemory{content, is_pinned},
                          info(content.size(), DType::kF32), on_device(target, DType::kF32)},
                         keep_in(outcome));
     const Result<std::uint64_t> done = outcome.get();
     ASSERT_EQ(done.has_value(), there == DType::kF32);
     if (done.has_value()) {
-      ASSERT_TRUE(std::ranges::equal(bytes_of(target), content)) << "seed " << seed;
+      ASSERT_TRUE(same_bytes(bytes_of(target), content)) << "seed " << seed;
     }
     if (is_pinned) {
       device_->unpin(memory.span());
@@ -342,7 +342,7 @@ TEST_F(DeviceStagingTest, PastHostMemoryWhatNeedNotBeHashed) {
       const DeviceSpan target = *device_->allocate(sources[at].bytes);
       const Result<std::uint64_t> done = read(tensors[at], target).get();
       ASSERT_TRUE(done.has_value()) << done.error().message;
-      ASSERT_TRUE(std::ranges::equal(bytes_of(sources[at]), bytes_of(target))) << "seed " << seed;
+      ASSERT_TRUE(same_bytes(bytes_of(sources[at]), bytes_of(target))) << "seed " << seed;
       store_->release(tensors[at]);
     }
   }
@@ -478,7 +478,7 @@ TEST_P(DeviceStagingOver, WhatAStreamMadeComesBack) {
   const std::uint64_t bytes = 9 * kMiB + 4097;
   const Memory host = *pages->allocate(bytes);
   const std::vector<std::byte> content = random_bytes(bytes, 1);
-  std::ranges::copy(content, host.span().begin());
+  copy_bytes(content, host.span().data());
   const DeviceSpan source = *(*device)->allocate(bytes);
   const DeviceSpan target = *(*device)->allocate(bytes);
   const StreamId stream = *(*device)->make_stream();
@@ -506,7 +506,7 @@ TEST_P(DeviceStagingOver, WhatAStreamMadeComesBack) {
   const EventId copied = *(*device)->make_event();
   ASSERT_TRUE((*device)->record(copied, stream));
   ASSERT_TRUE((*device)->wait(copied));
-  EXPECT_TRUE(std::ranges::equal(host.span().first(bytes), content));
+  EXPECT_TRUE(same_bytes(host.span().first(bytes), content));
   (*device)->destroy_event(copied);
   (*device)->destroy_stream(stream);
   (*device)->release(source);

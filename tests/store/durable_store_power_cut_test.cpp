@@ -13,6 +13,7 @@
 #include "swap/store/checksum.h"
 #include "swap/store/durable_store.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/alloc/sanitizers.h"
 
 namespace penstock {
@@ -144,10 +145,10 @@ class PowerCuts {
     }
     std::uint32_t round = 0;
     std::memcpy(&round, memory.data(), sizeof(round));
-    std::ranges::copy(memory.first(stored.bytes()), expected.begin());
+    copy_bytes(memory.first(stored.bytes()), expected.data());
     compose(round, stored.bytes());
     const bool whole = stored.bytes() == content_bytes(round) &&
-                       std::ranges::equal(expected, memory.first(stored.bytes()));
+                       same_bytes(expected, memory.first(stored.bytes()));
     return whole ? std::optional(round) : std::nullopt;
   }
 

@@ -13,6 +13,7 @@
 #include "alloc/page_source.h"
 #include "swap/store/checksum.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {
@@ -86,9 +87,7 @@ class ShiftedBytes {
         shift_(shift),
         size_(size) {}
   std::span<std::byte> span() { return {memory_.data() + shift_, size_}; }
-  bool equals(ShiftedBytes& other) {
-    return std::equal(span().begin(), span().end(), other.span().begin(), other.span().end());
-  }
+  bool equals(ShiftedBytes& other) { return same_bytes(span(), other.span()); }
 
  private:
   Memory memory_;

@@ -10,6 +10,7 @@
 
 #include "alloc/bytes.h"
 #include "swap/swap_engine.h"
+#include "tests/alloc/same_bytes.h"
 
 namespace penstock {
 
@@ -60,7 +61,7 @@ inline Result<std::uint32_t> round_of(SwapEngine& engine, TensorId id, std::uint
   std::uint32_t round = 0;
   std::memcpy(&round, lease->data(), sizeof(round));
   const std::vector<std::byte> expected = round_content(tensor, round);
-  if (!std::ranges::equal(expected, std::span(lease->data(), lease->bytes()))) {
+  if (!same_bytes(expected, std::span(lease->data(), lease->bytes()))) {
     return fault(Fault::kCorrupt, "no whole content of round " + std::to_string(round));
   }
   return round;

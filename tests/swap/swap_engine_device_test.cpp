@@ -7,6 +7,7 @@
 
 #include "swap/device/host_device.h"
 #include "swap/store/dtype_conversion.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/swap/engine_fixture.h"
 
 namespace penstock {
@@ -38,7 +39,7 @@ class SwapEngineDeviceTest : public EngineFixture {
   }
   DeviceTensor filled(const std::vector<std::byte>& data) {
     const DeviceSpan memory = *device_->allocate(data.size());
-    std::ranges::copy(data, bytes_of(memory).begin());
+    copy_bytes(data, bytes_of(memory).data());
     return {.device = device_.get(), .memory = memory};
   }
   DeviceTensor empty(std::uint64_t bytes) {
@@ -54,7 +55,7 @@ class SwapEngineDeviceTest : public EngineFixture {
     const DeviceTensor target = empty(data.size());
     const Result<void> done = engine_->get_to_device(tensor, target).wait();
     ASSERT_TRUE(done.has_value()) << done.error().message;
-    EXPECT_TRUE(std::ranges::equal(bytes_of(target.memory), data));
+    EXPECT_TRUE(same_bytes(bytes_of(target.memory), data));
     device_->release(target.memory);
   }
 
@@ -122,7 +123,7 @@ TEST_F(SwapEngineDeviceTest, ConvertsWhereItIsAsked) {
   ASSERT_TRUE(engine_->get_to_device(tensor, target).wait().has_value());
   std::vector<std::byte> expected(narrow.size());
   convert(DType::kF32, wide, DType::kBF16, expected);
-  EXPECT_TRUE(std::ranges::equal(bytes_of(target.memory), expected));
+  EXPECT_TRUE(same_bytes(bytes_of(target.memory), expected));
 }
 
 TEST_F(SwapEngineDeviceTest, WhoAsksWronglyIsToldAndNothingIsLost) {
@@ -234,7 +235,7 @@ TEST_F(SwapEngineDeviceTest, SeveralDevicesShareTheBudget) {
   put_from_device(tensor, content(3 * kMiB + 1, 1));
   const DeviceTensor there{.device = second.get(), .memory = *second->allocate(3 * kMiB + 1)};
   ASSERT_TRUE(engine_->get_to_device(tensor, there).wait().has_value());
-  EXPECT_TRUE(std::ranges::equal(bytes_of(there.memory), content(3 * kMiB + 1, 1)));
+  EXPECT_TRUE(same_bytes(bytes_of(there.memory), content(3 * kMiB + 1, 1)));
   EXPECT_EQ(engine_->stats().staging_bytes, 2 * kMiB);
   EXPECT_LE(device_->pinned_bytes(), 8 * kMiB);
   EXPECT_EQ(second->pinned_bytes(), 0U) << "what one has pinned all reach";
@@ -270,7 +271,7 @@ TEST_F(SwapEngineDeviceTest, TheNewestContentWhereverItComesFrom) {
     const auto settle_gets = [&](Known& known) {
       for (const auto& [ticket, target] : known.gets) {
         ASSERT_TRUE(ticket.wait().has_value()) << ticket.wait().error().message;
-        ASSERT_TRUE(std::ranges::equal(bytes_of(target.memory), known.content));
+        ASSERT_TRUE(same_bytes(bytes_of(target.memory), known.content));
         device_->release(target.memory);
       }
       known.gets.clear();
