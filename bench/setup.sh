@@ -127,11 +127,17 @@ install_penstock() {
   if command -v ccache > /dev/null; then
     export PENSTOCK_CCACHE=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
   fi
-  # For tests compiled to the letter as the presets do, so that ccache has the rooms when they come: five minutes.
-  local like_presets=()
-  if [ -n "${with_presets:-}" ]; then like_presets=(--config-settings=cmake.define.PENSTOCK_WARNINGS_AS_ERRORS=ON); fi
+  # For tests in the preset's own folder and with its values, so that what both need is compiled once.
+  local like_preset=()
+  if [ -n "${with_presets:-}" ]; then
+    like_preset=(--config-settings=build-dir=build/release "--config-settings=build.targets=penstock_cli;_core")
+    local value
+    for value in PENSTOCK_WARNINGS_AS_ERRORS PENSTOCK_BUILD_TESTS PENSTOCK_BUILD_C PENSTOCK_UNITY_TESTS; do
+      like_preset+=("--config-settings=cmake.define.$value=ON")
+    done
+  fi
   CXX="${CXX:-c++}" PATH="$checkout/.venv/bin:$PATH" "$checkout/.venv/bin/python" -m pip install -q --no-build-isolation \
-    --no-deps --force-reinstall ${like_presets[@]+"${like_presets[@]}"} "$checkout" > "$cache/build.log" 2>&1 ||
+    --no-deps --force-reinstall ${like_preset[@]+"${like_preset[@]}"} "$checkout" > "$cache/build.log" 2>&1 ||
     { tail -n 40 "$cache/build.log" >&2; return 1; }
 }
 
