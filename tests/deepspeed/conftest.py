@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,22 @@ class Runner:
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def on_cpu(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[tuple[str, ...]]]:
+    """The values of so many steps of full_finetune.py with device cpu and without penstock, which are computed once."""
+
+    @functools.cache
+    def values(steps: int) -> list[tuple[str, ...]]:
+        run = Runner(tmp_path_factory.mktemp("cpu")).full_finetune(
+            small_model, full_finetune_config(None), steps, False
+        )
+        assert run.returncode == 0, run.output
+        assert len(run.values) == steps
+        return run.values
+
+    return values
 
 
 PORTS: list[str] = []  # drawn by this process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,12 @@ def numbers(count: int, size: float, bucket: float) -> dict[str, float]:
     }
 
 
-@pytest.fixture(scope="module")
-def finetuned_on_cpu(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
-    run = Runner(tmp_path_factory.mktemp("cpu")).full_finetune(small_model, full_finetune_config(None), 2, False)
-    assert run.returncode == 0, run.output
-    return run.values
-
-
 @pytest.mark.parametrize(("count", "size", "bucket"), CORNERS)
 def test_full_finetuning(
     runner: Runner,
     small_model: Path,
     swap: Path,
-    finetuned_on_cpu: list[tuple[str, ...]],
+    on_cpu: Callable[[int], list[tuple[str, ...]]],
     count: int,
     size: float,
     bucket: float,
@@ -39,7 +33,7 @@ def test_full_finetuning(
     config = full_finetune_config(swap, **FROM_DRIVE, **numbers(count, size, bucket))
     run = runner.full_finetune(small_model, config, 2)
     assert run.returncode == 0, run.output
-    assert len(run.values) == 2 and run.values == finetuned_on_cpu
+    assert run.values == on_cpu(2)
     assert runner.stats()["stats"]["pinned_bytes"] <= 64 << 20
 
 
