@@ -19,10 +19,10 @@ from measurement import Measurement
 from paired_ratio import interval, quartiles
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent / "data"
 sys.path.insert(1, str(HERE.parent))
 
 from leg import ONE_RANK, drop_shared_memory
+from small_model import MAKER, small_model_script
 from user_config import on_cpu, on_drive
 
 PORT = 29533
@@ -30,15 +30,6 @@ STEPS = 8
 WARM_STEPS = 2  # in which the order of use is learnt; of no ratio
 LAYERS = 4
 MAX_PINNED = "64MiB"
-# The rehearsal's model has these instead of Qwen3-0.6B's numbers.
-SMALLER = {
-    "vocab_size=151936": "vocab_size=16384",
-    "hidden_size=1024": "hidden_size=512",
-    "intermediate_size=3072": "intermediate_size=2048",
-    "num_attention_heads=16": "num_attention_heads=8",
-    "num_key_value_heads=8": "num_key_value_heads=4",
-    "head_dim=128": "head_dim=64",
-}
 PINNED = "VmPin and VmLck, or what the engine counts if that is more, and torch's pinned memory at its most"
 LEGS = ("cpu", "penstock", "stock", "none")
 
@@ -154,11 +145,8 @@ class Trainer:
         model = self._work / ("small" if self._simulated else f"qwen3-{LAYERS}-layers")
         if (model / "model.safetensors").exists():
             return model
-        script = (DATA / "make_model.py").read_text()
-        for real, small in SMALLER.items() if self._simulated else ():
-            script = script.replace(real, small)
         maker = self._work / "make.py"
-        maker.write_text(script)
+        maker.write_text(small_model_script() if self._simulated else MAKER.read_text())
         layers = "2" if self._simulated else str(LAYERS)
         done = subprocess.run(
             [sys.executable, maker, model, layers], capture_output=True, text=True, timeout=300, check=False

@@ -20,16 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "bench" / "data"
 sys.path.insert(0, str(ROOT / "bench"))
 
-# What the small model has instead of Qwen3-0.6B's shape.
-SMALLER = {
-    "vocab_size=151936": "vocab_size=16384",
-    "hidden_size=1024": "hidden_size=512",
-    "intermediate_size=3072": "intermediate_size=2048",
-    "num_attention_heads=16": "num_attention_heads=8",
-    "num_key_value_heads=8": "num_key_value_heads=4",
-    "head_dim=128": "head_dim=64",
-}
-
 
 @dataclass
 class Run:
@@ -54,13 +44,11 @@ class Run:
 
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two layers; bf16; an embedding of 16 MiB beside matrices of 0.25 to 2 MiB."""
+    """bench/small_model.py's, with two layers."""
+    from small_model import small_model_script
+
     directory = tmp_path_factory.mktemp("model")
-    script = (DATA / "make_model.py").read_text()
-    for real, small in SMALLER.items():
-        assert real in script
-        script = script.replace(real, small)
-    (directory / "make.py").write_text(script)
+    (directory / "make.py").write_text(small_model_script())
     made = subprocess.run(
         [sys.executable, directory / "make.py", directory / "small", "2"],
         capture_output=True,
