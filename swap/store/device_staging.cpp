@@ -95,23 +95,17 @@ void DeviceStaging::begin(DeviceTransfer::Direction direction, Request request, 
 // Its whole blocks; the rest, with the identity, takes the way of all others. The library knows no
 // streams: what the transfer has to follow has happened before it begins.
 void DeviceStaging::move_directly(const std::shared_ptr<Transfer>& transfer) {
-  const auto moved = [this, transfer](std::optional<Error> error) {
-    Lock lock(mutex_);
+  const auto begin = [this, transfer](std::optional<Error> error) {
     if (error) {
-      transfer->fail(*of_device(*transfer, std::move(error)));
-    }
-    let_go(transfer, lock);
-  };
-  const auto begin = [this, transfer, moved](std::optional<Error> error) {
-    if (error) {
-      moved(std::move(error));
+      moved_without_chunk(transfer, std::move(error));
       return;
     }
     const DeviceTransfer::OnDrive& drive = *transfer->drive();
-    direct_->move(transfer->to_device() ? DirectLane::Direction::kToDevice
-                                        : DirectLane::Direction::kFromDevice,
-                  *drive.file, drive.stored.extent.offset,
-                  transfer->device().memory.part(0, transfer->direct_bytes()), moved);
+    direct_->move(transfer->direction(), *drive.file, drive.stored.extent.offset,
+                  transfer->device().memory.part(0, transfer->direct_bytes()),
+                  [this, transfer](std::optional<Error> failure) {
+                    moved_without_chunk(transfer, std::move(failure));
+                  });
   };
   (transfer->to_device() ? in_ : out_)->mark(begin);
 }
@@ -124,11 +118,7 @@ void DeviceStaging::copy_whole(const std::shared_ptr<Transfer>& transfer) {
     transfer->users = 1;
   }
   const auto copied = [this, transfer](std::optional<Error> error) {
-    Lock lock(mutex_);
-    if (error) {
-      transfer->fail(*of_device(*transfer, std::move(error)));
-    }
-    let_go(transfer, lock);
+    moved_without_chunk(transfer, std::move(error));
   };
   const std::span<std::byte> memory = transfer->memory_part(0, transfer->layout_bytes());
   if (transfer->to_device()) {
@@ -316,6 +306,15 @@ void DeviceStaging::give_back(Chunk& chunk, std::optional<Error> error) {
   const std::shared_ptr<Transfer> transfer = std::exchange(chunk.transfer, nullptr);
   if (error) {
     transfer->fail(std::move(*error));
+  }
+  let_go(transfer, lock);
+}
+
+void DeviceStaging::moved_without_chunk(const std::shared_ptr<Transfer>& transfer,
+                                        std::optional<Error> error) {
+  Lock lock(mutex_);
+  if (error) {
+    transfer->fail(*of_device(*transfer, std::move(error)));
   }
   let_go(transfer, lock);
 }

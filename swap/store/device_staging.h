@@ -96,6 +96,7 @@ class DeviceStaging {
                 std::unique_ptr<CopyStream> out, std::unique_ptr<DirectLane> direct);
 
   void begin(DeviceTransfer::Direction direction, Request request, OnComplete done);
+  // Both take no chunk, and end in moved_without_chunk.
   void move_directly(const std::shared_ptr<Transfer>& transfer);
   void copy_whole(const std::shared_ptr<Transfer>& transfer);
   // Gives free chunks to the transfers that want them, and begins what that allows.
@@ -117,8 +118,9 @@ class DeviceStaging {
   void receive(Chunk& chunk);
   void received(Chunk& chunk, std::optional<Error> error);
 
-  // The chunk is free again. This object may be gone afterwards.
+  // The chunk is free again. This object may be gone after either of these.
   void give_back(Chunk& chunk, std::optional<Error> error);
+  void moved_without_chunk(const std::shared_ptr<Transfer>& transfer, std::optional<Error> error);
   // A transfer is over when nobody uses it any more; then `done` is called, and this object may go.
   void let_go(const std::shared_ptr<Transfer>& transfer, Lock& lock);
 

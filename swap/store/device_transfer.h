@@ -45,6 +45,7 @@ class DeviceTransfer {
 
   DeviceTransfer(Direction direction, Request request, OnComplete done);
 
+  Direction direction() const noexcept { return direction_; }
   bool to_device() const noexcept { return direction_ == Direction::kToDevice; }
   /// Null: the host's side is memory.
   const OnDrive* drive() const noexcept { return std::get_if<OnDrive>(&request_.host); }

@@ -16,6 +16,7 @@
 #include "alloc/result.h"
 #include "io/file.h"
 #include "swap/device/direct_storage.h"
+#include "swap/store/device_transfer.h"
 
 namespace penstock {
 
@@ -26,7 +27,7 @@ class DirectLane {
   /// Nothing: all of it is moved. On a thread of this object, without a lock; must not wait for a
   /// transfer, must not throw.
   using Done = std::function<void(std::optional<Error>)>;
-  enum class Direction : std::uint8_t { kToDevice, kFromDevice };
+  using Direction = DeviceTransfer::Direction;
 
   explicit DirectLane(std::shared_ptr<DirectStorage> storage);
   /// Waits for every transfer.
