@@ -109,9 +109,8 @@ class EngineObject {
   Future put(std::uint64_t tensor, Source source) {
     const auto bytes =
         std::as_bytes(std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
-    Future future{released([&] { return engine_->put(TensorId{tensor}, bytes); }), nullptr};
-    hold(future.ticket, std::move(source));
-    return future;
+    return holding(std::move(source),
+                   released([&] { return engine_->put(TensorId{tensor}, bytes); }));
   }
   Future get(std::uint64_t tensor, bool update) {
     const Access access = update ? Access::kUpdate : Access::kRead;
@@ -119,26 +118,21 @@ class EngineObject {
   }
   Future get_into(std::uint64_t tensor, Target target) {
     const std::span bytes(static_cast<std::byte*>(target.data()), target.nbytes());
-    Future future{released([&] { return engine_->get_into(TensorId{tensor}, bytes); }), nullptr};
-    hold(future.ticket, std::move(target));
-    return future;
+    return holding(std::move(target),
+                   released([&] { return engine_->get_into(TensorId{tensor}, bytes); }));
   }
   /// `stream`: what was begun there comes first; nothing: the caller has seen to that.
   Future get_to_device(std::uint64_t tensor, DeviceTarget target, const std::string& device,
                        const std::string& dtype, std::optional<std::uintptr_t> stream) {
     const DeviceTensor there = on_device(target.data(), target.nbytes(), device, dtype, stream);
-    Future future{released([&] { return engine_->get_to_device(TensorId{tensor}, there); }),
-                  nullptr};
-    hold(future.ticket, std::move(target));
-    return future;
+    return holding(std::move(target),
+                   released([&] { return engine_->get_to_device(TensorId{tensor}, there); }));
   }
   Future put_from_device(std::uint64_t tensor, DeviceSource source, const std::string& device,
                          const std::string& dtype, std::optional<std::uintptr_t> stream) {
     const DeviceTensor there = on_device(source.data(), source.nbytes(), device, dtype, stream);
-    Future future{released([&] { return engine_->put_from_device(TensorId{tensor}, there); }),
-                  nullptr};
-    hold(future.ticket, std::move(source));
-    return future;
+    return holding(std::move(source),
+                   released([&] { return engine_->put_from_device(TensorId{tensor}, there); }));
   }
   /// The stream of copies to the device, or from it, as its runtime's handle.
   std::uintptr_t device_stream(const std::string& device, bool to_device) const {
@@ -198,11 +192,12 @@ class EngineObject {
   /// Arrays that an operation under way reads or fills live until it is done, whatever the caller
   /// does.
   template <class Array>
-  void hold(const Ticket& ticket, Array array) {
+  Future holding(Array array, Ticket ticket) {
     std::erase_if(held_, [](const auto& entry) { return entry.first.done(); });
     if (!ticket.done()) {
       held_.emplace_back(ticket, std::make_shared<Array>(std::move(array)));
     }
+    return {std::move(ticket), nullptr};
   }
   void close_quietly() noexcept {
     nb::gil_scoped_release release;
