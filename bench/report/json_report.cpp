@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/report/optional_json.h"
+
 namespace penstock::bench {
 namespace {
 
@@ -81,11 +83,6 @@ ordered_json direction(const DirectionResult& result, const Job& job, bool plus)
           {"total_ios", result.total_ios},
           {"short_ios", result.short_ios},
           {"clat_ns", latency(result.clat, job, plus)}};
-}
-
-template <class T>
-ordered_json or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
 ordered_json swap_numbers(const SwapResult& swap) {

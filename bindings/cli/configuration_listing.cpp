@@ -7,12 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "bench/report/optional_json.h"
 #include "bindings/cli/text_table.h"
 #include "io/engine_probe.h"
 
 namespace penstock::cli {
 namespace {
 
+using bench::or_null;
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kDevices{"none", "cpu", "nvme"};
@@ -81,10 +83,6 @@ void append_deepspeed(const DeepSpeedConfig& config, Values& values) {
 
 ordered_json size_or_auto(const std::optional<std::uint64_t>& bytes) {
   return bytes ? ordered_json(*bytes) : ordered_json("auto");
-}
-
-ordered_json or_null(const std::optional<std::uint64_t>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
 ordered_json paths_json(const PenstockConfig& config) {

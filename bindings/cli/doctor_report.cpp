@@ -7,15 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/bytes.h"
+#include "bench/report/optional_json.h"
 
 namespace penstock::cli {
 namespace {
 
+using bench::or_null;
 using nlohmann::ordered_json;
-
-ordered_json or_null(const std::optional<std::uint64_t>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
 
 ordered_json or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);

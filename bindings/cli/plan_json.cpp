@@ -6,9 +6,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/report/optional_json.h"
+
 namespace penstock::cli {
 namespace {
 
+using bench::or_null;
 using nlohmann::ordered_json;
 
 ordered_json classes_json(const Placement& placement) {
@@ -60,11 +63,6 @@ ordered_json memory_json(const std::vector<MemoryRow>& memory) {
                     {"bytes_per_rank", row.bytes_per_rank}});
   }
   return list;
-}
-
-template <class T>
-ordered_json or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
 }  // namespace

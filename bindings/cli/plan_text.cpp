@@ -227,6 +227,8 @@ std::string verdict_text(const SwapPlan& plan) {
   return text;
 }
 
+}  // namespace
+
 std::string warnings_text(const SwapPlan& plan) {
   if (plan.warnings.empty()) {
     return {};
@@ -237,8 +239,6 @@ std::string warnings_text(const SwapPlan& plan) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string plan_text(const SwapPlan& plan) {
   return what_was_asked(plan) + budgets_text(plan) + classes_text(plan.placement) +

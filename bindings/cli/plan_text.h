@@ -12,4 +12,8 @@ namespace penstock::cli {
 /// out for.
 std::string plan_text(const SwapPlan& plan);
 
+/// Its last section but the verdict: what to look out for, a line each under a heading; empty where
+/// there is nothing.
+std::string warnings_text(const SwapPlan& plan);
+
 }  // namespace penstock::cli

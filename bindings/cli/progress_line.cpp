@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/erase_line.h"
 
 namespace penstock::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{200};
-constexpr const char* kEraseLine = "\r\x1b[K";
 
 }  // namespace
 

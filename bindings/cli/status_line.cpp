@@ -7,11 +7,10 @@
 #include <cstdio>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/erase_line.h"
 
 namespace penstock::cli {
 namespace {
-
-constexpr const char* kEraseLine = "\r\x1b[K";
 
 std::string speed(const char* verb, std::uint64_t now, std::uint64_t before, double seconds) {
   if (now == 0 || now < before || seconds <= 0) {

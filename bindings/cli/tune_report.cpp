@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "bench/report/optional_json.h"
+#include "bindings/cli/plan_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
 #include "bindings/cli/tuned_values.h"
@@ -13,6 +15,7 @@
 namespace penstock::cli {
 namespace {
 
+using bench::or_null;
 using Json = ConfigDraft::Json;
 using Seconds = std::optional<double>;
 
@@ -107,19 +110,6 @@ std::string steps_text(const TuneReport& report) {
                         printable(*report.before->stock.error));
   }
   return text;
-}
-
-std::string warnings_text(const SwapPlan& plan) {
-  std::string text;
-  for (const std::string& warning : plan.warnings) {
-    text +=
-        fmt::format("{}  - {}\n", text.empty() ? "\nTo look out for\n" : "", printable(warning));
-  }
-  return text;
-}
-
-Json or_null(const Seconds& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 Json advantage_json(const std::optional<bench::Advantage>& advantage) {
