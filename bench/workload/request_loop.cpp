@@ -32,7 +32,6 @@ RequestLoop::RequestLoop(IoEngine& engine, const FileSet& files, std::span<std::
     : engine_(engine),
       files_(files),
       guard_(guard),
-      depth_(depth),
       slots_(std::make_unique<Slot[]>(depth)),
       passes_(files.files().size()) {
   free_.reserve(depth);

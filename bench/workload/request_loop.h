@@ -91,7 +91,6 @@ class RequestLoop {
   IoEngine& engine_;
   const FileSet& files_;
   ContentGuard* guard_;
-  std::uint32_t depth_;
   std::unique_ptr<Slot[]> slots_;
   std::vector<Slot*> free_;
   std::vector<Slot*> fresh_;           // submitted, and not given to the kernel yet

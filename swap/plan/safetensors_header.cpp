@@ -98,8 +98,8 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     if (name == "__metadata__") {
       continue;
     }
-    const auto where = [&, &name = name] {
-      return fmt::format("{}: tensor {}", origin, excerpt(name));
+    const auto where = [&, &tensor = name] {
+      return fmt::format("{}: tensor {}", origin, excerpt(tensor));
     };
     Result<TensorInfo> info = read_tensor_json(name, entry);
     if (!info) {

@@ -4,10 +4,20 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/alloc/sanitizers.h"
+
 namespace {
 thread_local std::uint64_t allocations = 0;
 }  // namespace
 
+#if PENSTOCK_HAS_FEATURE(thread_sanitizer)
+// Clang's has these operators to itself, but tells whenever anything is allocated.
+#include <sanitizer/allocator_interface.h>
+
+[[maybe_unused]] const int hooks = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void* /*memory*/, std::size_t /*bytes*/) { ++allocations; },
+    [](const volatile void* /*memory*/) {});
+#else
 // A file of its own, so that no compiler sees the malloc behind a `new`.
 void* operator new(std::size_t bytes) {
   ++allocations;
@@ -26,6 +36,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace penstock {
 

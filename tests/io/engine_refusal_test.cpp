@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "io/io_queue.h"
+#include "tests/alloc/sanitizers.h"
 #include "tests/io/process_state.h"
 #include "tests/io/round_trip.h"
 #include "tests/io/syscall_fault.h"
@@ -250,9 +251,9 @@ int lowest_free_descriptor() {
 }
 
 TEST_F(EngineRefusalDeathTest, WithoutDescriptorsThereIsOneClearError) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "UBSan opens files of its own to look at an exception";
-#endif
+  if (kAddressSanitized) {
+    GTEST_SKIP() << "UBSan opens files of its own to look at an exception";
+  }
   for (const EngineKind kind :
        {EngineKind::kAuto, EngineKind::kUring, EngineKind::kAio, EngineKind::kThreads}) {
     if (!IoQueue::start(kind, {})) {
