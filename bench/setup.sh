@@ -65,13 +65,13 @@ install_for_tests() { # WHO PACKAGE…
     echo "penstock: $* cannot be installed here; $who will be skipped: $(tail -n 1 "$log")" >&2
 }
 
-# 19 where it is packaged.
+# For the sanitizers; without it they are GCC's, which take longer. 19 where it is packaged.
 install_clang() {
-  if command -v clang++-19 > /dev/null || command -v clang++ > /dev/null; then return 0; fi
+  if [[ "$("$checkout/tests/sanitizer_options")" != *FUZZERS=OFF* ]]; then return 0; fi
   if apt-cache show clang-19 > /dev/null 2>&1; then
-    install_for_tests "the fuzzers" clang-19 libclang-rt-19-dev
+    install_for_tests "the fuzzers" clang-19 libclang-rt-19-dev llvm-19
   else
-    install_for_tests "the fuzzers" clang
+    install_for_tests "the fuzzers" clang llvm
   fi
 }
 
@@ -146,7 +146,7 @@ setup() {
   install_system_packages && install_python_packages || return 1
   [ -z "${with_hip:-}" ] || install_hip_headers
   install_penstock || return 1
-  [ -z "${with_fuzzers:-}" ] || install_clang
+  [ -z "${with_clang:-}" ] || install_clang
   [ -z "${with_browser:-}" ] || install_browser
   "$checkout/.venv/bin/penstock" version
 }

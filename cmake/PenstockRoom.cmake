@@ -14,6 +14,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 takes `"text" + std::string` for an overlapping, endless or stray copy (GCC bug 105651).
   target_compile_options(penstock_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # libstdc++ 12 builds stable_sort on what it deprecates, and Clang says so of who calls it.
+  target_compile_options(penstock_options INTERFACE -Wno-deprecated-declarations)
+endif()
 if(PENSTOCK_WARNINGS_AS_ERRORS)
   target_compile_options(penstock_options INTERFACE -Werror)
 endif()
@@ -29,6 +33,11 @@ if(PENSTOCK_SANITIZE)
     target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized)
   endif()
   target_link_options(penstock_options INTERFACE "-fsanitize=${PENSTOCK_SANITIZE}")
+endif()
+if(PENSTOCK_BUILD_FUZZERS)
+  # What a fuzzer learns from: the branches that its input takes. Other programs do not look.
+  target_compile_options(penstock_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(penstock_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # What most files include is read once: half of a build was the reading of it. Rooms share it; those that want more
