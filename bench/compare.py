@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from leg import Leg, Result, Sample, Step
 from main_job import OUT, make_model
+from run_port import clean_up_when_ended
 from user_config import DATA, on_cpu, on_drive
 
 WARM_UP_STEPS = 2
@@ -72,6 +73,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.steps <= WARM_UP_STEPS or arguments.rounds < 1:
         parser.error(f"at least one round and {WARM_UP_STEPS + 1} steps are needed")
+    clean_up_when_ended()
     OUT.mkdir(exist_ok=True)
     swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
     legs = COMPARISONS[arguments.comparison](swap, arguments.steps)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from run_port import own_port
+
 SAMPLE_SECONDS = 0.25
 
 # The environment of one rank on the CPU accelerator; two ranks get theirs from torchrun.
@@ -78,9 +80,12 @@ class Leg:
     config: dict[str, Any]
     penstock: bool = True
     prelude: Path | None = None  # executed before the script, in its process
-    port: int = 29517
 
     def run(self, out: Path, progress: Callable[[str, Step | None, Sample], None] | None = None) -> Result:
+        with own_port() as port:
+            return self._run(out, progress, port)
+
+    def _run(self, out: Path, progress: Callable[[str, Step | None, Sample], None] | None, port: int) -> Result:
         directory = out / re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         directory.mkdir(parents=True, exist_ok=True)
         config_file = directory / "ds_config.json"
@@ -91,7 +96,7 @@ class Leg:
         environment = {
             **os.environ,
             **ONE_RANK,
-            "MASTER_PORT": str(self.port),
+            "MASTER_PORT": str(port),
             "PENSTOCK_STATS": str(stats_file),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
@@ -107,10 +112,13 @@ class Leg:
                 errors="replace",
             )
             watch = _Watch(process.pid)
-            steps = self._follow(process, log_file, watch, progress)
-            returncode = process.wait()
-            watch.stop()
-        drop_shared_memory(self.port)
+            try:
+                steps = self._follow(process, log_file, watch, progress)
+                returncode = process.wait()
+            finally:
+                process.kill()  # when we are interrupted: it would go on, and make what is about to be removed
+                process.wait()
+                watch.stop()
         stats = json.loads(stats_file.read_text()) if stats_file.exists() else {}
         return Result(self.name, returncode, steps, watch.samples, watch.peak_gb, stats, log)
 
@@ -145,12 +153,6 @@ class Leg:
                 last = now
                 progress(self.name, steps[-1] if finished and steps else None, watch.samples[-1])
         return steps
-
-
-def drop_shared_memory(port: int | str) -> None:
-    """DeepSpeed's CPU collectives leave 69 MB a rank in /dev/shm, named after the port: RAM until the next restart."""
-    for left in Path("/dev/shm").glob(f"deepspeed_*_{port}_*"):
-        left.unlink(missing_ok=True)
 
 
 def parse(line: str, steps: list[Step]) -> bool:

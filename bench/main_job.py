@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from against_fio import against_fio
 from leg import Leg, Result, Sample, Step
 from picture import draw
+from run_port import clean_up_when_ended
 from user_config import DATA, on_cpu, on_drive
 
 HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=3, help="optimizer steps a leg (default 3)")
     steps = parser.parse_args().steps
+    clean_up_when_ended()
     begin = time.monotonic()
     OUT.mkdir(exist_ok=True)
     swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))

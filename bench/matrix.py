@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compare import FINETUNE_PARAMETERS
 from leg import Leg, Result
 from main_job import OUT, make_model
+from run_port import clean_up_when_ended
 from user_config import DATA, on_cpu, on_drive
 
 COUNTS, SIZES, BUCKETS = (1, 5, 200), (100_000, 4_194_304, 200_000_000), (0, 50_000_000)
@@ -38,6 +39,7 @@ def main() -> int:
     parser.add_argument("job", nargs="?", choices=("finetune", "grpo"), default="finetune")
     parser.add_argument("--steps", type=int, default=5, help="steps a combination (default 5)")
     arguments = parser.parse_args()
+    clean_up_when_ended()
     OUT.mkdir(exist_ok=True)
     swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
     finetuning = arguments.job == "finetune"

@@ -138,7 +138,13 @@ class Job:
 
 
 def end_group(leader: subprocess.Popen[bytes]) -> None:
-    """A stage's process and all that it started: compilers outlive a training run that was ended."""
+    """A stage's process and all that it started: compilers outlive a training run that was ended.
+
+    First it may remove what a run leaves in shared memory.
+    """
+    leader.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        leader.wait(AT_THE_END / 2)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader.pid, signal.SIGKILL)
     leader.wait()

@@ -21,11 +21,11 @@ from paired_ratio import interval, quartiles
 HERE = Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent))
 
-from leg import ONE_RANK, drop_shared_memory
+from leg import ONE_RANK
+from run_port import clean_up_when_ended, own_port
 from small_model import MAKER, small_model_script
 from user_config import on_cpu, on_drive
 
-PORT = 29533
 STEPS = 8
 WARM_STEPS = 2  # in which the order of use is learnt; of no ratio
 LAYERS = 4
@@ -74,14 +74,11 @@ class Trainer:
             return Run(reason="the stage's time was over before it")
         log = directory / "log.txt"
         try:
-            with log.open("w") as out:
-                done = subprocess.run(
-                    command, env=self._environment(stats), stdout=out, stderr=out, timeout=seconds, check=False
-                )
+            with own_port() as port, log.open("w") as out:
+                environment = {**self._environment(stats), "MASTER_PORT": str(port)}
+                done = subprocess.run(command, env=environment, stdout=out, stderr=out, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             return Run(reason=f"it was not done after {seconds:.0f} s")
-        finally:
-            drop_shared_memory(PORT)
         if done.returncode != 0 or not result.exists():
             return Run(reason=last_error(log.read_text(errors="replace"), done.returncode))
         told = json.loads(result.read_text())
@@ -116,7 +113,6 @@ class Trainer:
             **rank,
             **accelerator,
             **swap_device.deepspeed_environment(self._measurement.device),
-            "MASTER_PORT": str(PORT),
             "NCCL_SOCKET_IFNAME": "lo",
             "GLOO_SOCKET_IFNAME": "lo",
             "PENSTOCK_STATS": str(stats),
@@ -165,6 +161,7 @@ def last_error(log: str, status: int) -> str:
 
 
 def measure(measurement: Measurement) -> None:
+    clean_up_when_ended()
     for name in ("torch", "transformers", "deepspeed", "penstock"):
         if importlib.util.find_spec(name) is None:
             raise NotRunError(f"this Python has no {name}")

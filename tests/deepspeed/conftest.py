@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 class Run:
     returncode: int
     output: str
+    left: int = 0  # files in shared memory, which are gone
 
     @property
     def values(self) -> list[tuple[str, ...]]:
@@ -121,7 +124,8 @@ class Runner:
         )
 
     def command(self, command: list[str], timeout: float = 400, **environment: str) -> Run:
-        ended = subprocess.run(
+        """Ends all that the command has started, and removes what that leaves in shared memory, however it ends."""
+        process = subprocess.Popen(
             command,
             env={**self.environment, **environment},
             cwd=self.directory,
@@ -129,10 +133,14 @@ class Runner:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=timeout,
-            check=False,
+            start_new_session=True,
         )
-        return Run(ended.returncode, ended.stdout)
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        finally:
+            end_all(process)
+            left = drop_shared_memory()
+        return Run(process.returncode, output, left)
 
     def config(self, config: dict[str, Any]) -> str:
         file = self.directory / "ds_config.json"
@@ -164,32 +172,40 @@ def on_cpu(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
     return values
 
 
+def end_all(process: subprocess.Popen[str]) -> None:
+    """A launcher that is still there ends its ranks, if it may; then the rest of them."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if number == signal.SIGKILL or process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+
+
 PORTS: list[str] = []  # drawn by this process
 
 
 def free_port() -> str:
-    """Below those that the kernel gives to connections: one of them could be taken before it is used."""
-    import random
-    import socket
+    from run_port import free_port as draw
 
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        PORTS.append(str(port))
-        return str(port)
+    PORTS.append(str(draw()))
+    return PORTS[-1]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def shared_memory() -> Iterator[None]:
-    from leg import drop_shared_memory
+def drop_shared_memory() -> int:
+    """What runs on our ports have left in /dev/shm; how many files it was."""
+    from run_port import buffers, drop_buffers
 
-    yield
+    left = sum(len(buffers(port)) for port in PORTS)
     for port in PORTS:
-        drop_shared_memory(port)
+        drop_buffers(port)
+    return left
+
+
+@pytest.fixture(autouse=True)
+def shared_memory() -> Iterator[None]:
+    yield
+    drop_shared_memory()
 
 
 def moved_from_drive(output: str) -> float:

@@ -16,6 +16,7 @@ FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, extra: tuple[str, ...]) -> None:
     reference = runner.full_finetune(small_model, full_finetune_config(None), 4, False, *extra)
     assert reference.returncode == 0, reference.output
+    assert reference.left == 1, "what DeepSpeed leaves in /dev/shm is known by its name"
     assert len(reference.values) == 4
     swapped = runner.full_finetune(small_model, full_finetune_config(swap, **FROM_DRIVE), 4, True, *extra)
     assert swapped.returncode == 0, swapped.output

@@ -14,6 +14,7 @@ What a leg needs is written before it begins, with nothing counted.
 from __future__ import annotations
 
 import gc
+import os
 import time
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -167,6 +168,7 @@ class Swappers:
         import deepspeed
         import torch
 
+        os.environ.pop("LOCAL_SIZE", None)  # else DeepSpeed takes 69 MB of /dev/shm for this one rank, and leaves them
         distributed: Any = torch.distributed
         if not distributed.is_initialized():
             distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
