@@ -66,6 +66,8 @@ MODEL = {
 MODEL_BYTES = sum(tensor["shape"][0] * 1024 * 2 for tensor in MODEL["tensors"])
 
 
+@pytest.mark.deep
+@pytest.mark.async_io
 @pytest.mark.parametrize(("phase", "written"), [("forward", 0), ("train", 7)])
 def test_deepspeeds_swappers(penstock, tmp_path, write, phase, written):
     """A step writes the parameters, and states that are six times as many bytes."""

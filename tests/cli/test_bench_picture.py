@@ -222,6 +222,8 @@ def look(browse, page, width):
     return json.loads(base64.b64decode(found[1]))
 
 
+@pytest.mark.deep
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 600])
 def test_the_page_fits_its_window(browse, page, width):
     seen = look(browse, page, width)
@@ -229,12 +231,16 @@ def test_the_page_fits_its_window(browse, page, width):
     assert seen["cut"] == []
 
 
+@pytest.mark.deep
+@pytest.mark.browser
 def test_names_are_texts(browse, page):
     seen = look(browse, page, 1280)
     assert (seen["title"], seen["scripts"], seen["images"]) == ("penstock bench", 1, 0)
     assert "&lt;script&gt;document.title" in browse(page, "--dump-dom")
 
 
+@pytest.mark.deep
+@pytest.mark.browser
 def test_no_request_leaves_the_page(browse, page):
     browse(page, "--dump-dom")
     assert browse.proxy.asked_by_pages() == []
@@ -260,6 +266,8 @@ def pixels_like(path, colour):
     return sum(1 for pixel in near if all(abs(a - b) <= 24 for a, b in zip(pixel, colour, strict=True)))
 
 
+@pytest.mark.deep
+@pytest.mark.browser
 def test_the_picture_is_not_blank(browse, page, tmp_path):
     shot = tmp_path / "shot.png"
     browse(page, "--window-size=1100,3600", f"--screenshot={shot}")

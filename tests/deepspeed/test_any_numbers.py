@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Runner, full_finetune_config, grpo_config
 
+pytestmark = pytest.mark.deep  # minutes of training
+
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "64MiB"}
 CORNERS = [(count, size, bucket) for count in (1, 200) for size in (1e5, 2e8) for bucket in (0, 5e7)]
 

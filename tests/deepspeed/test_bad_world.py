@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from conftest import DATA, Run, Runner, free_port, full_finetune_config
 
+pytestmark = pytest.mark.deep  # minutes of training
+
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 NOBODY = 65534
 

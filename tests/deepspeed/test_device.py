@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from conftest import DATA, Runner, full_finetune_config, grpo_config
+
+pytestmark = pytest.mark.deep  # minutes of training
 
 # Pinned memory that the largest tensor (16 MiB) does not fit.
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "12MiB"}

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from conftest import ROOT, Runner, full_finetune_config, grpo_config
 
+pytestmark = [pytest.mark.deep, pytest.mark.async_io]
+
 BINARY = Path(os.environ.get("PENSTOCK_BINARY", ROOT / "build" / "release" / "penstock"))
 STEPS = 2
 

@@ -12,7 +12,7 @@ from conftest import DATA, Runner, free_port, full_finetune_config, grpo_config,
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 
 
-@pytest.mark.parametrize("extra", [(), ("gc",)], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize("extra", [(), pytest.param(("gc",), marks=pytest.mark.deep)], ids=["plain", "checkpointing"])
 def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, extra: tuple[str, ...]) -> None:
     reference = runner.full_finetune(small_model, full_finetune_config(None), 4, False, *extra)
     assert reference.returncode == 0, reference.output
@@ -28,6 +28,7 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, extra: t
     assert runner.stats()["stats"]["resident_bytes_max"] > 0
 
 
+@pytest.mark.deep
 def test_clipping_and_accumulation(runner: Runner, small_model: Path, swap: Path) -> None:
     changes = {"gradient_clipping": 0.5, "zero_optimization__offload_param__max_in_cpu": 3000000}
     reference = runner.full_finetune(small_model, full_finetune_config(None, **changes), 3, False)
@@ -36,6 +37,7 @@ def test_clipping_and_accumulation(runner: Runner, small_model: Path, swap: Path
     assert len(reference.values) == 3 and swapped.values == reference.values
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "changes",
     [
@@ -67,6 +69,7 @@ def test_grpo_with_lora(runner: Runner, small_model: Path, swap: Path) -> None:
     assert runner.stats()["stats"]["tensor_read_bytes"] > 0
 
 
+@pytest.mark.deep
 def test_a_whole_model_handed_to_initialize(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
     """zero3_init_flag: false: the model exists before DeepSpeed shards it."""
     script = tmp_path / "whole.py"
@@ -80,6 +83,7 @@ def test_a_whole_model_handed_to_initialize(runner: Runner, small_model: Path, s
     assert len(values[0]) == 3 and values[0] == values[1]
 
 
+@pytest.mark.deep
 def test_two_ranks(runner: Runner, small_model: Path, swap: Path) -> None:
     values = []
     for config, through in ((full_finetune_config(None), False), (full_finetune_config(swap, **FROM_DRIVE), True)):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import DATA, Runner, free_port, full_finetune_config, grpo_config
 
+pytestmark = pytest.mark.deep  # minutes of training
+
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 MODULE = ["-m", "penstock.deepspeed"]
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from conftest import DATA, Runner, full_finetune_config
+
+pytestmark = pytest.mark.deep  # minutes of training
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 

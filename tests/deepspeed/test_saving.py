@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
 from conftest import DATA, Runner, full_finetune_config, grpo_config
+
+pytestmark = pytest.mark.deep  # minutes of training
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
 

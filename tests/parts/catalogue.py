@@ -1,0 +1,119 @@
+"""Every part of ./tests/run, in the order in which they begin. A new part is an entry here."""
+
+from __future__ import annotations
+
+from part import Build, Ctest, Part, Pytest, Script
+
+SHORT = Build("release", ("penstock_short",))
+ALL = Build("release", ("all",))
+CHECKED = Build("tsan", ("penstock_raw_memory",))
+# A program that was not compiled is a test to ctest, which fails.
+NOT_DEEP = ("-LE", "deep", "-E", "_NOT_BUILT$")
+
+
+def pytest(*arguments: str, marks: str = "not deep") -> Pytest:
+    return Pytest(arguments, marks)
+
+
+# What ./tests/run does without arguments.
+SHORT_RUN = (
+    Part(
+        "cpp",
+        "C++ tests of alloc, io, swap and bindings as release; 20 seeds of the simulation",
+        Ctest("release", NOT_DEEP),
+        SHORT,
+        cores=2,
+    ),
+    Part(
+        "deepspeed",
+        "the contract with DeepSpeed, the two known training runs, ten habits",
+        pytest("-n", "2", "tests/deepspeed"),
+        cores=2,
+    ),
+    Part("tidy", "the tree's own rules, types and formatting", pytest("tests/tidy")),
+    Part("python", "penstock.Engine: leases, DLPack, buffers, errors, threads", pytest("tests/python")),
+    Part("cli", "the command as users call it: every verb, exit statuses and sentences", pytest("tests/cli")),
+    Part("c", "cmake --install, then programs in C and C++ that find and run it", pytest("tests/c"), SHORT),
+    Part("faults", "drives, limits and callers that do wrong", pytest("tests/faults"), SHORT, after=("cpp",)),
+    Part(
+        "threads",
+        "alloc, io and swap under the thread sanitizer: the programs that use threads or raw memory",
+        Ctest("tsan", NOT_DEEP),
+        CHECKED,
+        cores=2,
+    ),
+)
+
+# What ./tests/run --all does besides.
+DEEP_RUN = (
+    Part(
+        "cpp-deep",
+        "long C++ tests, those of the benchmark, micro benchmarks",
+        Ctest("release", ("-L", "deep")),
+        ALL,
+        cores=2,
+    ),
+    Part(
+        "simulation",
+        "100 seeds of the simulation, 100,000 operations each",
+        Script(("build/release/tests/sim/simulate", "--seeds", "100", "--operations", "100000")),
+        ALL,
+    ),
+    Part(
+        "asan-ubsan",
+        "every C++ test under address and undefined-behaviour sanitizers",
+        Ctest("asan-ubsan", ()),
+        Build("asan-ubsan", ("penstock_tests", "penstock_fuzzers")),
+        cores=2,
+    ),
+    Part(
+        "tsan",
+        "every C++ test that has threads under the thread sanitizer",
+        Ctest("tsan", ()),
+        Build("tsan", ("penstock_tests",)),
+        cores=2,
+    ),
+    Part(
+        "fuzz",
+        "every parser on damaged input, 60 s each",
+        Script(("tests/fuzz/run", "--seconds", "60", "--seed", "1")),
+        after=("asan-ubsan",),
+    ),
+    Part(
+        "dev",
+        "every file compiled by itself, as `dev` does: what it forgot to include",
+        Script(("cmake", "--build", "--preset", "dev")),
+        Build("dev", ("all",)),
+    ),
+    Part(
+        "cli-deep",
+        "long tests of the command",
+        pytest("-n", "2", "tests/cli", marks="deep and not async_io and not browser"),
+        cores=2,
+    ),
+    Part(
+        "pages",
+        "pages of `penstock bench --html` in a browser (chromium, 400 MB)",
+        pytest("tests/cli/test_bench_picture.py", marks="browser"),
+    ),
+    Part(
+        "training",
+        "every training run of tests/deepspeed but habits",
+        pytest("-n", "2", "tests/deepspeed", "--ignore=tests/deepspeed/test_habits.py", marks="deep and not async_io"),
+        cores=2,
+    ),
+    Part(
+        "habits",
+        "the whole table of habits",
+        pytest("-n", "2", "tests/deepspeed/test_habits.py", marks="deep"),
+        cores=2,
+    ),
+    Part(
+        "async_io",
+        "what wants DeepSpeed's compiled async_io (five minutes of compiling)",
+        pytest("tests/cli", "tests/deepspeed", marks="async_io"),
+        cores=2,
+    ),
+)
+
+PARTS = SHORT_RUN + DEEP_RUN

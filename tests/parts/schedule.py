@@ -1,0 +1,33 @@
+"""Jobs side by side, as many as the machine has cores for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    cores: int
+    after: tuple[str, ...]  # names of jobs that end first, if they are there
+    action: Callable[[], object]
+
+
+def run_jobs(jobs: Iterable[Job], cores: int) -> None:
+    """In their order, where nothing has to be waited for. One core more is given out than there is: jobs wait, too."""
+    waiting = list(jobs)
+    running: dict[Future[object], Job] = {}
+    with ThreadPoolExecutor(max_workers=cores + 1) as threads:
+        while waiting or running:
+            unfinished = {job.name for job in [*waiting, *running.values()]}
+            for job in list(waiting):
+                free = cores + 1 - sum(min(other.cores, cores) for other in running.values())
+                if unfinished.isdisjoint(job.after) and min(job.cores, cores) <= free:
+                    waiting.remove(job)
+                    running[threads.submit(job.action)] = job
+            assert running, f"these wait for each other: {[job.name for job in waiting]}"
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                future.result()
