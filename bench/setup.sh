@@ -104,29 +104,47 @@ PY
   return 1
 }
 
+make_environment() {
+  [ -x "$checkout/.venv/bin/python" ] && return 0
+  local python
+  python=$(find_python) || return 1
+  say "making .venv with $python"
+  rm -f "$cache/requirements.done"
+  "$python" -m venv "$checkout/.venv"
+}
+
+# Without compiling every module of torch and the rest: Python compiles what it imports, a small part, when it does.
+pip_install() {
+  "$checkout/.venv/bin/python" -m pip install -q --no-compile "$@"
+}
+
 install_python_packages() {
-  local python stamp
-  stamp="$cache/requirements.done"
-  if [ ! -x "$checkout/.venv/bin/python" ]; then
-    python=$(find_python) || return 1
-    say "making .venv with $python"
-    "$python" -m venv "$checkout/.venv" || return 1
-    rm -f "$stamp"
-  fi
-  cmp -s "$checkout/bench/requirements.txt" "$stamp" && return 0
+  local wanted="$checkout/bench/requirements.txt" stamp="$cache/requirements.done"
+  cmp -s "$wanted" "$stamp" && return 0
   say "installing torch, DeepSpeed, transformers, PEFT and TRL into .venv (some minutes)"
   # torch alone first: with it installed no other package asks for a different build.
-  "$checkout/.venv/bin/python" -m pip install -q "$(grep '^torch==' "$checkout/bench/requirements.txt")" &&
-    "$checkout/.venv/bin/python" -m pip install -q -r "$checkout/bench/requirements.txt" || return 1
-  cp "$checkout/bench/requirements.txt" "$stamp"
+  pip_install "$(grep '^torch==' "$wanted")" && pip_install -r "$wanted" && cp "$wanted" "$stamp"
+}
+
+# For tests: what needs no Python is compiled while pip and apt download and unpack. The headers of CUDA are not there
+# yet, nor is the Python module: both come with install_penstock. With pip's ninja, as there: ninjas of two versions
+# do not trust each other's logs, and compile everything again.
+build_early() { # TARGET…
+  cmp -s "$checkout/bench/requirements.txt" "$cache/requirements.done" && return 0
+  cd "$checkout" && PATH="$checkout/.venv/bin:$PATH" || return 1
+  cmake --preset release && nice cmake --build --preset release --target "$@"
+}
+
+use_ccache() {
+  if command -v ccache > /dev/null; then
+    export PENSTOCK_CCACHE=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  fi
 }
 
 # Incremental: seconds when nothing has changed.
 install_penstock() {
   say "building penstock into .venv"
-  if command -v ccache > /dev/null; then
-    export PENSTOCK_CCACHE=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  fi
+  use_ccache
   # For tests in the preset's own folder and with its values, so that what both need is compiled once.
   local like_preset=()
   if [ -n "${with_presets:-}" ]; then
@@ -141,12 +159,36 @@ install_penstock() {
     { tail -n 40 "$cache/build.log" >&2; return 1; }
 }
 
-setup() {
-  mkdir -p "$cache" || return 1
-  install_system_packages && install_python_packages || return 1
-  [ -z "${with_hip:-}" ] || install_hip_headers
-  install_penstock || return 1
+# Runs a step of the set-up, and notes its seconds in $cache/setup.times.
+timed() { # NAME COMMAND…
+  local name=$1 begun=$SECONDS status
+  shift
+  "$@"
+  status=$?
+  printf '%s\t%s\n' "$((SECONDS - begun))" "$name" >> "$cache/setup.times"
+  return "$status"
+}
+
+install_all_for_tests() {
   [ -z "${with_clang:-}" ] || install_clang
   [ -z "${with_browser:-}" ] || install_browser
+}
+
+setup() {
+  local early=
+  mkdir -p "$cache" && rm -f "$cache/setup.times" || return 1
+  timed "system packages" install_system_packages && make_environment || return 1
+  [ -z "${with_hip:-}" ] || timed "headers of HIP" install_hip_headers
+  if [ -n "${with_presets:-}" ]; then
+    use_ccache
+    pip_install "$(grep '^ninja==' "$checkout/bench/requirements.txt")" || return 1
+    # shellcheck disable=SC2086
+    timed "compiling meanwhile" build_early $with_presets > "$cache/build-early.log" 2>&1 &
+    early=$!
+  fi
+  timed "packages for tests alone" install_all_for_tests
+  timed "Python packages" install_python_packages || { kill $early 2> /dev/null; return 1; }
+  [ -z "$early" ] || wait "$early" # what failed there fails below, and is told of
+  timed "penstock" install_penstock || return 1
   "$checkout/.venv/bin/penstock" version
 }
