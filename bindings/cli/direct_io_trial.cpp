@@ -23,7 +23,7 @@ Block allocate(std::size_t alignment, std::size_t bytes) {
   return Block(static_cast<unsigned char*>(std::aligned_alloc(alignment, bytes)));
 }
 
-Error failed(const File& file, const char* what, ssize_t got, int error) {
+Error trial_failed(const File& file, const char* what, ssize_t got, int error) {
   return got < 0 ? system_error(error, fmt::format("cannot {} a block in {}", what, file.path()),
                                 file.path())
                  : fault(Fault::kCorrupt, fmt::format("only {} bytes of a block came through on an "
@@ -47,11 +47,11 @@ Result<void> try_direct_io(const File& file) {
   }
   const ssize_t put = ::pwrite(file.fd(), written.get(), bytes, 0);
   if (put != static_cast<ssize_t>(bytes)) {
-    return failed(file, "write", put, errno);
+    return trial_failed(file, "write", put, errno);
   }
   const ssize_t got = ::pread(file.fd(), read.get(), bytes, 0);
   if (got != static_cast<ssize_t>(bytes)) {
-    return failed(file, "read", got, errno);
+    return trial_failed(file, "read", got, errno);
   }
   if (std::memcmp(written.get(), read.get(), bytes) != 0) {
     return fault(Fault::kCorrupt,
