@@ -65,6 +65,7 @@ def made(tmp_path_factory):
     return {path.stem: json.loads(path.read_text())["tensors"] for path in directory.iterdir()}
 
 
+@pytest.mark.deep
 def test_the_inventories_are_made_by_the_script(made):
     assert {name: summary(tensors) for name, tensors in made.items()} == INVENTORIES
     kept = {path.stem: json.loads(path.read_text())["tensors"] for path in (DATA / "inventories").glob("*.json")}

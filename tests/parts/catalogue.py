@@ -9,6 +9,7 @@ ALL = Build("release", ("all",))
 CHECKED = Build("tsan", ("penstock_raw_memory",))
 # A program that was not compiled is a test to ctest, which fails.
 NOT_DEEP = ("-LE", "deep", "-E", "_NOT_BUILT$")
+NOT_LONG = ("-LE", "deep|long", "-E", "_NOT_BUILT$")
 
 
 def pytest(*arguments: str, marks: str = "not deep") -> Pytest:
@@ -38,7 +39,7 @@ SHORT_RUN = (
     Part(
         "threads",
         "alloc, io and swap under the thread sanitizer: the programs that use threads or raw memory",
-        Ctest("tsan", NOT_DEEP),
+        Ctest("tsan", NOT_LONG),
         CHECKED,
         cores=2,
     ),
@@ -48,7 +49,7 @@ SHORT_RUN = (
 DEEP_RUN = (
     Part(
         "cpp-deep",
-        "long C++ tests, those of the benchmark, micro benchmarks",
+        "C++ tests of the benchmark, micro benchmarks",
         Ctest("release", ("-L", "deep")),
         ALL,
         cores=2,
