@@ -7,6 +7,7 @@ not remove it: it is RAM until the next restart.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 SHARED_MEMORY = Path("/dev/shm")
+NOTES = os.environ.get("PENSTOCK_RUN_PORTS", "")  # a directory: a file for each port that is in use
 
 
 def buffers(port: int | str) -> list[Path]:
@@ -29,6 +31,14 @@ def drop_buffers(port: int | str) -> None:
     for left in buffers(port):
         with contextlib.suppress(OSError):  # gone already, or another user's
             left.unlink()
+    if NOTES:
+        Path(NOTES, str(port)).unlink(missing_ok=True)
+
+
+def drop_noted() -> None:
+    """Those of runs that were killed before they could."""
+    for note in Path(NOTES).iterdir() if NOTES else ():
+        drop_buffers(note.name)
 
 
 def free_port() -> int:
@@ -44,6 +54,8 @@ def free_port() -> int:
             except OSError:
                 continue
         if not buffers(port):
+            if NOTES:
+                Path(NOTES, str(port)).touch()
             return port
 
 

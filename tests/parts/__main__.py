@@ -12,11 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
 from catalogue import DEEP_RUN, PARTS, SHORT_RUN
 from command import CACHE, ROOT
 from part import Part
 from report import HEAD, outcome_row, table
 from run import FAULT_ROWS, LEFT_OUT, Run
+from run_port import drop_noted
 
 
 def chosen(arguments: list[str]) -> list[Part] | None:
@@ -84,6 +87,7 @@ def print_left_out(run: Run) -> None:
 def end_with(run: Run) -> Callable[[int, FrameType | None], None]:
     def end(number: int, frame: FrameType | None) -> None:
         run.commands.end()
+        drop_noted()
         print(f"\nended by signal {number}", flush=True)
         os._exit(128 + number)
 
@@ -93,6 +97,12 @@ def end_with(run: Run) -> Callable[[int, FrameType | None], None]:
 def make_empty(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
+
+
+def drop_locks() -> None:
+    """Of runs that were killed while DeepSpeed compiled: the next would wait for them."""
+    for lock in Path(os.environ["TORCH_EXTENSIONS_DIR"]).glob("**/lock"):
+        lock.unlink()
 
 
 def main(arguments: list[str]) -> int:
@@ -109,6 +119,7 @@ def main(arguments: list[str]) -> int:
             print("0 passed, 1 failed (set-up)")
             return 1
         set_up_seconds = time.monotonic() - begun
+    drop_locks()
     make_empty(FAULT_ROWS)
     make_empty(LEFT_OUT)
     Path(os.environ["PENSTOCK_TMP"]).mkdir(parents=True, exist_ok=True)
@@ -116,6 +127,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end_with(run))
     run.all()
+    drop_noted()
     print_outcomes(run, set_up_seconds)
     passed = sum(outcome.passed for outcome in run.outcomes.values())
     failed = sum(outcome.failed for outcome in run.outcomes.values())

@@ -48,3 +48,8 @@ class Commands:
         self._over = True
         for process in list(self._running):
             process.terminate()
+        for process in list(self._running):  # a thread waits for each
+            for _ in range(50):
+                if process not in self._running:
+                    break
+                time.sleep(0.1)
