@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "bench" / "data"
 sys.path.insert(0, str(ROOT / "bench"))
+Once = Callable[[str, Callable[[Path], None]], Path]
 
 
 @dataclass
@@ -46,21 +48,61 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Fills a directory once for all processes of a test run: what takes long to compute, and all of them read."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def made(name: str, fill: Callable[[Path], None]) -> Path:
+        directory, partial = root / name, root / f"{name}.partial"
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not directory.exists():
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir()
+                fill(partial)
+                partial.rename(directory)
+        return directory
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def compiled(once: Once) -> None:
+    """DeepSpeed compiles its optimizer and its collectives when they are first wanted: for a minute, not a run's."""
+    load = (
+        "from deepspeed.accelerator import get_accelerator as a\n"
+        "for name in ('CPUAdamBuilder', 'ShareMemCommBuilder'): a().create_op_builder(name).load(verbose=False)"
+    )
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # has ninja
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PATH": path}
+
+    def fill(directory: Path) -> None:
+        command = [sys.executable, "-c", load]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, env=environment)
+        assert done.returncode == 0, done.stderr
+
+    once("compiled", fill)
+
+
+@pytest.fixture(scope="session")
+def small_model(once: Once, compiled: None) -> Path:
     """bench/small_model.py's, with two layers."""
     from small_model import small_model_script
 
-    directory = tmp_path_factory.mktemp("model")
-    (directory / "make.py").write_text(small_model_script())
-    made = subprocess.run(
-        [sys.executable, directory / "make.py", directory / "small", "2"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "DS_ACCELERATOR": "cpu"},
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    return directory / "small"
+    def fill(directory: Path) -> None:
+        (directory / "make.py").write_text(small_model_script())
+        made = subprocess.run(
+            [sys.executable, directory / "make.py", directory / "small", "2"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "DS_ACCELERATOR": "cpu"},
+            check=False,
+        )
+        assert made.returncode == 0, made.stderr
+
+    return once("model", fill) / "small"
 
 
 @pytest.fixture
@@ -125,8 +167,9 @@ class Runner:
 
     def command(self, command: list[str], timeout: float = 400, **environment: str) -> Run:
         """Ends all that the command has started, and removes what that leaves in shared memory, however it ends."""
+        with_its_parent = ["setpriv", "--pdeathsig", "KILL", "--"]  # a test's process may be killed
         process = subprocess.Popen(
-            command,
+            [*with_its_parent, *command],
             env={**self.environment, **environment},
             cwd=self.directory,
             stdout=subprocess.PIPE,
@@ -156,20 +199,39 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path)
 
 
-@pytest.fixture(scope="session")
-def on_cpu(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[tuple[str, ...]]]:
-    """The values of so many steps of full_finetune.py with device cpu and without penstock, which are computed once."""
+MOST_STEPS = 4
 
-    @functools.cache
-    def values(steps: int) -> list[tuple[str, ...]]:
-        run = Runner(tmp_path_factory.mktemp("cpu")).full_finetune(
-            small_model, full_finetune_config(None), steps, False
-        )
+
+def reference(once: Once, name: str, train: Callable[[Runner], Run], steps: int) -> list[tuple[str, ...]]:
+    """The values of a run with device cpu and without penstock, which is made once."""
+
+    def fill(directory: Path) -> None:
+        run = train(Runner(directory))
         assert run.returncode == 0, run.output
+        assert run.left == 1, "what DeepSpeed leaves in /dev/shm is known by its name"
         assert len(run.values) == steps
-        return run.values
+        (directory / "values.json").write_text(json.dumps(run.values))
 
-    return values
+    values = json.loads((once(name, fill) / "values.json").read_text())
+    return [tuple(step) for step in values]
+
+
+@pytest.fixture(scope="session")
+def on_cpu(small_model: Path, once: Once) -> Callable[[int], list[tuple[str, ...]]]:
+    """The values of so many steps of full_finetune.py. A longer run begins with those of a shorter one."""
+
+    def train(runner: Runner) -> Run:
+        return runner.full_finetune(small_model, full_finetune_config(None), MOST_STEPS, False)
+
+    return lambda steps: reference(once, "finetune-on-cpu", train, MOST_STEPS)[:steps]
+
+
+@pytest.fixture(scope="session")
+def grpo_on_cpu(small_model: Path, once: Once) -> Callable[[], list[tuple[str, ...]]]:
+    """The values of two steps of grpo_lora.py, whose learning rate depends on how many they are."""
+    return lambda: reference(
+        once, "grpo-on-cpu", lambda runner: runner.grpo(small_model, grpo_config(None), 2, False), 2
+    )
 
 
 def end_all(process: subprocess.Popen[str]) -> None:
