@@ -35,6 +35,7 @@ struct Block {
   std::uint64_t bytes;
   std::uint32_t leases = 0;                     // guarded by the engine's mutex
   std::uint32_t updates = 0;                    // those of them that may change the content
+  std::uint32_t copies = 0;                     // being made of it without that mutex
   OverflowUse counted_as = OverflowUse::kHeld;  // likewise
 };
 

@@ -19,6 +19,9 @@
 namespace penstock {
 namespace {
 
+// What is in flight at once, mostly: more than these come from the system each time.
+constexpr std::uint64_t kTrailersKept = 64;
+
 // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
 // Locking them as well would count them twice; without a ring nothing here profits from locked
 // pages.
@@ -125,6 +128,8 @@ Result<void> SwapEngineCore::start() {
       options_.pageable ? options_.pageable : PageSource::make(pages);
   resident_source_ = pageable;
   overflow_source_ = RecyclingSource::make(pageable);
+  trailer_source_ = RecyclingSource::make(pageable);
+  trailer_source_->set_retained_limit_bytes(kTrailersKept * StoreTransfer::kTrailerBytes);
   pages.huge_pages = HugePages::kReserved;
   pinned_pages_ = PageSource::make(std::move(pages));
   std::vector<PinHook> hooks = {ring_registration(queue_, options_.warn)};

@@ -188,7 +188,9 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   // Memory (swap_engine_memory.cpp).
   Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
   void provide_pages(const Block& block, Lock& lock);
-  Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes);
+  Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes) const;
+  Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes, Lock& lock) const;
+  Result<std::shared_ptr<Block>> resident_copy(std::span<const std::byte> source, Lock& lock) const;
   bool claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox);
   void demote(TensorId tensor, Lock& lock, Outbox& outbox);
   std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Outbox& outbox);
@@ -203,15 +205,20 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   // Reading (swap_engine_read.cpp).
   void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
   bool changes_in_place(const TensorRecord& record) const;
-  void lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox);
+  void lend_copy(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
   void fill(TensorId tensor, Lock& lock, Outbox& outbox);
   Result<TensorRecord*> planned_record(TensorId tensor, Lock& lock, Outbox& outbox);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
-  void start_read(TensorRecord& record, IoPriority priority);
+  StoreTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
+                                const std::string& tensor_name) const;
+  Result<void> start_read(TensorRecord& record, IoPriority priority);
   void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
                      std::optional<Error> error);
   void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox);
+
+  // Reading ahead (swap_engine_ahead.cpp).
   void run_ahead();
+  void read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock, Outbox& outbox);
 
   // Writing (swap_engine_write.cpp).
   static OlderContent older_content(const TensorRecord& record);
@@ -223,20 +230,25 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> reserve_space(Writing& writing) const;
   void submit_write(Writing writing);
   void write_finished(Writing writing, std::optional<Error> error);
-  bool write_elsewhere(Writing& writing, const Error& error);
   std::optional<Error> stage(const TensorRecord& record, const Writing& writing);
   void publish(TensorRecord& record, Writing& writing, Outbox& outbox);
-  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
-  void bring_back(TensorRecord& record, const Writing& writing);
-  bool keep_in_ram(TensorRecord& record, Writing& writing, const Error& error, Outbox& outbox);
   void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock, Outbox& outbox);
   void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
+
+  // Writes that fail (swap_engine_failure.cpp).
+  bool write_elsewhere(Writing& writing, const Error& error);
+  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
+  void bring_back(TensorRecord& record, const Writing& writing);
+  bool keep_in_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox);
+  bool claim_for_newest(const Writing& writing);
+  void give_up_claim(const Writing& writing);
 
   SwapEngineOptions options_;
   BudgetFacts facts_;  // of the machine, when the engine was opened
   Budgets budgets_;
   std::shared_ptr<MemorySource> resident_source_;
   std::shared_ptr<RecyclingSource> overflow_source_;
+  std::shared_ptr<RecyclingSource> trailer_source_;
   std::shared_ptr<PageSource> pinned_pages_;
   std::shared_ptr<LimitingSource> pinned_source_;
   std::shared_ptr<IoQueue> queue_;  // also held by pinned memory, which may outlive the engine

@@ -260,12 +260,12 @@ Ticket SwapEngineCore::put_from_device(TensorId tensor, const DeviceTensor& sour
 }
 
 /// Memory for a content that comes from a device: where it may stay, or a slot that is free now.
-/// Null: it goes straight to its drive. May let go of the lock.
+/// Null: it goes straight to its drive. Lets go of the lock.
 std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, Lock& lock, Outbox& outbox) {
   TensorRecord& record = *record_of(tensor);
   const std::uint64_t bytes = record.bytes;
   if (claim_residency(record, lock, outbox)) {
-    Result<std::shared_ptr<Block>> block = resident_block(bytes);
+    Result<std::shared_ptr<Block>> block = resident_block(bytes, lock);
     if (block.has_value()) {
       return std::move(*block);
     }
@@ -358,16 +358,18 @@ bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
   }
   Outbox outbox;
   Lock lock(mutex_);
+  if (!claim_for_newest(writing)) {
+    return false;
+  }
+  Result<std::shared_ptr<Block>> block = resident_block(writing.bytes, lock);
+  if (block.has_error() || !claim_for_newest(writing)) {
+    if (block.has_value()) {
+      outbox.drop(std::move(*block));
+    }
+    give_up_claim(writing);
+    return false;
+  }
   TensorRecord* const record = record_of(writing.id);
-  if (record == nullptr || record->generation != writing.generation ||
-      !residency_.claim(to_number(record->id), record->bytes, Residency::Claim::kPlan)) {
-    return false;
-  }
-  Result<std::shared_ptr<Block>> block = resident_block(writing.bytes);
-  if (block.has_error()) {
-    residency_.release(to_number(record->id));
-    return false;
-  }
   warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
   for (WaitingGet& waiting : std::exchange(record->waiting_for_write, {})) {
     record->waiting_for_read.push_back(std::move(waiting));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ranges>
 #include <utility>
 #include <vector>
@@ -32,10 +33,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   const std::uint64_t bytes = record->bytes;
   const bool resident = claim_residency(*record, lock, outbox);
   if (resident) {
-    lock.unlock();
-    Result<std::shared_ptr<Block>> block = resident_block(bytes);
-    lock.lock();
-    return block;
+    return resident_block(bytes, lock);
   }
   std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
   if (!slot) {
@@ -72,12 +70,34 @@ void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
   lock.lock();
 }
 
-Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes) {
+/// Memory for a content that may stay. Maps memory: never called with the lock held.
+Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes) const {
   Result<Memory> memory = resident_source_->allocate(bytes);
   if (memory.has_error()) {
     return std::move(memory).error();
   }
   return std::make_shared<Block>(std::move(memory).value(), bytes);
+}
+
+/// The same for who holds the lock. Lets go of it.
+Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes,
+                                                              Lock& lock) const {
+  lock.unlock();
+  Result<std::shared_ptr<Block>> block = resident_block(bytes);
+  lock.lock();
+  return block;
+}
+
+/// With the bytes of `source`, which stay as they are meanwhile. Lets go of the lock.
+Result<std::shared_ptr<Block>> SwapEngineCore::resident_copy(std::span<const std::byte> source,
+                                                             Lock& lock) const {
+  lock.unlock();
+  Result<std::shared_ptr<Block>> block = resident_block(source.size());
+  if (block.has_value()) {
+    std::memcpy(block.value()->data(), source.data(), source.size());
+  }
+  lock.lock();
+  return block;
 }
 
 /// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.

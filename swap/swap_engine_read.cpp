@@ -1,4 +1,4 @@
-// How contents come from drives: on demand, into the caller's memory, and ahead of their use.
+// How contents come from drives: on demand, and into the caller's memory.
 
 #include <fmt/format.h>
 
@@ -54,12 +54,13 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
       record.waiting_for_write.push_back(std::move(get));
       return;
     }
-    ++(resident ? stats_.resident_hits : stats_.hits);
     ahead_.end(to_number(record.id));
-    if (get.access == Access::kUpdate && !record.clean() && !changes_in_place(record)) {
-      lend_copy(record, std::move(get), outbox);
+    const bool is_copied = record.block->copies > 0 || !record.clean();
+    if (get.access == Access::kUpdate && is_copied && !changes_in_place(record)) {
+      lend_copy(record, std::move(get), lock, outbox);
       return;
     }
+    ++(resident ? stats_.resident_hits : stats_.hits);
     outbox.fulfil(std::move(get.ticket), std::nullopt, lend(record, get.access));
     note_memory_peak();
     return;
@@ -97,22 +98,44 @@ void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock, Out
 }
 
 /// Residents are renewed in place, as memory always is, even by who leaves in the middle; but what
-/// a durable store has yet to write must be whole until then.
+/// a durable store has yet to write must be whole until then, and what is copied until it is.
 bool SwapEngineCore::changes_in_place(const TensorRecord& record) const {
-  return residency_.holds(to_number(record.id)) &&
+  return residency_.holds(to_number(record.id)) && record.block->copies == 0 &&
          (record.clean() || !namespaces_.at(record.space).store->is_durable());
 }
 
 /// No drive took this content: whoever will change it, and may leave in the middle, gets a copy.
-void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Outbox& outbox) {
-  Result<std::shared_ptr<Block>> copy = resident_block(record.bytes);
-  if (copy.has_error()) {
-    outbox.fulfil(std::move(get.ticket), std::move(copy).error());
-    return;
+/// Lets go of the lock; `record` may be gone when this returns.
+void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox) {
+  const TensorId tensor = record.id;
+  const std::uint64_t generation = record.memory_generation;
+  const std::shared_ptr<Block> source = record.block;
+  ++source->copies;  // nobody may change it meanwhile
+  operation_begun();
+  Result<std::shared_ptr<Block>> copy = resident_copy(source->span(), lock);
+  operation_ended();
+  --source->copies;
+  TensorRecord* const still = record_of(tensor);
+  const bool is_current = still != nullptr && still->presence == Presence::kCurrent &&
+                          still->block == source && still->memory_generation == generation;
+  if (is_current && copy.has_value()) {
+    ++(residency_.holds(to_number(tensor)) ? stats_.resident_hits : stats_.hits);
+    outbox.fulfil(std::move(get.ticket), std::nullopt,
+                  lend(std::move(copy).value(), *still, get.access));
+  } else if (is_current) {
+    Error error = std::move(copy).error();
+    error.message = fmt::format(
+        "no memory to copy tensor '{}' ({}), which no drive has yet, for who changes it: {}",
+        still->info.name, format_bytes(still->bytes), error.message);
+    error.tensor = still->info.name;
+    outbox.fulfil(std::move(get.ticket), std::move(error));
+  } else {
+    if (copy.has_value()) {
+      outbox.drop(std::move(copy).value());
+    }
+    serve_again(tensor, {std::move(get)}, lock, outbox);  // what has come meanwhile
   }
-  std::memcpy(copy.value()->data(), record.block->data(), record.bytes);
-  outbox.fulfil(std::move(get.ticket), std::nullopt,
-                lend(std::move(copy).value(), record, get.access));
+  outbox.drop(source);  // maybe the last hold
 }
 
 /// Finds memory for the content and begins to read it on demand. Lets go of the lock meanwhile, so
@@ -129,39 +152,53 @@ void SwapEngineCore::fill(TensorId tensor, Lock& lock, Outbox& outbox) {
   record = record_of(tensor);
   const bool wanted =
       record != nullptr && record->presence == Presence::kFilling && record->fill == fill;
-  if (wanted && block.has_value()) {
-    record->block = std::move(block).value();
-    start_read(*record, IoPriority::kDemand);
-    return;
-  }
   if (wanted) {
-    Error error = std::move(block).error();
-    error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record->info.name,
-                                format_bytes(record->bytes), error.message);
-    error.tensor = record->info.name;
+    Result<void> started = {};
+    if (block.has_value()) {
+      record->block = std::move(block).value();
+      started = start_read(*record, IoPriority::kDemand);
+      if (started.has_value()) {
+        return;
+      }
+    } else {
+      Error error = std::move(block).error();
+      error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record->info.name,
+                                  format_bytes(record->bytes), error.message);
+      error.tensor = record->info.name;
+      started = std::move(error);
+    }
     drop_memory(*record, outbox);
-    fail_reads(*record, error, outbox);
+    fail_reads(*record, started.error(), outbox);
   } else if (block.has_value()) {
     outbox.drop(std::move(block).value());
   }
   operation_ended();
 }
 
-/// Reads `stored` into `block`; the operation has been counted already.
-void SwapEngineCore::start_read(TensorRecord& record, IoPriority priority) {
+StoreTransfer::Place SwapEngineCore::place_of(const SwapStore& store, const StoredTensor& stored,
+                                              const std::string& tensor_name) const {
+  return {queue_.get(),        pool_.get(), trailer_source_.get(),
+          &store.file(stored), stored,      tensor_name};
+}
+
+/// Reads `stored` into `block`; the operation has been counted already. Errors: nothing has begun.
+Result<void> SwapEngineCore::start_read(TensorRecord& record, IoPriority priority) {
   const std::shared_ptr<SwapStore>& store = namespaces_.at(record.space).store;
-  StoreTransfer::Place place{queue_.get(), pool_.get(), &store->file(*record.stored),
-                             *record.stored, record.info.name};
-  record.reading = std::make_shared<StoreTransfer>(std::move(place));
+  Result<std::shared_ptr<StoreTransfer>> transfer = StoreTransfer::of_read(
+      place_of(*store, *record.stored, record.info.name), record.block->span(), priority);
+  if (transfer.has_error()) {
+    return std::move(transfer).error();
+  }
+  record.reading = std::move(transfer).value();
   stats_.tensor_read_bytes += record.bytes;
   // The transfer, the memory, the extent and the store live until the last completion has been
   // seen.
-  record.reading->start_read(record.block->span(), priority,
-                             [core = shared_from_this(), keep = record.reading,
-                              block = record.block, extent = record.stored, store,
-                              tensor = record.id, fill = record.fill](std::optional<Error> error) {
-                               core->read_finished(tensor, fill, block, std::move(error));
-                             });
+  record.reading->start([core = shared_from_this(), keep = record.reading, block = record.block,
+                         extent = record.stored, store, tensor = record.id,
+                         fill = record.fill](std::optional<Error> error) {
+    core->read_finished(tensor, fill, block, std::move(error));
+  });
+  return {};
 }
 
 void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
@@ -216,19 +253,27 @@ Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
   }
   ++stats_.gets;
   ++stats_.misses;
-  stats_.tensor_read_bytes += record->bytes;
   operation_begun();
+  const HeldExtent extent = record->stored;
+  const StoreTransfer::Place place = place_of(*store, *extent, record->info.name);
+  lock.unlock();
+  Result<std::shared_ptr<StoreTransfer>> made =
+      StoreTransfer::of_read(place, target, IoPriority::kDemand);
+  lock.lock();
+  if (made.has_error()) {
+    operation_ended();
+    return Ticket::failed(std::move(made).error());
+  }
+  stats_.tensor_read_bytes += target.size();
+  lock.unlock();
   auto state = std::make_shared<TicketState>(stalls_);
-  auto transfer = std::make_shared<StoreTransfer>(
-      StoreTransfer::Place{queue_.get(), pool_.get(), &store->file(*record->stored),
-                           *record->stored, record->info.name});
-  transfer->start_read(target, IoPriority::kDemand,
-                       [core = shared_from_this(), keep = transfer, extent = record->stored, store,
-                        state](std::optional<Error> error) {
-                         state->fulfil(std::move(error), {});
-                         Lock finished(core->mutex_);
-                         core->operation_ended();
-                       });
+  const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
+  transfer->start([core = shared_from_this(), keep = transfer, extent, store,
+                   state](std::optional<Error> error) {
+    state->fulfil(std::move(error), {});
+    Lock finished(core->mutex_);
+    core->operation_ended();
+  });
   return Ticket(std::move(state));
 }
 
@@ -245,88 +290,6 @@ Ticket SwapEngineCore::get_into_by_copy(TensorId tensor, std::span<std::byte> ta
     state->fulfil(std::nullopt, {});
   });
   return Ticket(std::move(state));
-}
-
-void SwapEngineCore::prefetch(std::span<const TensorId> tensors) {
-  {
-    Lock lock(mutex_);
-    for (const TensorId tensor : tensors) {
-      scheduler_.announce(to_number(tensor));
-    }
-  }
-  run_ahead();
-}
-
-/// What the scheduler sees of the engine. Lives while the lock is held.
-class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
- public:
-  explicit Surroundings(SwapEngineCore& core) : core_(core) {}
-
-  Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
-    TensorRecord* record = core_.record_of(TensorId{key});
-    if (record == nullptr || record->presence != Presence::kAbsent ||
-        record->writes_in_flight > 0 || !record->stored) {
-      return Answer::kNothingToDo;
-    }
-    const SwapStore& store = *core_.namespaces_.at(record->space).store;
-    if (store.check_readable(*record->stored, record->info.name).has_error()) {
-      return Answer::kNothingToDo;
-    }
-    const std::optional<std::uint64_t> limit = core_.options_.lookahead_bytes;
-    if (limit && core_.ahead_.bytes() + record->bytes > *limit) {
-      return Answer::kStop;
-    }
-    std::shared_ptr<Block> block = find_memory(*record, large_waits);
-    if (!block) {
-      return Answer::kNoRoom;
-    }
-    record->presence = Presence::kFilling;
-    ++record->fill;
-    record->block = std::move(block);
-    core_.ahead_.begin(key, record->bytes);
-    core_.update_use(*record);
-    core_.operation_begun();
-    core_.start_read(*record, IoPriority::kAhead);
-    return Answer::kBegun;
-  }
-
- private:
-  std::shared_ptr<Block> find_memory(TensorRecord& record, bool large_waits) {
-    const bool stays =
-        record.place == Place::kRam &&
-        core_.residency_.claim(to_number(record.id), record.bytes,
-                               record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
-    if (stays) {
-      Result<std::shared_ptr<Block>> block = core_.resident_block(record.bytes);
-      return block.has_value() ? std::move(block).value() : nullptr;
-    }
-    if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
-      return std::make_shared<Block>(std::move(*slot), record.bytes);
-    }
-    // Only pages that are there already: this may be the I/O thread, which fresh ones would hold
-    // up.
-    if (large_waits || core_.kept_room_bytes() < record.bytes ||
-        !core_.overflow_source_->retains(record.bytes)) {
-      return nullptr;
-    }
-    Result<Buffer> pageable = core_.pool_->acquire_overflow(record.bytes);
-    return pageable.has_value() ? std::make_shared<Block>(std::move(pageable).value(), record.bytes)
-                                : nullptr;
-  }
-
-  SwapEngineCore& core_;
-};
-
-/// Begins what is worth reading now; called without the lock after everything that may have made
-/// room or told more of the future.
-void SwapEngineCore::run_ahead() {
-  Lock lock(mutex_);
-  if (closed_ || !planned_) {
-    return;
-  }
-  Surroundings surroundings(*this);
-  scheduler_.run(surroundings);
-  overflow_source_->set_retained_limit_bytes(kept_room_bytes());
 }
 
 }  // namespace penstock

@@ -1,5 +1,4 @@
-// How contents go to drives: always beside the last good copy, published when whole, kept in memory
-// when a drive fails.
+// How contents go to drives: always beside the last good copy, published when whole.
 
 #include <fmt/format.h>
 
@@ -246,16 +245,18 @@ void SwapEngineCore::submit_write(Writing writing) {
     write_from_device(std::move(writing));
     return;
   }
-  StoreTransfer::Place place{queue_.get(), pool_.get(), &writing.store->file(*writing.stored),
-                             *writing.stored, writing.info.name};
-  auto transfer = std::make_shared<StoreTransfer>(std::move(place));
-  const std::span<const std::byte> source = writing.source;
   const IoPriority priority = writing.block ? IoPriority::kBehind : IoPriority::kDemand;
-  transfer->start_write(source, priority,
-                        [core = shared_from_this(), keep = transfer,
-                         writing = std::move(writing)](std::optional<Error> error) mutable {
-                          core->write_finished(std::move(writing), std::move(error));
-                        });
+  Result<std::shared_ptr<StoreTransfer>> made = StoreTransfer::of_write(
+      place_of(*writing.store, *writing.stored, writing.info.name), writing.source, priority);
+  if (made.has_error()) {
+    write_finished(std::move(writing), std::move(made).error());
+    return;
+  }
+  const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
+  transfer->start([core = shared_from_this(), keep = transfer,
+                   writing = std::move(writing)](std::optional<Error> error) mutable {
+    core->write_finished(std::move(writing), std::move(error));
+  });
 }
 
 void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
@@ -266,15 +267,19 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
   {
     Outbox outbox;
     Lock lock(mutex_);
-    writing_bytes_ -= writing.bytes;
     TensorRecord* record = record_of(writing.id);
+    if (record != nullptr && !error) {
+      error = stage(*record, writing);
+    }
+    const bool is_kept = error && keep_in_ram(writing, *error, lock, outbox);
+    record = record_of(writing.id);
+    writing_bytes_ -= writing.bytes;
     if (record != nullptr) {
       --record->writes_in_flight;
-      if (!error) {
-        error = stage(*record, writing);
-      }
     }
-    if (error) {
+    if (is_kept) {
+      outbox.fulfil(std::move(writing.ticket), std::nullopt);
+    } else if (error) {
       write_failed(record, writing, std::move(*error), outbox);
     } else {
       stats_.tensor_write_bytes += writing.bytes;
@@ -295,24 +300,6 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
     operation_ended();
   }
   run_ahead();
-}
-
-/// A drive refused a content that is still there to be written: true if another drive takes it.
-bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
-  const int number = error.system_errno();
-  if (number == 0 || number == ECANCELED || !writing.stored) {
-    return false;
-  }
-  if (!error.is_full()) {
-    writing.store->note_failure(*writing.stored);
-  }
-  writing.refused.push_back(writing.stored->drive);
-  writing.stored.reset();
-  if (reserve_space(writing).has_error()) {
-    return false;
-  }
-  submit_write(std::move(writing));
-  return true;
 }
 
 /// What is whole on its drive can be published, if nothing newer is.
@@ -377,83 +364,6 @@ void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox&
   } else {
     update_use(*still);
   }
-}
-
-/// A drive refused. The newest content stays in memory where it is in ours, and the last one on a
-/// drive stays readable otherwise. The error goes to whoever waits for the write, else it is told
-/// at the next call; of a row of failures the first.
-void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
-                                  Outbox& outbox) {
-  if (record != nullptr && error.is_full() && keep_in_ram(*record, writing, error, outbox)) {
-    outbox.fulfil(std::move(writing.ticket), std::nullopt);
-    return;
-  }
-  ++stats_.write_failures;
-  if (record != nullptr) {
-    bring_back(*record, writing);
-    if (record->presence == Presence::kCurrent && !record->clean()) {
-      record->unwritten = error;
-    }
-  }
-  if (writing.block) {
-    error.message += " (its content is still in memory)";
-  } else if (record != nullptr && (record->stored || record->presence == Presence::kCurrent)) {
-    error.message += " (its last good content is unchanged)";
-  }
-  if (error.is_full()) {
-    error.message += fmt::format(
-        "; free space there, add a path to penstock.paths, or raise ram_bytes "
-        "({}) by {}",
-        format_bytes(residency_.limit_bytes()), format_bytes(writing.bytes));
-  }
-  if (!untold_failure() && !failure_told_) {
-    first_failure_ = {error, writing.ticket};
-  }
-  outbox.fulfil(std::move(writing.ticket), std::move(error));
-}
-
-/// A put failed, and what it was to replace is on no drive (its own write failed, or is under way):
-/// the memory that holds it is the content again, unless a newer one has come meanwhile. One that
-/// is on its way may still fail: it will have that older one to bring back.
-void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
-  if (!writing.before.block || writing.before.generation < record.certain_generation) {
-    return;
-  }
-  if (record.arriving && !record.replaced.block) {
-    record.replaced = writing.before;
-  }
-  if (record.presence != Presence::kAbsent) {
-    return;
-  }
-  record.block = writing.before.block;
-  record.presence = Presence::kCurrent;
-  record.memory_generation = writing.before.generation;
-  update_use(record);
-}
-
-/// Full drive: within ram_bytes the content stays in RAM instead.
-bool SwapEngineCore::keep_in_ram(TensorRecord& record, Writing& writing, const Error& error,
-                                 Outbox& outbox) {
-  if (record.generation != writing.generation ||
-      !residency_.claim(to_number(record.id), record.bytes, Residency::Claim::kPlan)) {
-    return false;
-  }
-  if (!writing.block) {
-    Result<std::shared_ptr<Block>> block = resident_block(record.bytes);
-    if (block.has_error()) {
-      residency_.release(to_number(record.id));
-      return false;
-    }
-    std::memcpy(block.value()->data(), writing.source.data(), writing.source.size());
-    drop_memory(record, outbox);
-    record.block = std::move(block).value();
-    record.presence = Presence::kCurrent;
-    record.memory_generation = writing.generation;
-    record.certain_generation = std::max(record.certain_generation, writing.generation);
-  }
-  record.unwritten = error;
-  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
-  return true;
 }
 
 }  // namespace penstock

@@ -1,9 +1,9 @@
 #include "swap/store/store_transfer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -13,22 +13,27 @@
 
 namespace penstock {
 
-void StoreTransfer::FreeAligned::operator()(std::byte* block) const noexcept {
-  std::free(block);
-}
-
-StoreTransfer::StoreTransfer(Place place) : place_(std::move(place)) {}
-
-void StoreTransfer::start_write(std::span<const std::byte> source, IoPriority priority,
-                                OnComplete on_complete) {
+Result<std::shared_ptr<StoreTransfer>> StoreTransfer::of_write(Place place,
+                                                               std::span<const std::byte> source,
+                                                               IoPriority priority) {
   // The engine never writes through an operation of kind kWrite; one pointer serves both
   // directions.
-  start(IoKind::kWrite, const_cast<std::byte*>(source.data()), priority, std::move(on_complete));
+  return make(std::move(place), IoKind::kWrite, const_cast<std::byte*>(source.data()), priority);
 }
 
-void StoreTransfer::start_read(std::span<std::byte> target, IoPriority priority,
-                               OnComplete on_complete) {
-  start(IoKind::kRead, target.data(), priority, std::move(on_complete));
+Result<std::shared_ptr<StoreTransfer>> StoreTransfer::of_read(Place place,
+                                                              std::span<std::byte> target,
+                                                              IoPriority priority) {
+  return make(std::move(place), IoKind::kRead, target.data(), priority);
+}
+
+Result<std::shared_ptr<StoreTransfer>> StoreTransfer::make(Place place, IoKind kind,
+                                                           std::byte* memory, IoPriority priority) {
+  std::shared_ptr<StoreTransfer> transfer(new StoreTransfer(std::move(place), kind, memory));
+  PENSTOCK_TRY(transfer->prepare_trailer(priority));
+  PENSTOCK_TRY(transfer->prepare_body(priority));
+  transfer->ops_[transfer->pending_ops_++] = &transfer->trailer_;
+  return transfer;
 }
 
 void StoreTransfer::promote() {
@@ -39,43 +44,35 @@ void StoreTransfer::promote() {
   }
 }
 
-void StoreTransfer::start(IoKind kind, std::byte* memory, IoPriority priority,
-                          OnComplete on_complete) {
-  kind_ = kind;
-  memory_ = memory;
+void StoreTransfer::start(OnComplete on_complete) {
   on_complete_ = std::move(on_complete);
-  prepare_trailer(priority);
-  std::array<IoOp*, kChunksMax + 1> ops{};
-  const std::size_t body_ops = prepare_body(priority, ops);
-  ops[body_ops] = &trailer_;
-  pending_ops_ = body_ops + 1;
   // Everything may be complete, and this object gone, before submit() returns: touch nothing after
   // it.
-  place_.queue->submit(std::span<IoOp* const>(ops).first(body_ops + 1));
+  place_.queue->submit(std::span<IoOp* const>(ops_).first(pending_ops_));
 }
 
-std::size_t StoreTransfer::prepare_body(IoPriority priority, std::span<IoOp*> ops) {
+Result<void> StoreTransfer::prepare_body(IoPriority priority) {
   if (place_.stored.body_bytes() == 0) {
-    return 0;
+    return {};
   }
   if (!is_aligned(memory_, place_.file->direct().memory_alignment)) {
-    return prepare_chunks(priority, ops);
+    return prepare_chunks(priority);
   }
   prepare_op(body_, priority, memory_, place_.stored.extent.offset, place_.stored.body_bytes());
-  ops[0] = &body_;
-  return 1;
+  ops_[pending_ops_++] = &body_;
+  return {};
 }
 
-std::size_t StoreTransfer::prepare_chunks(IoPriority priority, std::span<IoOp*> ops) {
-  std::size_t used = 0;
+Result<void> StoreTransfer::prepare_chunks(IoPriority priority) {
   for (Chunk& chunk : chunks_) {
     std::optional<Buffer> buffer = place_.staging->try_acquire_slot(kChunkBytes);
-    if (!buffer && used == 0) {
+    if (!buffer && pending_ops_ == 0) {
       // One chunk must be had, or nothing moves; it may be pageable.
       Result<Buffer> pageable = place_.staging->acquire_overflow(kChunkBytes);
-      if (pageable.has_value()) {
-        buffer = std::move(pageable).value();
+      if (pageable.has_error()) {
+        return no_memory(pageable.error());
       }
+      buffer = std::move(pageable).value();
     }
     if (!buffer) {
       break;
@@ -85,31 +82,42 @@ std::size_t StoreTransfer::prepare_chunks(IoPriority priority, std::span<IoOp*> 
     if (!load_chunk(chunk)) {
       break;
     }
-    ops[used++] = &chunk.op;
+    ops_[pending_ops_++] = &chunk.op;
   }
-  if (used == 0) {
-    throw std::bad_alloc();
-  }
-  return used;
+  return {};
 }
 
-void StoreTransfer::prepare_trailer(IoPriority priority) {
-  const std::uint64_t bytes = place_.stored.trailer_bytes();
-  trailer_block_.reset(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, bytes)));
-  if (!trailer_block_) {
-    throw std::bad_alloc();
+Result<void> StoreTransfer::prepare_trailer(IoPriority priority) {
+  Result<Memory> memory = place_.trailers->allocate(kTrailerBytes);
+  if (memory.has_error()) {
+    return no_memory(memory.error());
   }
+  trailer_block_ = std::move(memory).value();
+  const std::span<std::byte> block = trailer_block_.span().first(place_.stored.trailer_bytes());
   const std::uint64_t tail = place_.stored.tail_bytes();
   if (kind_ == IoKind::kWrite) {
-    const std::span<std::byte> block(trailer_block_.get(), bytes);
     std::fill(block.begin(), block.end(), std::byte{0});
     if (tail > 0) {  // an empty tensor may have no memory
       std::memcpy(block.data(), memory_ + place_.stored.body_bytes(), tail);
     }
     place_.stored.identity.encode(block.last(IdentityBlock::kBytes));
   }
-  prepare_op(trailer_, priority, trailer_block_.get(),
-             place_.stored.extent.offset + place_.stored.body_bytes(), bytes);
+  prepare_op(trailer_, priority, block.data(),
+             place_.stored.extent.offset + place_.stored.body_bytes(), block.size());
+  return {};
+}
+
+Error StoreTransfer::no_memory(const Error& cause) const {
+  const bool reads = kind_ == IoKind::kRead;
+  Error error = cause;
+  error.message = fmt::format(
+      "no memory to {} tensor '{}' ({}) {} {}: {}; free memory of this machine and try again",
+      reads ? "read" : "write", place_.tensor_name, format_bytes(place_.stored.bytes()),
+      reads ? "from" : "to", place_.file->path(), cause.message);
+  error.code = Fault::kExhausted;
+  error.path = place_.file->path();
+  error.tensor = place_.tensor_name;
+  return error;
 }
 
 void StoreTransfer::prepare_op(IoOp& op, IoPriority priority, std::byte* data, std::uint64_t offset,
@@ -175,7 +183,8 @@ void StoreTransfer::complete() {
 
 std::optional<Error> StoreTransfer::verify() {
   const IdentityBlock& expected = place_.stored.identity;
-  const std::span<const std::byte> trailer(trailer_block_.get(), place_.stored.trailer_bytes());
+  const std::span<const std::byte> trailer =
+      trailer_block_.span().first(place_.stored.trailer_bytes());
   const std::string difference = expected.difference(trailer.last(IdentityBlock::kBytes));
   if (!difference.empty()) {
     return content_error(*place_.file, place_.stored, place_.tensor_name, difference);

@@ -22,6 +22,7 @@
 #include "tests/alloc/random_bytes.h"
 #include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
+#include "tests/store/transfer_outcome.h"
 
 namespace penstock {
 namespace {
@@ -224,11 +225,10 @@ TEST_F(DeviceStagingTest, TheSameLayoutAsThroughTheHost) {
   StoredTensor stored = reserve(bytes);
   write_and_wait(stored, memory);
   std::vector<std::byte> host(bytes);
-  StoreTransfer transfer({queue_.get(), &pool, &store_->file(stored), stored, "the.tensor"});
-  std::promise<std::optional<Error>> done;
-  transfer.start_read(host, IoPriority::kDemand,
-                      [&done](std::optional<Error> error) { done.set_value(std::move(error)); });
-  const std::optional<Error> error = done.get_future().get();
+  const std::shared_ptr<MemorySource> trailers = PageSource::make();
+  const std::optional<Error> error = transfer_outcome(StoreTransfer::of_read(
+      {queue_.get(), &pool, trailers.get(), &store_->file(stored), stored, "the.tensor"}, host,
+      IoPriority::kDemand));
   EXPECT_FALSE(error) << error->message;
   EXPECT_TRUE(same_bytes(host, bytes_of(memory)));
 }

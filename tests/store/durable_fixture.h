@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "swap/store/store_transfer.h"
 #include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
+#include "tests/store/transfer_outcome.h"
 
 namespace penstock {
 
@@ -76,17 +76,12 @@ class DurableFixture : public ::testing::Test {
 
   std::optional<Error> transfer(const DurableStore& store, const StoredTensor& stored,
                                 std::span<std::byte> memory, IoKind kind) {
-    StoreTransfer transfer({queue_.get(), pool_.get(), &store.file(stored), stored, "t"});
-    std::promise<std::optional<Error>> done;
-    const auto on_complete = [&done](std::optional<Error> error) {
-      done.set_value(std::move(error));
-    };
-    if (kind == IoKind::kRead) {
-      transfer.start_read(memory, IoPriority::kDemand, on_complete);
-    } else {
-      transfer.start_write(memory, IoPriority::kDemand, on_complete);
-    }
-    return done.get_future().get();
+    StoreTransfer::Place place{queue_.get(),        pool_.get(), trailers_.get(),
+                               &store.file(stored), stored,      "t"};
+    return transfer_outcome(
+        kind == IoKind::kRead
+            ? StoreTransfer::of_read(std::move(place), memory, IoPriority::kDemand)
+            : StoreTransfer::of_write(std::move(place), memory, IoPriority::kDemand));
   }
 
   /// Whether the store holds exactly this, proved by identity and checksum.
@@ -109,6 +104,7 @@ class DurableFixture : public ::testing::Test {
 
   TempDirectory directory_;
   std::unique_ptr<IoQueue> queue_;
+  std::shared_ptr<MemorySource> trailers_ = PageSource::make();
   std::unique_ptr<BufferPool> pool_;
 };
 

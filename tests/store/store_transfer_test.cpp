@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <future>
 #include <memory>
 #include <vector>
 
@@ -13,8 +12,10 @@
 #include "alloc/page_source.h"
 #include "swap/store/checksum.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/alloc/refusing_source.h"
 #include "tests/alloc/same_bytes.h"
 #include "tests/io/temp_directory.h"
+#include "tests/store/transfer_outcome.h"
 
 namespace penstock {
 namespace {
@@ -32,7 +33,7 @@ class StoreTransferTest : public ::testing::TestWithParam<EngineKind> {
     queue_ = std::move(queue).value();
     BufferPoolOptions pool;
     pool.pinned = PageSource::make();
-    pool.overflow = PageSource::make();
+    pool.overflow = memory_;
     pool_ = std::make_unique<BufferPool>(std::move(pool));
     store_ = SwapStore::open_scratch({{directory_.path(), std::nullopt, std::nullopt}}).value();
   }
@@ -41,23 +42,14 @@ class StoreTransferTest : public ::testing::TestWithParam<EngineKind> {
                              IntegrityLevel level = IntegrityLevel::kFull) {
     stored.identity.level = static_cast<std::uint64_t>(level);
     stored.identity.checksum = checksum(level, source);
-    return run(stored, [&](StoreTransfer& transfer, StoreTransfer::OnComplete done) {
-      transfer.start_write(source, IoPriority::kBehind, std::move(done));
-    });
+    return transfer_outcome(StoreTransfer::of_write(place_of(stored), source, IoPriority::kBehind));
   }
   std::optional<Error> read(const StoredTensor& stored, std::span<std::byte> target) {
-    return run(stored, [&](StoreTransfer& transfer, StoreTransfer::OnComplete done) {
-      transfer.start_read(target, IoPriority::kDemand, std::move(done));
-    });
+    return transfer_outcome(StoreTransfer::of_read(place_of(stored), target, IoPriority::kDemand));
   }
 
-  template <class Start>
-  std::optional<Error> run(const StoredTensor& stored, Start start) {
-    StoreTransfer transfer(
-        {queue_.get(), pool_.get(), &store_->file(stored), stored, "the.tensor"});
-    std::promise<std::optional<Error>> done;
-    start(transfer, [&](std::optional<Error> error) { done.set_value(std::move(error)); });
-    return done.get_future().get();
+  StoreTransfer::Place place_of(const StoredTensor& stored) {
+    return {queue_.get(), pool_.get(), memory_.get(), &store_->file(stored), stored, "the.tensor"};
   }
 
   /// Writes into the store's file behind its back.
@@ -74,6 +66,7 @@ class StoreTransferTest : public ::testing::TestWithParam<EngineKind> {
   }
 
   TempDirectory directory_;
+  std::shared_ptr<RefusingSource> memory_ = std::make_shared<RefusingSource>();
   std::unique_ptr<IoQueue> queue_;
   std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<SwapStore> store_;
@@ -181,6 +174,43 @@ TEST_P(StoreTransferTest, AFileThatEndsEarlyIsAnErrorWithPlaceAndName) {
   EXPECT_EQ(error->tensor, "the.tensor");
   EXPECT_EQ(error->path, directory_.path());
   EXPECT_NE(error->message.find("offset"), std::string::npos) << error->message;
+}
+
+TEST_P(StoreTransferTest, WithoutMemoryForTheLastBlocksNothingBegins) {
+  ShiftedBytes source(kMiB + 7, 0);
+  ShiftedBytes target(kMiB + 7, 0);
+  fill_random(source.span(), 9);
+  StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+  memory_->refuse(StoreTransfer::kTrailerBytes);
+  for (const auto& error : {write(stored, source.span()), read(stored, target.span())}) {
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->code, make_error_code(Fault::kExhausted));
+    EXPECT_EQ(error->tensor, "the.tensor");
+    EXPECT_EQ(error->path, directory_.path());
+    EXPECT_NE(error->message.find("'the.tensor' (1.0 MiB)"), std::string::npos) << error->message;
+  }
+  memory_->refuse_nothing();
+  ASSERT_EQ(write(stored, source.span()), std::nullopt);
+  ASSERT_EQ(read(stored, target.span()), std::nullopt);
+  EXPECT_TRUE(source.equals(target));
+}
+
+TEST_P(StoreTransferTest, WithoutMemoryForAChunkNothingBegins) {
+  ShiftedBytes source(2 * kMiB, 8);
+  ShiftedBytes target(2 * kMiB, 24);
+  fill_random(source.span(), 9);
+  StoredTensor stored = store_->reserve(1, 1, source.span().size()).value();
+  memory_->refuse(StoreTransfer::kChunkBytes);
+  for (const auto& error : {write(stored, source.span()), read(stored, target.span())}) {
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->code, make_error_code(Fault::kExhausted));
+    EXPECT_NE(error->message.find("free memory"), std::string::npos) << error->message;
+  }
+  memory_->refuse_nothing();
+  ASSERT_EQ(write(stored, source.span()), std::nullopt);
+  ASSERT_EQ(read(stored, target.span()), std::nullopt);
+  EXPECT_TRUE(source.equals(target));
+  EXPECT_EQ(memory_->held_bytes(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, StoreTransferTest,

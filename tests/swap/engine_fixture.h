@@ -33,6 +33,7 @@ class EngineFixture : public ::testing::Test {
     options.io_depth = 8;
     options.pin_hooks = pin_hooks_;
     options.devices = devices_;
+    options.pageable = pageable_;
     options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
     engine_ = SwapEngine::open(std::move(options)).value();
     space_ =
@@ -81,6 +82,7 @@ class EngineFixture : public ::testing::Test {
   TempDirectory directory_;
   std::vector<PinHook> pin_hooks_;  // of the next engine
   std::vector<std::shared_ptr<Device>> devices_;
+  std::shared_ptr<MemorySource> pageable_;
   std::vector<std::string> warnings_;
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};

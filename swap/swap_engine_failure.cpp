@@ -1,0 +1,128 @@
+// What becomes of contents that do not reach their drive: another drive, RAM, or an error that
+// leaves the last good copy.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+/// A drive refused a content that is still there to be written: true if another drive takes it.
+bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
+  const int number = error.system_errno();
+  if (number == 0 || number == ECANCELED || !writing.stored) {
+    return false;
+  }
+  if (!error.is_full()) {
+    writing.store->note_failure(*writing.stored);
+  }
+  writing.refused.push_back(writing.stored->drive);
+  writing.stored.reset();
+  if (reserve_space(writing).has_error()) {
+    return false;
+  }
+  submit_write(std::move(writing));
+  return true;
+}
+
+/// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
+/// and the last one on a drive stays readable otherwise. The error goes to whoever waits for the
+/// write, else it is told at the next call; of a row of failures the first.
+void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
+                                  Outbox& outbox) {
+  ++stats_.write_failures;
+  if (record != nullptr) {
+    bring_back(*record, writing);
+    if (record->presence == Presence::kCurrent && !record->clean()) {
+      record->unwritten = error;
+    }
+  }
+  if (writing.block) {
+    error.message += " (its content is still in memory)";
+  } else if (record != nullptr && (record->stored || record->presence == Presence::kCurrent)) {
+    error.message += " (its last good content is unchanged)";
+  }
+  if (error.is_full()) {
+    error.message += fmt::format(
+        "; free space there, add a path to penstock.paths, or raise ram_bytes "
+        "({}) by {}",
+        format_bytes(residency_.limit_bytes()), format_bytes(writing.bytes));
+  }
+  if (!untold_failure() && !failure_told_) {
+    first_failure_ = {error, writing.ticket};
+  }
+  outbox.fulfil(std::move(writing.ticket), std::move(error));
+}
+
+/// A put failed, and what it was to replace is on no drive (its own write failed, or is under way):
+/// the memory that holds it is the content again, unless a newer one has come meanwhile. One that
+/// is on its way may still fail: it will have that older one to bring back.
+void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
+  if (!writing.before.block || writing.before.generation < record.certain_generation) {
+    return;
+  }
+  if (record.arriving && !record.replaced.block) {
+    record.replaced = writing.before;
+  }
+  if (record.presence != Presence::kAbsent) {
+    return;
+  }
+  record.block = writing.before.block;
+  record.presence = Presence::kCurrent;
+  record.memory_generation = writing.before.generation;
+  update_use(record);
+}
+
+/// Room in RAM for a content that its drive has no room for, while there is no newer one. To be
+/// asked again after the lock was open: a plan may have taken the claim away.
+bool SwapEngineCore::claim_for_newest(const Writing& writing) {
+  const TensorRecord* const record = record_of(writing.id);
+  return record != nullptr && record->generation == writing.generation &&
+         residency_.claim(to_number(writing.id), writing.bytes, Residency::Claim::kPlan);
+}
+
+/// It does not come there after all. A newer content may count on the claim by now.
+void SwapEngineCore::give_up_claim(const Writing& writing) {
+  const TensorRecord* const record = record_of(writing.id);
+  if (record != nullptr && !record->block) {
+    residency_.release(to_number(writing.id));
+  }
+}
+
+/// Full drive: within ram_bytes the content stays in RAM instead. Lets go of the lock. The write
+/// still counts as in flight, so that gets wait for what becomes of it.
+bool SwapEngineCore::keep_in_ram(const Writing& writing, const Error& error, Lock& lock,
+                                 Outbox& outbox) {
+  const bool is_here = writing.block || !writing.source.empty();  // not on a device
+  if (!error.is_full() || !is_here || !claim_for_newest(writing)) {
+    return false;
+  }
+  if (!writing.block) {
+    Result<std::shared_ptr<Block>> copy = resident_copy(writing.source, lock);
+    if (copy.has_error() || !claim_for_newest(writing)) {
+      if (copy.has_value()) {
+        outbox.drop(std::move(copy).value());
+      }
+      give_up_claim(writing);
+      return false;
+    }
+    TensorRecord* const record = record_of(writing.id);
+    drop_memory(*record, outbox);
+    record->block = std::move(copy).value();
+    record->presence = Presence::kCurrent;
+    record->memory_generation = writing.generation;
+    record->certain_generation = std::max(record->certain_generation, writing.generation);
+  }
+  record_of(writing.id)->unwritten = error;
+  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  return true;
+}
+
+}  // namespace penstock
