@@ -80,7 +80,6 @@ Result<Buffer> BufferPool::acquire(std::uint64_t bytes) {
   }
   Result<Buffer> overflow = acquire_overflow(bytes);
   if (overflow) {
-    state_->warn_of_overflow(bytes, pinned.error());
     return overflow;
   }
   Error error = overflow.error();

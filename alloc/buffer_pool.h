@@ -27,8 +27,6 @@ struct BufferPoolOptions {
   std::shared_ptr<MemorySource> pinned;
   /// Pageable memory for leases beyond the pool.
   std::shared_ptr<MemorySource> overflow;
-  /// Called once, with a whole sentence, when the first lease overflows. May be empty.
-  std::function<void(const std::string&)> warn;
   /// How acquire() waits for a slot to come back. Null: asleep.
   std::shared_ptr<Waiting> waiting = nullptr;
   /// Called with every arena and dedicated buffer right after it was allocated / before it is freed
@@ -76,11 +74,11 @@ class BufferPool {
 
   /// The whole ladder: a free slot -> in FIFO order the next one to come back, as long as one of
   /// that class is expected back (Buffer::expect_return) -> a new buffer within the pinned budget
-  /// -> pageable overflow, with one warning. Errors: the overflow source's, with what to raise.
+  /// -> pageable overflow. Errors: the overflow source's, with what to raise.
   /// Blocks only while it waits for a return.
   Result<Buffer> acquire(std::uint64_t bytes);
 
-  /// Pageable memory at once, without looking at the pool and without the warning.
+  /// Pageable memory at once, without looking at the pool.
   Result<Buffer> acquire_overflow(std::uint64_t bytes);
 
   /// Wakes every waiter; acquire() then skips the waiting rung for ever (shutdown).

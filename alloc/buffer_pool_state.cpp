@@ -1,7 +1,5 @@
 #include "alloc/buffer_pool_state.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -190,21 +188,6 @@ void BufferPoolState::wake_hopeless(const Lock& lock) noexcept {
 BufferPoolStats BufferPoolState::stats() const {
   const Lock lock(mutex_);
   return stats_;
-}
-
-void BufferPoolState::warn_of_overflow(std::uint64_t bytes, const Error& refusal) {
-  {
-    const Lock lock(mutex_);
-    if (warned_ || !options_.warn || !begin_callback(lock)) {
-      return;
-    }
-    warned_ = true;
-  }
-  options_.warn(
-      fmt::format("A buffer of {} is pageable because no pinned one was free and none "
-                  "could be added ({}). This is said once.",
-                  format_bytes(bytes), refusal.message));
-  end_callback();
 }
 
 void BufferPoolState::stop_waiting() {

@@ -76,7 +76,6 @@ struct BufferPoolState {
   std::vector<ClassPlan> shape() const;
   BufferPoolStats stats() const;
 
-  void warn_of_overflow(std::uint64_t bytes, const Error& refusal);
   void stop_waiting();
   /// The end of the BufferPool: waiting and callbacks are over, leases go on.
   void close();
@@ -143,7 +142,6 @@ struct BufferPoolState {
   Arenas arenas_;
   std::list<Waiter*> waiters_;  // first come first
   bool stopped_ = false;        // nobody waits any more
-  bool warned_ = false;
   bool closed_ = false;
   std::uint32_t callbacks_running_ = 0;
   std::condition_variable callbacks_done_;

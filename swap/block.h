@@ -7,6 +7,7 @@
 
 #include "alloc/buffer.h"
 #include "alloc/memory_source.h"
+#include "swap/held_buffer_ledger.h"
 
 namespace penstock {
 
@@ -37,6 +38,8 @@ struct Block {
   std::uint32_t updates = 0;                    // those of them that may change the content
   std::uint32_t copies = 0;                     // being made of it without that mutex
   OverflowUse counted_as = OverflowUse::kHeld;  // likewise
+  bool precedes_plan = false;                   // pageable for want of a plan, not of pinned memory
+  HeldBufferLedger::Entry held;                 // while callers hold it; guarded likewise
 };
 
 }  // namespace penstock

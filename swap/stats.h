@@ -33,6 +33,14 @@ struct SwapStats {
   std::uint64_t lookahead_bytes = 0;  ///< read ahead and not yet used, now
   std::uint64_t drive_bytes = 0;      ///< extents in use on drives, now
   std::uint64_t drive_bytes_max = 0;
+  /// Pageable buffers that callers came to hold, since the first plan, for want of pinned ones.
+  std::uint64_t overflow_buffers = 0;
+  std::uint64_t overflow_ns = 0;     ///< time that callers spent on getting them, pages included
+  std::uint64_t held_bytes_max = 0;  ///< most bytes of buffers, of both kinds, held at once
+  std::uint64_t held_overflow_bytes_max = 0;  ///< most in pageable ones
+  /// The max_pinned_bytes (in whole MiB) whose plan has a pinned buffer for the most of each size
+  /// that was held at once; 0 where none was pageable, or no value does.
+  std::uint64_t pinned_bytes_needed = 0;
   BufferPoolStats pool;
 };
 

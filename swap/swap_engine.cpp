@@ -261,6 +261,9 @@ Placement SwapEngine::placement() const {
 SwapStats SwapEngine::stats() const {
   return process_.elsewhere() ? SwapStats{} : core_->stats();
 }
+std::optional<std::string> SwapEngine::overflow_advice() const {
+  return process_.elsewhere() ? std::nullopt : core_->overflow_advice();
+}
 Result<TensorState> SwapEngine::state(TensorId tensor) const {
   PENSTOCK_TRY(usable());
   return core_->state(tensor);

@@ -141,7 +141,6 @@ Result<void> SwapEngineCore::start() {
   BufferPoolOptions pool;
   pool.pinned = pinned_source_;
   pool.overflow = overflow_source_;
-  pool.warn = options_.warn;
   pool.waiting = waiting_;
   pool_ = std::make_unique<BufferPool>(std::move(pool));
   return {};
@@ -289,6 +288,7 @@ Lease SwapEngineCore::lend(TensorRecord& record, Access access) {
 Lease SwapEngineCore::lend(std::shared_ptr<Block> block, TensorRecord& record, Access access) {
   ++block->leases;
   block->updates += access == Access::kUpdate ? 1U : 0U;
+  hold(*block, record);
   if (block->overflows()) {
     held_content_max_ = std::max(held_content_max_, record.bytes);
   }
@@ -304,7 +304,9 @@ void SwapEngineCore::lease_ended(const LeaseToken& token) {
     Block& block = *token.block();
     PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often",
                    to_number(token.tensor()));
-    --block.leases;
+    if (--block.leases == 0) {
+      block.held = {};
+    }
     block.updates -= token.access() == Access::kUpdate ? 1U : 0U;
     TensorRecord* record = record_of(token.tensor());
     if (record == nullptr || record->block != token.block()) {
@@ -379,6 +381,14 @@ void SwapEngineCore::count_block(Block& block, OverflowUse use) {
   block.counted_as = use;
 }
 
+/// Callers have it, or wait for it. What the user wants pageable, or what is so because there was
+/// no plan yet, says nothing of how much pinned memory is needed.
+void SwapEngineCore::hold(Block& block, const TensorRecord& record) const {
+  if (block.buffer && !block.held && !block.precedes_plan && record.ruled != Place::kStream) {
+    block.held = held_->hold(block.bytes, block.overflows());
+  }
+}
+
 /// Remembers how much pageable memory callers themselves held at once: reading ahead, writing
 /// behind and keeping freed memory for reuse stay within it, so that they do not raise the peak.
 void SwapEngineCore::note_memory_peak() {
@@ -439,7 +449,18 @@ Placement SwapEngineCore::placement() const {
 
 SwapStats SwapEngineCore::stats() const {
   Lock lock(mutex_);
+  return stats_now(lock);
+}
+
+/// Lets go of the lock, before it counts.
+SwapStats SwapEngineCore::stats_now(Lock& lock) const {
+  const std::uint64_t needed = pinned_bytes_needed(lock);
   SwapStats stats = stats_;
+  stats.pinned_bytes_needed = needed;
+  const HeldBufferLedger::Totals held = held_->totals();
+  stats.overflow_buffers = held.pageable_buffers;
+  stats.held_bytes_max = held.bytes_max;
+  stats.held_overflow_bytes_max = held.pageable_bytes_max;
   stats.stall_ns = stalls_->waited_ns();
   stats.resident_bytes = residency_.held_bytes();
   stats.lookahead_bytes = ahead_.bytes();
@@ -478,6 +499,7 @@ Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
 
 Result<void> SwapEngineCore::close() {
   Result<void> written;
+  std::optional<std::string> advice;
   std::unique_ptr<BufferPool> pool;
   {
     Outbox outbox;
@@ -492,6 +514,7 @@ Result<void> SwapEngineCore::close() {
     write_again(lock);
     waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
     written = published(tell_failure(), lock);
+    advice = overflow_advice(lock);
     while (!records_.empty()) {
       erase_record(*records_.begin()->second, outbox);
     }
@@ -502,6 +525,9 @@ Result<void> SwapEngineCore::close() {
       }
     }
     pool = std::move(pool_);  // others may still ask for stats
+  }
+  if (advice && !advice_is_told_) {
+    warn(*advice);
   }
   stagings_.clear();  // tell what is left of them, and unregister
   pool.reset();       // unregisters its arenas, for which the queue must still run

@@ -19,6 +19,7 @@
 #include "alloc/page_source.h"
 #include "alloc/recycling_source.h"
 #include "io/io_queue.h"
+#include "swap/held_buffer_ledger.h"
 #include "swap/lease_token.h"
 #include "swap/plan/placement.h"
 #include "swap/schedule/prefetch_scheduler.h"
@@ -93,6 +94,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> plan();
   Placement placement() const;
   SwapStats stats() const;
+  std::optional<std::string> overflow_advice() const;
   Result<TensorState> state(TensorId tensor) const;
   Result<void> close();
 
@@ -160,6 +162,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void drop_memory(TensorRecord& record, Outbox& outbox);
   void update_use(TensorRecord& record);
   void count_block(Block& block, OverflowUse use);
+  void hold(Block& block, const TensorRecord& record) const;
+  SwapStats stats_now(Lock& lock) const;
   void note_memory_peak();
   void warn(const std::string& sentence) const { options_.warn(sentence); }
   void operation_begun() { ++operations_; }
@@ -167,6 +171,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   // Devices (swap_engine_device.cpp).
   Result<void> open_stagings(const std::vector<PinHook>& hooks);
+  DeviceStaging::Shape staging_shape(std::uint64_t max_pinned_bytes) const;
   std::shared_ptr<DirectStorage> direct_storage_of(const Device& device) const;
   Result<DeviceStaging*> staging_of(const DeviceTensor& tensor) const;
   Result<DeviceStaging*> check_device(const TensorRecord& record, const DeviceTensor& tensor) const;
@@ -196,11 +201,19 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Outbox& outbox);
   std::uint64_t kept_room_bytes() const;
   void wait_for_write_back(std::uint64_t bytes, Lock& lock);
+  std::uint64_t ns_since(Waiting::Clock::time_point begin) const;
+
+  // The plan (swap_engine_plan.cpp).
   Result<void> plan_locked(Lock& lock, Outbox& outbox);
+  std::vector<TensorId> planned_ids() const;
+  std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const;
   Budgets pool_budgets(const BudgetFacts& facts) const;
+  std::uint64_t buffer_hint_bytes() const;
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
   void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
                        Outbox& outbox);
+  std::uint64_t pinned_bytes_needed(Lock& lock) const;
+  std::optional<std::string> overflow_advice(Lock& lock) const;
 
   // Reading (swap_engine_read.cpp).
   void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
@@ -277,6 +290,13 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::uint64_t held_overflow_max_ = 0;      // most pageable bytes that callers ever held at once
   std::uint64_t held_content_max_ = 0;       // the largest content among them
   SwapStats stats_;
+  const std::shared_ptr<HeldBufferLedger> held_ = std::make_shared<HeldBufferLedger>();
+  struct PinnedNeed {
+    std::uint64_t of_version = 0;  // of held_, so that it is computed when that has changed
+    std::uint64_t bytes = 0;
+  };
+  mutable PinnedNeed pinned_need_;
+  mutable bool advice_is_told_ = false;                             // the caller has asked for it
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();  // for everything but reads
   std::shared_ptr<Waiting> stalls_ = waiting_;  // for reads: what callers spend on it is a stall
 };

@@ -35,10 +35,7 @@ Result<void> SwapEngineCore::open_stagings(const std::vector<PinHook>& hooks) {
   if (count == 0) {
     return {};
   }
-  DeviceStaging::Shape shape;
-  const std::uint64_t share =
-      std::min(kStagingBytesMax, budgets_.max_pinned_bytes / kStagingShare) / count;
-  shape.chunk_bytes = align_down(share / shape.chunks, kBlockBytes);
+  const DeviceStaging::Shape shape = staging_shape(budgets_.max_pinned_bytes);
   if (shape.chunk_bytes < 2 * kBlockBytes) {
     return fault(Fault::kConfiguration,
                  fmt::format("max_pinned_bytes is {}: with {} device{} it must be {} at least",
@@ -56,6 +53,15 @@ Result<void> SwapEngineCore::open_stagings(const std::vector<PinHook>& hooks) {
   }
   budgets_.max_pinned_bytes -= staging_bytes_;
   return {};
+}
+
+/// Of each device's chunks; none where there is no device.
+DeviceStaging::Shape SwapEngineCore::staging_shape(std::uint64_t max_pinned_bytes) const {
+  DeviceStaging::Shape shape;
+  const std::uint64_t whole = std::min(kStagingBytesMax, max_pinned_bytes / kStagingShare);
+  const std::uint64_t share = options_.devices.empty() ? 0 : whole / options_.devices.size();
+  shape.chunk_bytes = align_down(share / shape.chunks, kBlockBytes);
+  return shape;
 }
 
 /// Where `aio.use_gds` asks for it: null, with a warning that says why, where it cannot be.

@@ -1,9 +1,7 @@
-// Where the engine's memory comes from: residents, the pool, what was read ahead and not used; and
-// the plan that divides it.
-
-#include <fmt/format.h>
+// Where the engine's memory comes from: residents, the pool, what was read ahead and not used.
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <ranges>
 #include <utility>
@@ -11,7 +9,6 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
-#include "swap/log.h"
 #include "swap/swap_engine_core.h"
 
 namespace penstock {
@@ -39,12 +36,15 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   if (!slot) {
     slot = take_over_ahead(bytes, outbox);
   }
+  bool precedes_plan = false;
   if (!slot) {
+    const Waiting::Clock::time_point begin = waiting_->now();
     const bool may_wait = !on_own_thread();
     if (may_wait) {
       wait_for_write_back(bytes, lock);
     }
     const bool whole_ladder = planned_ && may_wait;
+    precedes_plan = !planned_;
     lock.unlock();
     Result<Buffer> buffer = whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
     lock.lock();
@@ -52,8 +52,15 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
       return std::move(buffer).error();
     }
     slot = std::move(buffer).value();
+    if (slot->kind() == BufferKind::kOverflow && !precedes_plan) {
+      stats_.overflow_ns += ns_since(begin);
+    }
   }
   auto block = std::make_shared<Block>(std::move(*slot), bytes);
+  block->precedes_plan = precedes_plan;
+  if (record = record_of(tensor); record != nullptr) {
+    hold(*block, *record);
+  }
   note_memory_peak();
   return block;
 }
@@ -65,9 +72,16 @@ void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
   if (!block.overflows() || on_own_thread()) {
     return;
   }
+  const Waiting::Clock::time_point begin = waiting_->now();
   lock.unlock();
   populate_pages(block.span());
   lock.lock();
+  stats_.overflow_ns += block.precedes_plan ? 0 : ns_since(begin);
+}
+
+std::uint64_t SwapEngineCore::ns_since(Waiting::Clock::time_point begin) const {
+  const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(waiting_->now() - begin);
+  return static_cast<std::uint64_t>(passed.count());
 }
 
 /// Memory for a content that may stay. Maps memory: never called with the lock held.
@@ -204,122 +218,6 @@ void SwapEngineCore::wait_for_write_back(std::uint64_t bytes, Lock& lock) {
     const std::uint64_t allowed = std::max(held_overflow_max_, held + bytes) + kWriteBackSlackBytes;
     return behind_overflow_bytes_ == 0 || used + bytes <= allowed;
   });
-}
-
-Result<void> SwapEngineCore::plan() {
-  Outbox outbox;
-  Lock lock(mutex_);
-  if (closed_) {
-    return not_open();
-  }
-  return plan_locked(lock, outbox);
-}
-
-Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
-  std::vector<PlanTensor> tensors;
-  std::vector<TensorId> ids;
-  tensors.reserve(records_.size());
-  ids.reserve(records_.size());
-  for (const auto& [id, record] : records_) {
-    if (record->info.role == Role::kGradient) {  // scratch: never stored, so it has no place
-      continue;
-    }
-    const bool parameter = record->info.role == Role::kParam;
-    PlanTensor tensor;
-    tensor.name = record->info.name;
-    tensor.bytes = record->bytes;
-    tensor.reads_per_step = parameter ? 2 : 1;  // forward and backward; once an update
-    tensor.writes_per_step = parameter ? 0 : 1;
-    tensors.push_back(std::move(tensor));
-    ids.push_back(id);
-  }
-  Result<Placement> placement = compute_placement(tensors);
-  if (placement.has_error()) {
-    return std::move(placement).error();
-  }
-  planned_ = true;
-  apply_placement(std::move(placement).value(), ids, lock, outbox);
-  return {};
-}
-
-/// What is left for the pool beside the chunks of devices.
-Budgets SwapEngineCore::pool_budgets(const BudgetFacts& facts) const {
-  Budgets budgets = resolve_budgets(options_.config, facts);
-  budgets.max_pinned_bytes -= std::min(budgets.max_pinned_bytes, staging_bytes_);
-  return budgets;
-}
-
-Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor>& tensors) {
-  const std::optional<OffloadConfig>& offload = options_.config.deepspeed.offload_param;
-  const std::uint64_t hint =
-      offload && offload->device == OffloadDevice::kNvme
-          ? offload->buffer_size * dtype_bytes(options_.config.deepspeed.held_dtype())
-          : 0;
-  if (!options_.budgets) {
-    BudgetFacts facts = facts_;
-    facts.largest_class_slot_bytes =
-        largest_regular_slot_bytes(tensors, options_.config.penstock, hint);
-    budgets_ = pool_budgets(facts);
-  }
-  Result<Placement> placement = place_tensors(tensors, options_.config.penstock, budgets_, hint);
-  if (placement.has_error() && staging_bytes_ > 0) {
-    Error error = std::move(placement).error();
-    error.message += fmt::format(
-        "; besides, {} of max_pinned_bytes are what devices are reached "
-        "through",
-        format_bytes(staging_bytes_));
-    return error;
-  }
-  return placement;
-}
-
-void SwapEngineCore::apply_placement(Placement placement, const std::vector<TensorId>& ids,
-                                     Lock& lock, Outbox& outbox) {
-  budgets_ = placement.budgets;
-  residency_.set_limit_bytes(budgets_.ram_bytes);
-  std::vector<ClassPlan> classes = placement.pool();
-  classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
-  std::vector<TensorId> leave;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    TensorRecord& record = *record_of(ids[i]);
-    record.place = placement.tensors[i].place;
-    if (record.place == Place::kDedicated) {
-      classes.push_back({record.bytes, 1});
-    }
-    if (record.place != Place::kRam && residency_.holds(to_number(ids[i]))) {
-      leave.push_back(ids[i]);
-    }
-  }
-  placement_ = std::move(placement);
-  for (const TensorId tensor : leave) {
-    demote(tensor, lock, outbox);
-  }
-  // What is in pageable memory already may stay there; the rest becomes resident when it is next
-  // read.
-  for (const TensorId tensor : ids) {
-    TensorRecord* record = record_of(tensor);
-    if (record != nullptr && record->place == Place::kRam && record->block &&
-        record->block->may_stay()) {
-      residency_.claim(to_number(tensor), record->bytes,
-                       record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
-      update_use(*record);
-    }
-  }
-  pinned_source_->set_limit_bytes(budgets_.max_pinned_bytes);
-  operation_begun();  // keeps the pool alive while the lock is open
-  lock.unlock();
-  const Result<void> shaped = pool_->shape(classes);
-  lock.lock();
-  operation_ended();
-  for (const std::string& refused :
-       {pinned_pages_->refusals().huge_pages, pinned_pages_->refusals().numa}) {
-    if (!refused.empty()) {
-      log_info(fmt::format("pinned memory does without: {}", refused));
-    }
-  }
-  if (shaped.has_error()) {
-    warn(fmt::format("training goes on without pinned buffers: {}", shaped.error().message));
-  }
 }
 
 }  // namespace penstock

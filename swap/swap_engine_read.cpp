@@ -110,7 +110,7 @@ void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Lock& lock,
   const TensorId tensor = record.id;
   const std::uint64_t generation = record.memory_generation;
   const std::shared_ptr<Block> source = record.block;
-  ++source->copies;  // nobody may change it meanwhile
+  ++source->copies;  // so that it is not changed meanwhile
   operation_begun();
   Result<std::shared_ptr<Block>> copy = resident_copy(source->span(), lock);
   operation_ended();

@@ -122,6 +122,10 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("there is no namespace {} (closed already?)", to_number(space)));
   }
+  (void)pinned_bytes_needed(lock);  // while the tensors that were held are known
+  if (closed_ || !namespaces_.contains(space)) {
+    return {};  // closed meanwhile
+  }
   Result<void> written;
   if (namespaces_.at(space).store->is_durable()) {
     write_again(lock);

@@ -75,6 +75,11 @@ penstock_engine_stats to_struct(const SwapStats& stats) {
       .overflow_bytes_max = stats.pool.overflow_bytes_max,
       .pool_waits = stats.pool.waits,
       .overflows = stats.pool.overflows,
+      .overflow_buffers = stats.overflow_buffers,
+      .overflow_ns = stats.overflow_ns,
+      .held_bytes_max = stats.held_bytes_max,
+      .held_overflow_bytes_max = stats.held_overflow_bytes_max,
+      .pinned_bytes_needed = stats.pinned_bytes_needed,
   };
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/memlock_limit.h"
 #include "bindings/cli/doctor_report.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/verb.h"

@@ -1,8 +1,6 @@
 #include "bindings/cli/machine_facts.h"
 
 #include <fmt/format.h>
-#include <linux/capability.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,23 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "alloc/memlock_limit.h"
 #include "swap/plan/budgets.h"
 
 namespace penstock::cli {
 namespace {
-
-// The capability that lifts RLIMIT_MEMLOCK, among the effective ones of /proc/self/status.
-bool may_lock_without_limit() {
-  std::ifstream status("/proc/self/status");
-  for (std::string key; status >> key;) {
-    if (std::uint64_t set = 0; key == "CapEff:" && status >> std::hex >> set) {
-      return (set >> CAP_IPC_LOCK & 1) != 0;
-    }
-  }
-  return false;
-}
 
 // A missing directory is made when training starts: then its nearest parent decides.
 std::string nearest_existing(const std::string& path) {
@@ -61,15 +48,6 @@ PathFacts look_at(const std::string& path) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> memlock_limit_bytes() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-      may_lock_without_limit()) {
-    return std::nullopt;
-  }
-  return limit.rlim_cur;
-}
 
 MachineFacts read_machine_facts(const std::vector<PathConfig>& paths) {
   MachineFacts facts;

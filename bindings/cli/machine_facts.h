@@ -10,9 +10,6 @@
 
 namespace penstock::cli {
 
-/// What this process may lock in memory: nothing where it has no limit (CAP_IPC_LOCK, unlimited).
-std::optional<std::uint64_t> memlock_limit_bytes();
-
 /// Looks at this machine for `plan`; creates nothing.
 MachineFacts read_machine_facts(const std::vector<PathConfig>& paths);
 

@@ -162,6 +162,9 @@ class EngineObject {
 
   nb::dict placement() const;
   nb::dict stats() const;
+  std::optional<std::string> overflow_advice() const {
+    return released([&] { return engine_->overflow_advice(); });
+  }
   nb::dict state(std::uint64_t tensor) const;
 
  private:
@@ -246,7 +249,7 @@ nb::dict EngineObject::placement() const {
 }
 
 nb::dict EngineObject::stats() const {
-  const SwapStats stats = engine_->stats();
+  const SwapStats stats = released([&] { return engine_->stats(); });  // it may plan
   nb::dict result;
   const auto add = [&result](const char* key, std::uint64_t value) { result[key] = value; };
   add("read_bytes", stats.io.read_bytes);
@@ -280,6 +283,11 @@ nb::dict EngineObject::stats() const {
   add("overflow_bytes_max", stats.pool.overflow_bytes_max);
   add("pool_waits", stats.pool.waits);
   add("overflows", stats.pool.overflows);
+  add("overflow_buffers", stats.overflow_buffers);
+  add("overflow_ns", stats.overflow_ns);
+  add("held_bytes_max", stats.held_bytes_max);
+  add("held_overflow_bytes_max", stats.held_overflow_bytes_max);
+  add("pinned_bytes_needed", stats.pinned_bytes_needed);
   add("io_requests", stats.io.requests);
   add("io_errors", stats.io.errors);
   return result;
@@ -334,6 +342,7 @@ void bind_engine(nb::module_& module) {
       .def("plan", &EngineObject::plan)
       .def("placement", &EngineObject::placement)
       .def("stats", &EngineObject::stats)
+      .def("overflow_advice", &EngineObject::overflow_advice)
       .def("state", &EngineObject::state)
       .def("close", &EngineObject::close);
 }

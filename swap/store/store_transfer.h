@@ -57,7 +57,7 @@ class StoreTransfer {
   static Result<std::shared_ptr<StoreTransfer>> of_write(Place place,
                                                          std::span<const std::byte> source,
                                                          IoPriority priority);
-  /// Nobody may look at `target` from start() to completion. Errors: as of_write()'s.
+  /// `target` holds anything from start() to completion. Errors: as of_write()'s.
   static Result<std::shared_ptr<StoreTransfer>> of_read(Place place, std::span<std::byte> target,
                                                         IoPriority priority);
   /// Once.

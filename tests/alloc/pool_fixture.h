@@ -27,16 +27,10 @@ class PoolFixture : public testing::Test {
   std::shared_ptr<LimitingSource> pageable_ =
       LimitingSource::make(PageSource::make(), 64 * kMiB, "ram_bytes");
   std::mutex mutex_;
-  std::vector<std::string> warnings_;
   std::vector<std::span<std::byte>> arenas_;  // announced and not removed
   std::unique_ptr<BufferPool> pool_ = std::make_unique<BufferPool>(BufferPoolOptions{
       .pinned = pinned_,
       .overflow = pageable_,
-      .warn =
-          [this](const std::string& warning) {
-            const std::lock_guard lock(mutex_);
-            warnings_.push_back(warning);
-          },
       .arena_added =
           [this](std::span<std::byte> arena) {
             arena.front() = std::byte{1};  // is there
