@@ -92,9 +92,11 @@ class SwapEngine {
   /// warning for each drive that cannot be opened, names of tensors included. Errors: errno and
   /// path; EBUSY, naming the process that has the durable store.
   Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths = {});
-  /// Drops the namespace's tensors and memory; leases already out stay valid. Scratch: and its disk
-  /// space. Durable: after writing and publishing, as flush(); the store may then be opened by
-  /// others. Errors: what could not be written or published.
+  /// Drops the namespace's tensors and memory; leases already out stay valid. Pinned memory that
+  /// nothing needs any more goes with the next plan(), pageable memory kept for reuse with the last
+  /// namespace. Scratch: and its disk space, once writes in flight have ended. Durable: after
+  /// writing and publishing, as flush(); the store may then be opened by others. Errors: what could
+  /// not be written or published.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,

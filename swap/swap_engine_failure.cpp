@@ -33,8 +33,8 @@ bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
 }
 
 /// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
-/// and the last one on a drive stays readable otherwise. The error goes to whoever waits for the
-/// write, else it is told at the next call; of a row of failures the first.
+/// and the last one on a drive stays readable otherwise. The error goes to what waits for the
+/// write, else it is said at the next call; of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
                                   Outbox& outbox) {
   ++stats_.write_failures;

@@ -15,12 +15,14 @@
 namespace penstock {
 namespace {
 
-/// What the pool is shaped to: classes, buffers of single tensors, and the chunks of transfers.
-/// `sizes` are the tensors', as they were placed.
+/// What the pool is shaped to: classes, buffers of single tensors, and where anything lies on a
+/// drive the chunks of transfers. `sizes` are the tensors', as they were placed.
 std::vector<ClassPlan> pool_classes(const Placement& placement,
                                     const std::vector<std::uint64_t>& sizes) {
   std::vector<ClassPlan> classes = placement.pool();
-  classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+  if (placement.staging_bytes > 0) {
+    classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+  }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (placement.tensors[i].place == Place::kDedicated) {
       classes.push_back({sizes[i], 1});

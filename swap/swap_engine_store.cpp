@@ -143,7 +143,15 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
     }
   }
   namespaces_.erase(space);
+  const bool is_last = namespaces_.empty();
+  if (is_last) {  // what comes next may be far smaller: pages are not kept for it
+    held_overflow_max_ = 0;
+    held_content_max_ = 0;
+  }
   lock.unlock();
+  if (is_last) {
+    overflow_source_->set_retained_limit_bytes(0);
+  }
   Result<void> closed = closing.store->close();
   return written.has_error() ? written : closed;
 }

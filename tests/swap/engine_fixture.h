@@ -57,8 +57,9 @@ class EngineFixture : public ::testing::Test {
 
   /// What the I/O thread lets go of when it is done with it, a moment after the caller was told.
   template <class Condition>
-  static bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  static bool eventually(Condition condition,
+                         std::chrono::seconds limit = std::chrono::seconds(60)) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
     while (!condition() && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
