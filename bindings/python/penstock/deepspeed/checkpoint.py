@@ -14,12 +14,12 @@ from typing import Any
 from penstock.errors import UnsupportedError
 
 
-def guards(engine_class: Any) -> dict[str, Callable[..., Any]]:
-    """Replacements for the engine's methods, by name."""
-    return {
-        name: _guard(getattr(engine_class, name), verb)
-        for name, verb in (("save_checkpoint", "saved"), ("load_checkpoint", "loaded"))
-    }
+def refusing_to_save(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _guard(original, "saved")
+
+
+def refusing_to_load(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _guard(original, "loaded")
 
 
 def _guard(original: Callable[..., Any], verb: str) -> Callable[..., Any]:

@@ -2,9 +2,10 @@
 
 Three things are compared with the installed sources, read as text, never run:
   - every call that DeepSpeed makes on a swapper must fit a method of ours (name and arguments);
-  - the places that are patched must exist with the parameters that are expected;
-  - the bodies of the functions whose behaviour penstock builds on should be those that it was tested with.
-The first two are differences, on which install() refuses; the third is a remark, unless it comes with them.
+  - the places of the table (patch_table.py) must exist with the parameters that are expected;
+  - the texts of the functions whose behaviour penstock builds on should be ones that it was tested with.
+On a difference in the first two install() refuses, unless the place is one that penstock can do without: that is
+skipped. An unknown text of a place that is needed is worth a warning.
 """
 
 from __future__ import annotations
@@ -14,92 +15,64 @@ import hashlib
 import importlib.util
 import inspect
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from penstock.deepspeed.known_texts import KNOWN_TEXTS, TESTED_VERSIONS
+from penstock.deepspeed.patch_table import TABLE, Place
 from penstock.errors import CompatibilityError
 
-TESTED_VERSIONS = ("0.19.8",)
 OVERRIDE = "PENSTOCK_DEEPSPEED_UNCHECKED"
 
-# Files that hold swappers or call them, below deepspeed/runtime/.
+# Files that hold swappers or call them, below the package.
 _FILES = (
-    "engine.py",
-    "zero/partition_parameters.py",
-    "zero/partitioned_param_coordinator.py",
-    "zero/parameter_offload.py",
-    "zero/stage3.py",
-    "zenflow/engine_stage3.py",
+    "runtime/engine.py",
+    "runtime/zero/partition_parameters.py",
+    "runtime/zero/partitioned_param_coordinator.py",
+    "runtime/zero/parameter_offload.py",
+    "runtime/zero/stage3.py",
 )
 _PARAMETER_OWNERS = ("nvme_swapper", "param_swapper")
 _OPTIMIZER_OWNERS = ("optimizer_swapper",)
 
-# What is patched or read: file, class (or "" for the module), name, parameters (None: any; (): an attribute).
-_PLACES: tuple[tuple[str, str, str, tuple[str, ...] | None], ...] = (
-    ("zero/partition_parameters.py", "", "AsyncPartitionedParameterSwapper", None),
-    ("zero/partition_parameters.py", "", "PartitionedParamStatus", None),
-    ("zero/stage3.py", "", "PartitionedOptimizerSwapper", None),
-    ("zero/stage3.py", "", "PipelinedOptimizerSwapper", None),
-    ("zero/partition_parameters.py", "Init", "_post_init_method", ("self", "module")),
-    (
-        "zero/stage3.py",
-        "DeepSpeedZeroOptimizer_Stage3",
-        "_configure_tensor_swapping",
-        ("self", "offload_optimizer_config", "aio_config"),
-    ),
-    (
-        "zero/stage3.py",
-        "DeepSpeedZeroOptimizer_Stage3",
-        "_offload_grad_partition_at_boundary",
-        ("self", "param", "grad_buffer", "offload_fp32_gradients", "offload_fp32_offsets"),
-    ),
-    ("engine.py", "DeepSpeedEngine", "save_checkpoint", None),
-    ("engine.py", "DeepSpeedEngine", "load_checkpoint", None),
-)
+_STAGE3 = "runtime/zero/stage3.py"
 _STAGE3_ATTRIBUTES = (
     "grad_partitions_flat_buffer",
     "fp32_partitioned_groups_flat",
     "fp16_partitioned_groups_flat_numel",
-    "master_weights_and_grads_dtype",
-    "grad_position",
-    "norm_for_param_grads",
-    "_constant_buffered_norm2",
-    "_swappable_optimizer_subgroup",
 )
-# Functions whose behaviour matters, with the hash of their text (white space folded) in the tested version.
-_BODIES = {
-    "zero/partition_parameters.py": {
-        "Init._ensure_availability_of_partitioned_params": "350379730ff8296b",
-        "Init._partition_param": "78ea6564efa89fd0",
-    },
-    "zero/partitioned_param_coordinator.py": {
-        "PartitionedParameterCoordinator.__prefetch_nvme_param_partitions": "c5163e8b0558f316",
-        "PartitionedParameterCoordinator.__all_gather_params_": "4e61e85a0e88f9cf",
-    },
-    "zero/stage3.py": {
-        "DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": "da38777dea352b3c",
-        "DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": "84816e1f0432a40e",
-        "DeepSpeedZeroOptimizer_Stage3._swap_in_sub_group_to_flat_buffer": "d31aec15ed60ad59",
-        "DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions": "4d0df9eb899b7c6f",
-        "DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": "ce165d512539e234",
-        "DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": "6fe5437a26aa2e60",
-        "DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": "f8d27125e66814a2",
-        "DeepSpeedZeroOptimizer_Stage3.partition_grads": "2a6e85121b2f5b8c",
-        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in": "af7beb352ee5ae53",
-        "DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": "408a216f38aa82a5",
-        "DeepSpeedZeroOptimizer_Stage3.step": "ae4e4c1bc90380ee",
-    },
-}
 
 
 @dataclass
 class Report:
+    """What a comparison found. `version` is the installed one's."""
+
     version: str
-    differences: list[str] = field(default_factory=list)
-    changed_bodies: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)  # that install() refuses
+    unknown_texts: list[str] = field(default_factory=list)  # of functions that are needed and there
+    skipped: list[str] = field(default_factory=list)  # places that penstock does without, and why
+    patched: list[Place] = field(default_factory=list)  # what install() patches
+
+    @property
+    def warning(self) -> str | None:
+        """One line about a version, or texts, that penstock was not tested with."""
+        tested = self.version in TESTED_VERSIONS
+        if tested and not self.unknown_texts:
+            return None
+        version = f"DeepSpeed {self.version} is {'' if tested else 'not '}one of the tested versions"
+        known = f"({', '.join(TESTED_VERSIONS)})"
+        if not self.unknown_texts:
+            return f"penstock: {version} {known}; the functions that penstock builds on are the same as in one of them"
+        count = len(self.unknown_texts)
+        return (
+            f"penstock: {version} {known}; {count} function{'s' if count > 1 else ''} that penstock builds on "
+            f"differ{'' if count > 1 else 's'} from theirs: {', '.join(self.unknown_texts)}. "
+            "Compare the results with a run on device cpu"
+        )
 
 
 @dataclass(frozen=True)
@@ -117,47 +90,88 @@ class Call:
         return f"{self.file}:{self.line}: {self.owner}.{self.method}({', '.join(self.keywords) or '…'})"
 
 
-def require_known_surface() -> None:
-    """Raises CompatibilityError with every difference, unless PENSTOCK_DEEPSPEED_UNCHECKED=1 is set."""
+def require_known_surface() -> Report:
+    """Prints one line about an untested version, where the process is rank 0.
+
+    Raises CompatibilityError with every difference, unless PENSTOCK_DEEPSPEED_UNCHECKED=1 is set.
+    """
     report = compare()
-    if not report.differences or os.environ.get(OVERRIDE) == "1":
-        return
-    raise CompatibilityError(
-        f"DeepSpeed {report.version} is not the one that penstock knows ({', '.join(TESTED_VERSIONS)}); "
-        f"{len(report.differences)} differences: {'; '.join(report.differences)}. "
-        f"Install a tested version, or set {OVERRIDE}=1 to try anyway"
-    )
+    if report.differences and os.environ.get(OVERRIDE) != "1":
+        raise CompatibilityError(
+            f"DeepSpeed {report.version} is not one that penstock knows ({', '.join(TESTED_VERSIONS)}); "
+            f"{len(report.differences)} differences: {'; '.join(report.differences)}. "
+            f"Install a tested version, or set {OVERRIDE}=1 to try anyway"
+        )
+    if report.warning and os.environ.get("RANK", "0") == "0":
+        print(report.warning, file=sys.stderr, flush=True)
+    return report
 
 
-def compare(root: Path | None = None) -> Report:
-    """Compares the DeepSpeed below `root` (its `runtime` folder; None: the installed one) with what is expected."""
-    root = root or _installed_root()
+def compare(root: Path | None = None, table: Iterable[Place] = TABLE) -> Report:
+    """Compares the DeepSpeed at `root` (the package's folder; None: the installed one) with what is expected."""
+    root = root or installed_root()
     report = Report(_version())
-    sources = {name: (root / name).read_text(encoding="utf-8") for name in _FILES if (root / name).exists()}
-    trees = {name: ast.parse(source) for name, source in sources.items()}
+    sources = _Sources(root)
     for name in _FILES:
-        if name not in trees:
+        if sources.tree(name) is None:
             report.differences.append(f"{name} is gone")
-    for name, tree in trees.items():
-        for call in calls_on_swappers(name, tree):
+    for name in _FILES:
+        for call in calls_on_swappers(name, sources.tree(name) or ast.Module([], [])):
             problem = _does_not_fit(call)
             if problem:
                 report.differences.append(problem)
-    for name, class_name, member, parameters in _PLACES:
-        if name in trees:
-            report.differences.extend(_missing(trees[name], name, class_name, member, parameters))
-    if "zero/stage3.py" in trees:
-        assigned = {node.attr for node in ast.walk(trees["zero/stage3.py"]) if isinstance(node, ast.Attribute)}
+    for place in table:
+        _judge(place, sources, report)
+    stage3 = sources.tree(_STAGE3)
+    if stage3 is not None:
+        assigned = {node.attr for node in ast.walk(stage3) if isinstance(node, ast.Attribute)}
         report.differences.extend(
-            f"zero/stage3.py no longer has {name}" for name in _STAGE3_ATTRIBUTES if name not in assigned
+            f"{_STAGE3} no longer has {name}" for name in _STAGE3_ATTRIBUTES if name not in assigned
         )
-    for name, bodies in _BODIES.items():
-        if name in sources:
-            found = body_hashes(sources[name])
-            report.changed_bodies.extend(
-                f"{name}: {body}" for body, expected in bodies.items() if found.get(body) != expected
-            )
     return report
+
+
+class _Sources:
+    """The files of one DeepSpeed, each read and parsed once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._trees: dict[str, ast.Module | None] = {}
+        self._hashes: dict[str, dict[str, str]] = {}
+
+    def tree(self, name: str) -> ast.Module | None:
+        if name not in self._trees:
+            file = self._root / name
+            self._trees[name] = ast.parse(file.read_text(encoding="utf-8")) if file.exists() else None
+        return self._trees[name]
+
+    def hashes(self, name: str) -> dict[str, str]:
+        if name not in self._hashes:
+            self._hashes[name] = text_hashes((self._root / name).read_text(encoding="utf-8"))
+        return self._hashes[name]
+
+
+def _judge(place: Place, sources: _Sources, report: Report) -> None:
+    """Where a place belongs in the report: patched, skipped, a difference or an unknown text."""
+    tree = sources.tree(place.file)
+    absent = _absent(place, tree)
+    problem = absent or _other_parameters(place, tree)
+    if problem is not None:
+        (report.differences if place.required else report.skipped).append(problem)
+        if absent or not place.required:
+            return
+    elif place.text and not _is_known(place, sources):
+        if place.wrap is not None and not place.required:
+            report.skipped.append(f"{place} has a text that penstock was not tested with")
+            return
+        report.unknown_texts.append(str(place))
+    if place.wrap is not None:
+        report.patched.append(place)
+
+
+def _is_known(place: Place, sources: _Sources) -> bool:
+    known = KNOWN_TEXTS.get(f"{place.file}:{place.key}", {})
+    return sources.hashes(place.file).get(place.key) in known
 
 
 def calls_on_swappers(file: str, tree: ast.AST) -> Iterator[Call]:
@@ -178,17 +192,16 @@ def calls_on_swappers(file: str, tree: ast.AST) -> Iterator[Call]:
             )
 
 
-def body_hashes(source: str) -> dict[str, str]:
-    """`Class.function` -> hash of its text with white space folded."""
+def text_hashes(source: str) -> dict[str, str]:
+    """`Class.function`, or a function of the module -> hash of its text with white space folded."""
     hashes = {}
     lines = source.encode().split(b"\n")  # once: ast.get_source_segment would do so for every function, for seconds
     for node in ast.parse(source).body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for function in node.body:
+        for function in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(function, ast.FunctionDef):
                 text = b" ".join(_text(lines, function).split())
-                hashes[f"{node.name}.{function.name}"] = hashlib.sha256(text).hexdigest()[:16]
+                key = function.name if function is node else f"{node.name}.{function.name}"  # type: ignore[attr-defined]
+                hashes[key] = hashlib.sha256(text).hexdigest()[:16]
     return hashes
 
 
@@ -215,34 +228,55 @@ def _does_not_fit(call: Call) -> str | None:
     return None
 
 
-def _missing(
-    tree: ast.Module, file: str, class_name: str, member: str, parameters: tuple[str, ...] | None
-) -> list[str]:
-    if not class_name:
-        names = {
-            alias.asname or alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        return [] if member in names else [f"{file} no longer imports {member}"]
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == class_name:
-            for function in node.body:
-                if isinstance(function, ast.FunctionDef) and function.name == member:
-                    found = tuple(argument.arg for argument in function.args.args)
-                    if parameters is not None and found != parameters:
-                        return [f"{file}: {class_name}.{member}{found} instead of {parameters}"]
-                    return []
-            return [f"{file}: {class_name} has no {member}"]
-    return [f"{file} has no class {class_name}"]
+def _absent(place: Place, tree: ast.Module | None) -> str | None:
+    """What is not there; None: the place is."""
+    if tree is None:
+        return f"{place.file} is gone"
+    scope = _scope(place, tree)
+    if scope is None:
+        return f"{place.file} has no class {place.owner}"
+    if _function(place, tree) is not None or place.name in _other_names(scope):
+        return None
+    return f"{place.file}: {place.owner} has no {place.name}" if place.owner else f"{place.file} has no {place.name}"
 
 
-def _installed_root() -> Path:
+def _other_parameters(place: Place, tree: ast.Module | None) -> str | None:
+    function = _function(place, tree) if tree is not None else None
+    if function is None or place.parameters is None:
+        return None
+    found = tuple(argument.arg for argument in function.args.args)
+    return None if found == place.parameters else f"{place} takes {found} instead of {place.parameters}"
+
+
+def _scope(place: Place, tree: ast.Module) -> ast.Module | ast.ClassDef | None:
+    if not place.owner:
+        return tree
+    return next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == place.owner), None)
+
+
+def _function(place: Place, tree: ast.Module) -> ast.FunctionDef | None:
+    scope = _scope(place, tree)
+    body = scope.body if scope is not None else []
+    return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == place.name), None)
+
+
+def _other_names(scope: ast.Module | ast.ClassDef) -> set[str]:
+    """What a module imports or assigns and which classes it has; for a class, what it assigns."""
+    names = {node.name for node in scope.body if isinstance(node, ast.ClassDef)}
+    for node in scope.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def installed_root() -> Path:
+    """The folder of the package `deepspeed`, which is not imported for that."""
     spec = importlib.util.find_spec("deepspeed")
     if spec is None or not spec.submodule_search_locations:
-        raise CompatibilityError("DeepSpeed is not installed: pip install deepspeed==" + TESTED_VERSIONS[0])
-    return Path(spec.submodule_search_locations[0]) / "runtime"
+        raise CompatibilityError("DeepSpeed is not installed: pip install deepspeed==" + TESTED_VERSIONS[-1])
+    return Path(spec.submodule_search_locations[0])
 
 
 def _version() -> str:
@@ -257,6 +291,8 @@ if __name__ == "__main__":
     print(f"DeepSpeed {result.version}: {len(result.differences)} differences in the surface")
     for line in result.differences:
         print("  " + line)
-    for line in result.changed_bodies:
+    for line in result.unknown_texts:
         print("  changed since it was tested: " + line)
+    for line in result.skipped:
+        print("  done without: " + line)
     raise SystemExit(1 if result.differences else 0)

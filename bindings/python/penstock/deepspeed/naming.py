@@ -7,6 +7,8 @@ the outermost one is finished they carry the model's own names.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 _ATTRIBUTE = "penstock_name"
@@ -15,6 +17,33 @@ _ATTRIBUTE = "penstock_name"
 def name_parameters(module: Any) -> None:
     for name, param in module.named_parameters():
         setattr(param, _ATTRIBUTE, name)
+
+
+def named_init(original: Callable[..., None]) -> Callable[..., None]:
+    """For zero.Init's constructor: a module that exists already has all its names."""
+
+    @functools.wraps(original)
+    def init(self: Any, module: Any = None, *args: Any, **kwargs: Any) -> None:
+        if module is not None:
+            name_parameters(module)
+        original(self, module, *args, **kwargs)
+
+    return init
+
+
+def named_post_init(original: Callable[..., None]) -> Callable[..., None]:
+    """A module is finished: its parameters have names relative to it, and its ties are made."""
+    from penstock.deepspeed.session import current_session
+
+    @functools.wraps(original)
+    def post_init(self: Any, module: Any) -> None:
+        name_parameters(module)
+        original(self, module)
+        session = current_session()
+        if session is not None:
+            session.plan_is_stale = True
+
+    return post_init
 
 
 def first_name(param: Any) -> str:

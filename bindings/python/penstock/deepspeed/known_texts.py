@@ -1,0 +1,54 @@
+"""The versions of DeepSpeed that penstock was tested with, and the texts of the functions that it builds on.
+
+Written by tests/deepspeed/known_texts. Keys are `file:Class.function`; values map a hash of the text, white space
+folded, to the tested versions that have it.
+"""
+
+TESTED_VERSIONS = ("0.19.8",)
+KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": {
+        "da38777dea352b3c": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": {
+        "f8d27125e66814a2": ("0.19.8",),
+    },
+    "runtime/zero/partition_parameters.py:Init._ensure_availability_of_partitioned_params": {
+        "350379730ff8296b": ("0.19.8",),
+    },
+    "runtime/zero/partition_parameters.py:Init._partition_param": {
+        "78ea6564efa89fd0": ("0.19.8",),
+    },
+    "runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.__prefetch_nvme_param_partitions": {
+        "c5163e8b0558f316": ("0.19.8",),
+    },
+    "runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.__all_gather_params_": {
+        "4e61e85a0e88f9cf": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": {
+        "84816e1f0432a40e": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._swap_in_sub_group_to_flat_buffer": {
+        "d31aec15ed60ad59": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions": {
+        "4d0df9eb899b7c6f": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": {
+        "ce165d512539e234": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": {
+        "6fe5437a26aa2e60": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.partition_grads": {
+        "2a6e85121b2f5b8c": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in": {
+        "af7beb352ee5ae53": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": {
+        "408a216f38aa82a5": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step": {
+        "ae4e4c1bc90380ee": ("0.19.8",),
+    },
+}

@@ -1,0 +1,141 @@
+"""The places in DeepSpeed that penstock patches or relies on: one table, which the contract checks and installation
+installs from.
+
+A row with a wrapper is patched: `wrap(original)` is put in the place of the original. A row without one is watched.
+The wrappers are functions of the modules that they concern; none of these imports DeepSpeed before it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.deepspeed import announcement, checkpoint, gradient_norm, naming, stock_swappers, tensor_swapping
+
+PARTITION_PARAMETERS = "runtime/zero/partition_parameters.py"
+COORDINATOR = "runtime/zero/partitioned_param_coordinator.py"
+STAGE3 = "runtime/zero/stage3.py"
+ENGINE = "runtime/engine.py"
+STAGE3_OPTIMIZER = "DeepSpeedZeroOptimizer_Stage3"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One name in DeepSpeed's source.
+
+    file: below the package, as `runtime/engine.py`.
+    owner: the class, "" for a name of the module itself.
+    name: the function or attribute, as the source writes it (`__private` too).
+    wrap: gives the replacement for the original; None: not patched.
+    parameters: what the function has to take, `self` included; None: any.
+    required: install() refuses without the place or with other parameters. A place that is not required is an
+        optimisation, or one that only some versions have: it is skipped where it is absent, takes other parameters or
+        has an unknown text.
+    text: whether penstock relies on what the function does inside, so that an unknown text is worth a warning. Known
+        texts are in penstock.deepspeed.known_texts.
+    """
+
+    file: str
+    owner: str
+    name: str
+    wrap: Callable[[Any], Any] | None = None
+    parameters: tuple[str, ...] | None = None
+    required: bool = True
+    text: bool = True
+
+    @property
+    def key(self) -> str:
+        """`Class.function`, or the name alone."""
+        return f"{self.owner}.{self.name}" if self.owner else self.name
+
+    @property
+    def module(self) -> str:
+        return "deepspeed." + self.file.removesuffix(".py").replace("/", ".")
+
+    @property
+    def attribute(self) -> str:
+        """The name as Python stores it: a private one carries its class."""
+        private = self.owner and self.name.startswith("__") and not self.name.endswith("__")
+        return f"_{self.owner.lstrip('_')}{self.name}" if private else self.name
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}"
+
+
+def _class(file: str, name: str, wrap: Callable[[Any], Any] | None) -> Place:
+    return Place(file, "", name, wrap, text=False)
+
+
+def _watched(file: str, owner: str, *names: str) -> tuple[Place, ...]:
+    """Functions that are not patched, but whose behaviour penstock builds on."""
+    return tuple(Place(file, owner, name, required=False) for name in names)
+
+
+TABLE: tuple[Place, ...] = (
+    # The swappers' names, where they are defined and where they are imported to.
+    _class(PARTITION_PARAMETERS, "PartitionedParamStatus", None),
+    _class(PARTITION_PARAMETERS, "AsyncPartitionedParameterSwapper", stock_swappers.parameter_swapper),
+    _class(
+        "runtime/swap_tensor/partitioned_param_swapper.py",
+        "AsyncPartitionedParameterSwapper",
+        stock_swappers.parameter_swapper,
+    ),
+    _class(STAGE3, "PartitionedOptimizerSwapper", stock_swappers.optimizer_swapper),
+    _class(
+        "runtime/swap_tensor/partitioned_optimizer_swapper.py",
+        "PartitionedOptimizerSwapper",
+        stock_swappers.optimizer_swapper,
+    ),
+    _class(STAGE3, "PipelinedOptimizerSwapper", stock_swappers.optimizer_swapper),
+    _class(
+        "runtime/swap_tensor/pipelined_optimizer_swapper.py",
+        "PipelinedOptimizerSwapper",
+        stock_swappers.optimizer_swapper,
+    ),
+    # Names of parameters.
+    Place(PARTITION_PARAMETERS, "Init", "__init__", naming.named_init, text=False),
+    Place(PARTITION_PARAMETERS, "Init", "_post_init_method", naming.named_post_init, ("self", "module"), text=False),
+    # The optimizer's swapper.
+    Place(STAGE3, STAGE3_OPTIMIZER, "__init__", tensor_swapping.remembering_config, text=False),
+    Place(
+        STAGE3,
+        STAGE3_OPTIMIZER,
+        "_configure_tensor_swapping",
+        tensor_swapping.configure_tensor_swapping,
+        ("self", "offload_optimizer_config", "aio_config"),
+    ),
+    Place(
+        STAGE3,
+        STAGE3_OPTIMIZER,
+        "_offload_grad_partition_at_boundary",
+        gradient_norm.without_widening,
+        ("self", "param", "grad_buffer", "offload_fp32_gradients", "offload_fp32_offsets"),
+        required=False,
+    ),
+    # What the engine does around them.
+    Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
+    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", checkpoint.refusing_to_save, text=False),
+    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", checkpoint.refusing_to_load, text=False),
+    # Not patched.
+    *_watched(PARTITION_PARAMETERS, "Init", "_ensure_availability_of_partitioned_params", "_partition_param"),
+    *_watched(
+        COORDINATOR,
+        "PartitionedParameterCoordinator",
+        "__prefetch_nvme_param_partitions",
+        "__all_gather_params_",
+    ),
+    *_watched(
+        STAGE3,
+        STAGE3_OPTIMIZER,
+        "_move_to_flat_buffer",
+        "_swap_in_sub_group_to_flat_buffer",
+        "_create_fp32_partitions",
+        "_partitioned_params_swap_out",
+        "initialize_optimizer_states",
+        "partition_grads",
+        "_optimizer_states_and_gradient_swap_in",
+        "_optimizer_states_and_gradient_swap_out",
+        "step",
+    ),
+)
