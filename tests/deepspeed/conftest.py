@@ -122,12 +122,38 @@ def grpo_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
     return _adapt(json.loads((DATA / "seed-003.json").read_text()), swap, changes)
 
 
+def linear_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
+    """For linear_training.py, with an optimizer of torch; everything from the drive, or with device cpu."""
+    offload = {"device": "cpu" if swap is None else "nvme", "nvme_path": str(swap), "buffer_count": 5}
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,
+        "bf16": {"enabled": True},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": {
+            "stage": 3,
+            "sub_group_size": 1 << 20,
+            "stage3_param_persistence_threshold": 10,
+            "offload_param": {**offload, "max_in_cpu": 0},
+            "offload_optimizer": offload,
+        },
+        "aio": {"block_size": 1 << 20},
+    }
+    if swap is not None:
+        config["penstock"] = {"ram_bytes": 0, "max_pinned_bytes": "16MiB"}
+    return _changed(config, changes)
+
+
 def _adapt(config: dict[str, Any], swap: Path | None, changes: dict[str, Any]) -> dict[str, Any]:
     config = copy.deepcopy(config)
     for section in ("offload_param", "offload_optimizer"):
         if swap is None:
             config["zero_optimization"][section]["device"] = "cpu"
         config["zero_optimization"][section]["nvme_path"] = str(swap)
+    return _changed(config, changes)
+
+
+def _changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     for key, value in changes.items():
         target = config
         *parents, last = key.split("__")

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.deepspeed import announcement, checkpoint, gradient_norm, naming, stock_swappers, tensor_swapping
+from penstock.deepspeed import (
+    announcement,
+    checkpoint,
+    engine_configuration,
+    gradient_norm,
+    naming,
+    stock_swappers,
+    tensor_swapping,
+)
 
 PARTITION_PARAMETERS = "runtime/zero/partition_parameters.py"
 COORDINATOR = "runtime/zero/partitioned_param_coordinator.py"
@@ -97,7 +105,14 @@ TABLE: tuple[Place, ...] = (
     Place(PARTITION_PARAMETERS, "Init", "__init__", naming.named_init, text=False),
     Place(PARTITION_PARAMETERS, "Init", "_post_init_method", naming.named_post_init, ("self", "module"), text=False),
     # The optimizer's swapper.
-    Place(STAGE3, STAGE3_OPTIMIZER, "__init__", tensor_swapping.remembering_config, text=False),
+    Place(
+        ENGINE,
+        "DeepSpeedEngine",
+        "_configure_zero_optimizer",
+        engine_configuration.knowing_configuration,
+        ("self", "optimizer"),
+        text=False,
+    ),
     Place(
         STAGE3,
         STAGE3_OPTIMIZER,

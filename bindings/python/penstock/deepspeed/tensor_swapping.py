@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import json
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-
-def remembering_config(original: Callable[..., None]) -> Callable[..., None]:
-    """The stage-3 optimizer is given the DeepSpeed configuration but does not keep it."""
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        self.penstock_config = _as_mapping(signature.bind(self, *args, **kwargs).arguments["ds_config"])
-        original(self, *args, **kwargs)
-
-    return init
-
-
-def _as_mapping(config: Any) -> dict[str, Any]:
-    """DeepSpeed takes a mapping or the path of a JSON file."""
-    if isinstance(config, dict):
-        return config
-    with open(config, encoding="utf-8") as file:
-        loaded: dict[str, Any] = json.load(file)
-        return loaded
+from penstock.deepspeed.engine_configuration import configuration_being_built
 
 
 def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., None]:
@@ -48,7 +27,7 @@ def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., No
             dtype=getattr(self, "master_weights_and_grads_dtype", torch.float32),  # before 0.18 always that
             timers=self.timers,
             stage3=self,
-            config=self.penstock_config,
+            config=configuration_being_built(),
         )
 
     return configure

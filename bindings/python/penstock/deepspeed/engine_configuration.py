@@ -1,0 +1,29 @@
+"""The configuration of the engine that is being built, as DeepSpeed has read it: a mapping, a file or base64."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+_being_built: ContextVar[dict[str, Any] | None] = ContextVar("penstock_engine_configuration", default=None)
+
+
+def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For the engine's function that makes the stage-3 optimizer, which is not told what DeepSpeed has read."""
+
+    @functools.wraps(original)
+    def configure(self: Any, optimizer: Any) -> Any:
+        token = _being_built.set(self._config._param_dict)
+        try:
+            return original(self, optimizer)
+        finally:
+            _being_built.reset(token)
+
+    return configure
+
+
+def configuration_being_built() -> dict[str, Any]:
+    """Empty outside of an engine's making. A thread sees what it builds itself."""
+    return _being_built.get() or {}
