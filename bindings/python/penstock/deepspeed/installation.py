@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,13 @@ def install() -> None:
     with _lock:
         if _undo:
             return
-        from penstock.deepspeed import contract, stock_swappers
+        from penstock.deepspeed import contract, exit_status, stock_swappers
 
         report = contract.require_known_surface()
         stock_swappers.require_none_exists()
         try:
             _patch_all(report.patched)
+            _replace(sys, "exit", exit_status.remembering_code(sys.exit))
         except BaseException:
             _restore()
             raise
@@ -56,6 +58,11 @@ def _patch_all(places: Iterable[Place]) -> None:
 
 
 def _patch(owner: Any, place: Place) -> None:
-    original = getattr(owner, place.attribute)
-    setattr(owner, place.attribute, place.wrap(original) if place.wrap is not None else original)
-    _undo.append(lambda: setattr(owner, place.attribute, original))
+    if place.wrap is not None:
+        _replace(owner, place.attribute, place.wrap(getattr(owner, place.attribute)))
+
+
+def _replace(owner: Any, name: str, replacement: Any) -> None:
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+    _undo.append(lambda: setattr(owner, name, original))

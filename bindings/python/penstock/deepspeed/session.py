@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._core import SwapEngine
+from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import return_free_heap
 from penstock.errors import ConfigError, Error, UnsupportedError
 
@@ -122,6 +123,7 @@ def _close_at_exit() -> None:
         close_session()
     except Error as error:
         print(f"penstock: {error}", file=sys.stderr, flush=True)
+        exit_status.fail()
 
 
 atexit.register(_close_at_exit)

@@ -1,0 +1,57 @@
+"""Under plain install() a last write that fails shows in the exit status, as under the runner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Runner
+
+# The write behind the last commit finds a file that may not grow; nothing is called after it that could raise.
+FAILING_LAST_WRITE = """
+import atexit, json, resource, sys
+atexit.register(lambda: print("REGISTERED BEFORE", flush=True))
+import penstock.deepspeed
+penstock.deepspeed.install()
+from penstock.deepspeed.session import open_session
+engine = open_session({"penstock": {"ram_bytes": 0, "max_pinned_bytes": "16MiB"}}).engine
+tensor = engine.declare(engine.open_namespace("weights", [sys.argv[1]]), "last", "f32", [1 << 20], "param")
+engine.plan()
+lease = engine.allocate(tensor)
+engine.commit(lease)
+del lease
+engine.get(tensor).result().release()
+lease = engine.allocate(tensor)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+engine.commit(lease)
+del lease
+atexit.register(lambda: print("REGISTERED AFTER", flush=True))
+print("WITHOUT NEWLINE", end="")
+exec(json.loads(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [
+        ("pass", 1, 1),
+        ("sys.exit(0)", 1, 1),
+        ("sys.exit(3)", 3, 1),
+        ("raise ValueError('of the script')", 1, 1),
+    ],
+    ids=["end", "exit-0", "exit-3", "exception"],
+)
+def test_a_last_write_that_fails(
+    runner: Runner, swap: Path, tmp_path: Path, ending: str, status: int, said: int
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(FAILING_LAST_WRITE)
+    run = runner.script(script, [str(swap), json.dumps(ending)], penstock=False)
+    assert run.returncode == status, run.output
+    sentences = [line for line in run.output.split("\n") if "penstock: cannot write tensor 'last'" in line]
+    assert len(sentences) == said and "File too large" in sentences[0], run.output
+    for printed in ("WITHOUT NEWLINE", "REGISTERED BEFORE", "REGISTERED AFTER"):
+        assert run.output.count(printed) == 1, run.output
+    assert "Exception ignored" not in run.output
+    assert ("ValueError: of the script" in run.output) == ("ValueError" in ending)
