@@ -14,6 +14,7 @@ from typing import Any
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import return_free_heap
+from penstock.deepspeed.node_ranks import ranks_on_node
 from penstock.errors import ConfigError, Error, UnsupportedError
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
@@ -43,13 +44,14 @@ class Session:
 
     def _open_engine(self, config: str) -> SwapEngine:
         origin = "the DeepSpeed configuration"
+        ranks = ranks_on_node()  # once: all ranks may have to call it together
         if self.device is not None:
             try:
-                return SwapEngine(config, origin, _ranks_on_node(), [self.device])
+                return SwapEngine(config, origin, ranks, [self.device])
             except UnsupportedError as error:
                 print(f"penstock: partitions go to {self.device} through host memory: {error}", file=sys.stderr)
                 self.device = None
-        return SwapEngine(config, origin, _ranks_on_node())
+        return SwapEngine(config, origin, ranks)
 
     def paths(self, nvme_path: Any) -> list[str]:
         """Where a swapper swaps to: `penstock.paths` for all (then nothing), else its own nvme_path."""
@@ -127,14 +129,6 @@ def _close_at_exit() -> None:
 
 
 atexit.register(_close_at_exit)
-
-
-def _ranks_on_node() -> int:
-    for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"):
-        value = os.environ.get(name, "")
-        if value.isdigit() and int(value) > 0:
-            return int(value)
-    return 1
 
 
 def _write_stats(session: Session) -> None:
