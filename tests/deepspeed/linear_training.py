@@ -8,6 +8,7 @@ model exists before DeepSpeed shards it; with `device` DeepSpeed takes the CPU f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any
@@ -48,7 +49,8 @@ deepspeed.init_distributed(dist_backend="gloo")
 torch.manual_seed(0)
 if "device" in sys.argv:
     deepspeed.accelerator.get_accelerator()._name = "cpu:0"
-with deepspeed.zero.Init(config_dict_or_path=config, enabled="whole" not in sys.argv):
+whole = "whole" in sys.argv
+with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=config):
     model = Matrices(int(layers))
 optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.01) if name else None
 engine, *_ = deepspeed.initialize(

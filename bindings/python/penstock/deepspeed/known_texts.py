@@ -4,10 +4,18 @@ Written by tests/deepspeed/known_texts. Keys are `file:Class.function`; values m
 folded, to the tested versions that have it.
 """
 
-TESTED_VERSIONS = ("0.19.8",)
+TESTED_VERSIONS = (
+    "0.19.8",
+)
 KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": {
         "da38777dea352b3c": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": {
+        "6fe5437a26aa2e60": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._swappable_optimizer_subgroup": {
+        "8632c1385de6e666": ("0.19.8",),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": {
         "f8d27125e66814a2": ("0.19.8",),
@@ -35,9 +43,6 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": {
         "ce165d512539e234": ("0.19.8",),
-    },
-    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": {
-        "6fe5437a26aa2e60": ("0.19.8",),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.partition_grads": {
         "2a6e85121b2f5b8c": ("0.19.8",),

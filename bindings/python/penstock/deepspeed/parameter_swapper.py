@@ -16,6 +16,7 @@ from penstock._core import Lease
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
 from penstock.deepspeed.heap import HeapWatch
 from penstock.deepspeed.naming import first_name, full_name
+from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError, Error
@@ -43,6 +44,7 @@ class ParameterSwapper:
     """
 
     def __init__(self, ds_config: Any, model_dtype: torch.dtype) -> None:
+        refuse_what_cannot_be_swapped(ds_config)
         self.dtype = model_dtype
         self._session: Session = open_session(ds_config._param_dict)
         self._engine = self._session.engine

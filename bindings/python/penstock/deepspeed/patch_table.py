@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.deepspeed import (
+    adagrad,
     announcement,
     checkpoint,
     engine_configuration,
     gradient_norm,
     naming,
+    partial_offload,
+    refusals,
     stock_swappers,
     tensor_swapping,
 )
@@ -120,6 +123,14 @@ TABLE: tuple[Place, ...] = (
         tensor_swapping.configure_tensor_swapping,
         ("self", "offload_optimizer_config", "aio_config"),
     ),
+    Place(STAGE3, STAGE3_OPTIMIZER, "initialize_optimizer_states", adagrad.with_swapped_sums, ("self",)),
+    Place(
+        STAGE3,
+        STAGE3_OPTIMIZER,
+        "_swappable_optimizer_subgroup",
+        partial_offload.staying_on_device,
+        ("self", "sub_group_id"),
+    ),
     Place(
         STAGE3,
         STAGE3_OPTIMIZER,
@@ -129,6 +140,7 @@ TABLE: tuple[Place, ...] = (
         required=False,
     ),
     # What the engine does around them.
+    Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", checkpoint.refusing_to_save, text=False),
     Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", checkpoint.refusing_to_load, text=False),
@@ -147,7 +159,6 @@ TABLE: tuple[Place, ...] = (
         "_swap_in_sub_group_to_flat_buffer",
         "_create_fp32_partitions",
         "_partitioned_params_swap_out",
-        "initialize_optimizer_states",
         "partition_grads",
         "_optimizer_states_and_gradient_swap_in",
         "_optimizer_states_and_gradient_swap_out",

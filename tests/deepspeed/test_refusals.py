@@ -1,0 +1,78 @@
+"""Features that do not work with swapped tensors are refused in one sentence before a swap file is made."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Runner, linear_config
+from penstock.deepspeed import refusals
+from penstock.errors import UnsupportedError
+
+SCRIPT = Path(__file__).with_name("linear_training.py")
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "zenflow": {"zero_optimization__zenflow": {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": 1}},
+    "super_offload": {"zero_optimization__offload_optimizer__super_offload": True},
+    "deepcompile": {"compile__deepcompile": True},
+    "zero_hpz_partition_size": {"zero_optimization__zero_hpz_partition_size": 2},
+    "offload_optimizer.ratio": {"zero_optimization__offload_optimizer__ratio": 0.5},
+    "zero_quantized_weights": {"zero_optimization__zero_quantized_weights": True},
+    "zero_quantized_nontrainable_weights": {"zero_optimization__zero_quantized_nontrainable_weights": True},
+    "zero_quantized_gradients": {"zero_optimization__zero_quantized_gradients": True},
+}
+
+
+def is_refused(runner: Runner, swap: Path, config: dict[str, Any], name: str, *options: str) -> None:
+    run = runner.script(SCRIPT, [runner.config(config), "1", "AdamW", *options])
+    assert run.returncode == 1, run.output
+    sentences = re.findall(r"^penstock: .*", run.output, flags=re.M)
+    assert len(sentences) == 1 and run.last_line == sentences[0], run.output
+    assert (
+        name in sentences[0]
+        and "does not work with" in sentences[0]
+        and "device cpu" in sentences[0].replace("offload_param.device to cpu", "device cpu")
+    )
+    assert not swap.exists()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_feature_that_does_not_work_is_refused(runner: Runner, swap: Path, name: str) -> None:
+    is_refused(runner, swap, linear_config(swap, **REFUSED[name]), name, "whole")
+
+
+def test_it_is_refused_while_the_model_is_built(runner: Runner, swap: Path) -> None:
+    is_refused(runner, swap, linear_config(swap, **REFUSED["deepcompile"]), "deepcompile")
+
+
+def configuration(stage: int = 3, param: str = "cpu", optimizer: str = "cpu", **zero: Any) -> Any:
+    """A DeepSpeedConfig, as far as the table reads it."""
+    offload = {
+        "offload_param": SimpleNamespace(device=f"OffloadDeviceEnum.{param}"),
+        "offload_optimizer": SimpleNamespace(
+            device=f"OffloadDeviceEnum.{optimizer}", ratio=zero.pop("ratio", 1.0), super_offload=False
+        ),
+    }
+    return SimpleNamespace(zero_config=SimpleNamespace(stage=stage, **offload, **zero))
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        configuration(zenflow={}, zero_hpz_partition_size=2),
+        configuration(stage=2, optimizer="nvme", zero_quantized_gradients=True),
+        configuration(optimizer="nvme", ratio=0.5, zero_hpz_partition_size=2),
+        configuration(param="nvme", optimizer="nvme", zero_hpz_partition_size=1),
+    ],
+    ids=["nothing-on-nvme", "stage-2", "only-states-on-nvme", "plain"],
+)
+def test_what_works_is_not_refused(allowed: Any) -> None:
+    refusals.refuse_what_cannot_be_swapped(allowed)
+
+
+def test_older_versions_know_mics() -> None:
+    with pytest.raises(UnsupportedError, match="mics_shard_size"):
+        refusals.refuse_what_cannot_be_swapped(configuration(optimizer="nvme", mics_shard_size=2))
