@@ -11,9 +11,11 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease
+from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
+from penstock.errors import ArgumentError
 
 _MASTER = "master"
 
@@ -27,7 +29,8 @@ class _Entry:
         self.tensors: dict[str, int] = {}  # "master" and state names -> tensor of the engine
         self.leases: dict[str, Lease] = {}  # of what is swapped in
         self.gradient: int | None = None  # scratch tensor, never committed
-        self.changed_gradient: torch.Tensor | None = None  # set by safe_set_full_grad, until the step
+        # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
+        self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
 
 
 class OptimizerSwapper:
@@ -36,7 +39,8 @@ class OptimizerSwapper:
     Reading ahead and writing behind are the engine's, so `swap_in_optimizer_state` finds most of the state in
     memory and `swap_out_optimizer_state` returns at once. Gradients are not swapped at all: they lie in
     DeepSpeed's flat buffer in RAM, whose slice is copied (and widened to fp32, exactly) when a sub-group is
-    stepped. What no backward has touched keeps its last gradient there, as under `device: cpu`.
+    stepped. Which of it is this step's gradient: GradientCycle. Gradients that the script sets are tensors of the
+    engine until the step, since the flat buffer may be 16-bit.
     """
 
     def __init__(
@@ -58,7 +62,9 @@ class OptimizerSwapper:
         self._engine = self._session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
-        self._space = self._engine.open_namespace("optimizer", self._session.paths(swap_config.nvme_path))
+        self._space = self._session.open_namespace("optimizer", swap_config.nvme_path)
+        self.close = weakref.finalize(self, self._session.close_namespace, self._space)  # once, by the first who calls
+        self.close.atexit = False
         self._entries: dict[str, _Entry] = {}
         # Nothing lies here: contents are in unlinked files. Saving goes through penstock.deepspeed.checkpoint.
         self.swap_folder = os.path.join(base_folder, "optimizer")
@@ -137,7 +143,6 @@ class OptimizerSwapper:
         self._commit(entry, _MASTER, parameter)
         for name, state in self._states(parameter).items():
             self._commit(entry, name, state)
-        entry.changed_gradient = None
         parameter.data = self._nothing()
 
     def swap_out_gradients(
@@ -167,13 +172,17 @@ class OptimizerSwapper:
         if entry is None:
             return
         if write_gradients and parameter.grad is not None:
-            entry.changed_gradient = parameter.grad.detach().clone()
+            self._keep_gradient(parameter, entry, parameter.grad.detach())
         if write_opt_state:
-            kept = entry.changed_gradient
             self.swap_out_optimizer_state(parameter)
-            entry.changed_gradient = kept
         else:
             self.release_swap_buffers(parameter)
+
+    def forget_set_gradients(self) -> None:
+        """The step is over: gradients come from the next backward."""
+        for entry in self._entries.values():
+            while entry.set_gradients:
+                self._engine.forget(entry.set_gradients.popitem()[1][2])
 
     def purge_state(self) -> None:
         """Optimizer states are void (a checkpoint was loaded over them); masters stay."""
@@ -227,11 +236,20 @@ class OptimizerSwapper:
         return value.numel() == entry.numel and self.is_swappable_tensor(tensor=value)
 
     def _commit(self, entry: _Entry, name: str, target: torch.Tensor) -> None:
+        """Raises ArgumentError where a tensor has another size than before; its content stays the last one."""
         lease = entry.leases.pop(name, None)
         data = target.data
+        if lease is None and data.numel() == 0:
+            return  # it is swapped out
+        if data.numel() != entry.numel:
+            raise ArgumentError(
+                f"'{name}' of the optimizer's sub-group {entry.name} has {data.numel()} elements now and had "
+                f"{entry.numel} before: penstock cannot swap a state that changes its size. Use an optimizer whose "
+                'states keep theirs, or "device": "cpu" for offload_optimizer'
+            )
         if lease is not None and data.data_ptr() == lease.data_ptr:
             self._engine.commit(lease)
-        elif data.numel() == entry.numel:  # made by the optimizer, or put there by somebody
+        else:  # made by the optimizer, or another tensor was put there
             tensor = entry.tensors.get(name)
             if tensor is None:
                 tensor = self._declare(entry, name, data.dtype)
@@ -240,17 +258,45 @@ class OptimizerSwapper:
 
     def _gradient(self, parameter: torch.Tensor, entry: _Entry) -> torch.Tensor | None:
         """The sub-group's gradient in the master's dtype, in memory that may be changed."""
-        if entry.changed_gradient is not None:
-            return entry.changed_gradient.clone()
         source = self._flat_gradient(parameter)
         if source is None:
             return None
+        cycle = self._cycle()
+        if cycle is not None:
+            cycle.settle()
         if entry.gradient is None:
             entry.gradient = self._declare(entry, "gradient")
         # Scratch memory of the engine, given back with the last view: a fresh allocation of this size
         # would be zeroed by the kernel at every step.
-        gradient = from_dlpack(self._engine.allocate(entry.gradient))
-        return gradient.copy_(source)
+        gradient = from_dlpack(self._engine.allocate(entry.gradient)).copy_(source)
+        for ds_id, (offset, numel, tensor) in entry.set_gradients.items():
+            if ds_id is None or cycle is None or cycle.is_by_hand(ds_id):
+                gradient.narrow(0, offset, numel).copy_(from_dlpack(self._engine.get(tensor).result()))
+        return gradient
+
+    def _keep_gradient(self, parameter: torch.Tensor, entry: _Entry, gradient: torch.Tensor) -> None:
+        """Keeps what the script has set; all of the sub-group where DeepSpeed has computed it anew (Muon)."""
+        cycle = self._cycle()
+        stage3: Any = self._stage3()
+        ranges: dict[int | None, tuple[int, int]] = {None: (0, entry.numel)}
+        if cycle is not None and cycle.being_set is not None:
+            positions = {param.ds_id: stage3.grad_position[stage3.get_param_id(param)] for param in cycle.being_set}
+            ranges = {
+                ds_id: (offset, numel)
+                for ds_id, (number, offset, numel) in positions.items()
+                if stage3.fp32_partitioned_groups_flat[number] is parameter
+            }
+        for ds_id, (offset, numel) in ranges.items():
+            kept = entry.set_gradients.get(ds_id)
+            if kept is None:
+                name = f"{entry.name}.gradient of {'all' if ds_id is None else ds_id}"
+                tensor = self._engine.declare(self._space, name, engine_dtype(gradient.dtype), [numel], "gradient")
+                kept = entry.set_gradients[ds_id] = (offset, numel, tensor)
+            self._engine.put(kept[2], gradient.narrow(0, offset, numel)).result()
+
+    def _cycle(self) -> GradientCycle | None:
+        stage3 = self._stage3()
+        return None if stage3 is None else cycle_of(stage3)
 
     def _flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
         stage3: Any = self._stage3()

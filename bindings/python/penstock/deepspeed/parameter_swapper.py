@@ -19,7 +19,7 @@ from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
-from penstock.errors import ArgumentError, Error
+from penstock.errors import ArgumentError
 
 # DeepSpeed leaves what is smaller than this in RAM; `aio.block_size` may raise it.
 MINIMUM_BYTES = 1 << 20
@@ -37,7 +37,7 @@ class ParameterSwapper:
     """DeepSpeed's parameter swapper over a penstock engine.
 
     Partitions have three states, DeepSpeed's own enum: AVAILABLE (`ds_tensor.data` is a view of a lease, or memory of
-    the device), INFLIGHT (a get is under way), NOT_AVAILABLE (`data` is a 0-dim placeholder). Memory goes back to the
+    the device), INFLIGHT (a get is under way), NOT_AVAILABLE (`data` is a placeholder). Memory goes back to the
     engine when the last tensor that views it is gone, not when DeepSpeed says so: on the CPU a module's
     weight and what autograd saved of it alias the partition. On a device it goes back with the copy, whatever DeepSpeed
     does to the partition.
@@ -51,8 +51,8 @@ class ParameterSwapper:
         offload = ds_config.zero_config.offload_param
         self._look_ahead = max(1, int(offload.buffer_count))
         self._minimum_bytes = max(MINIMUM_BYTES, int(ds_config.aio_config["block_size"]))
-        self._space = self._engine.open_namespace("parameters", self._session.paths(offload.nvme_path))
-        weakref.finalize(self, _close_space, self._session, self._space)
+        self._space = self._session.open_namespace("parameters", offload.nvme_path)
+        weakref.finalize(self, self._session.close_namespace, self._space).atexit = False
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
@@ -61,6 +61,7 @@ class ParameterSwapper:
         self._retired = _RetiredLeases()
         self._heap = HeapWatch()  # every partition that is built or loaded was a temporary first
         self._session.before_plan(_settling(self))
+        _swappers.add(self)
 
     # What DeepSpeed asks before it decides where a partition lives.
 
@@ -145,10 +146,14 @@ class ParameterSwapper:
         tensor, device = self._tensors[param.ds_id], self._session.device
         if device is None:
             return HostDelivery(self._engine, tensor)
-        return DeviceDelivery(self._engine, tensor, param.ds_tensor.ds_numel, param.dtype, device)
+        return DeviceDelivery(self._engine, tensor, param.ds_tensor.ds_numel, param.ds_tensor.dtype, device)
 
     def synchronize_reads(self) -> None:
-        """Every read in flight ends; its partition is AVAILABLE."""
+        """Every read in flight ends, of all swappers: DeepSpeed asks one for the parameters of several."""
+        for swapper in list(_swappers):
+            swapper._end_reads()
+
+    def _end_reads(self) -> None:
         while self._in_flight:
             ds_id, (param, delivery) = next(iter(self._in_flight.items()))
             del self._in_flight[ds_id]
@@ -204,13 +209,25 @@ class ParameterSwapper:
     def release_reserved_buffers(self) -> None:
         """Nothing was reserved."""
 
-    def _declare(self, param: Any, numel: int) -> int:
+    def keeps(self, param: Any) -> bool:
+        return param.ds_id in self._tensors
+
+    def cast(self, param: Any, dtype: torch.dtype) -> None:
+        """The content of a partition that is swapped out, in another dtype from now on."""
+        content = self.read(param.ds_id).to(dtype)
+        self._engine.forget(self._tensors.pop(param.ds_id))
+        self._engine.put(self._declare(param, content.numel(), dtype), content).result()
+        param.ds_tensor.data = self._placeholder(dtype, content.numel())
+
+    def _declare(self, param: Any, numel: int, dtype: torch.dtype | None = None) -> int:
         tensor = self._tensors.get(param.ds_id)
         if tensor is None:
-            tensor = self._engine.declare(self._space, first_name(param), engine_dtype(param.dtype), [numel], "param")
+            kind = engine_dtype(dtype or param.dtype)
+            tensor = self._engine.declare(self._space, first_name(param), kind, [numel], "param")
             self._tensors[param.ds_id] = tensor
             self._params[param.ds_id] = param
-            weakref.finalize(param, _forget, weakref.ref(self), param.ds_id).atexit = False
+            if dtype is None:
+                weakref.finalize(param, _forget, weakref.ref(self), param.ds_id).atexit = False
             self._session.plan_is_stale = True
         return tensor
 
@@ -223,21 +240,31 @@ class ParameterSwapper:
             self._engine.forget(tensor)
             self._session.plan_is_stale = True
 
+    def drop_read_ahead(self, param: Any) -> None:
+        """What is in memory of a partition that will be written: DeepSpeed would write into it, and lose that."""
+        if self.keeps(param):
+            self._release(param)
+
     def _release(self, param: Any) -> None:
         self._in_flight.pop(param.ds_id, None)
         lease = self._leases.pop(param.ds_id, None)
         if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
             param.ds_tensor.data.record_stream(get_accelerator().current_stream())
-        param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype)
+        param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype, param.ds_tensor.ds_numel)
         param.ds_tensor.status = Status.NOT_AVAILABLE
         if lease is not None:
             self._retired.add(lease)
 
-    def _placeholder(self, dtype: torch.dtype) -> torch.Tensor:
+    def _placeholder(self, dtype: torch.dtype, numel: int) -> torch.Tensor:
+        """As many elements as the partition has, in the memory of one.
+
+        Not a number, so that a use before the content has come shows in the first loss; writing into it is an error.
+        """
         placeholder = self._placeholders.get(dtype)
         if placeholder is None:
-            placeholder = self._placeholders[dtype] = torch.zeros((), dtype=dtype)
-        return placeholder
+            content = float("nan") if dtype.is_floating_point else 0
+            placeholder = self._placeholders[dtype] = torch.full((), content, dtype=dtype)
+        return placeholder.expand(numel)
 
     def settle_tensors(self) -> None:
         """Before a plan: tells the engine the names that users know, for rules and errors."""
@@ -291,8 +318,4 @@ def _forget(reference: weakref.ref[ParameterSwapper], ds_id: int) -> None:
         swapper.forget(ds_id)
 
 
-def _close_space(session: Session, space: int) -> None:
-    try:
-        session.engine.close_namespace(space)
-    except Error:
-        pass  # the engine was closed first, and gave the namespace up itself
+_swappers: weakref.WeakSet[ParameterSwapper] = weakref.WeakSet()

@@ -20,8 +20,9 @@ from penstock.errors import ConfigError, Error, UnsupportedError
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
 _SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a swapper may be collected, and the session closed, while another is made
 _current: Session | None = None
+_unraised: list[Error] = []  # what failed while memory was collected
 
 
 class Session:
@@ -41,6 +42,9 @@ class Session:
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
         self._settlers: list[Callable[[], None]] = []
+        self._namespaces = 0
+        self._stepped = False
+        self._pinned_bytes_advised = 0
 
     def _open_engine(self, config: str) -> SwapEngine:
         origin = "the DeepSpeed configuration"
@@ -53,11 +57,28 @@ class Session:
                 self.device = None
         return SwapEngine(config, origin, ranks)
 
-    def paths(self, nvme_path: Any) -> list[str]:
-        """Where a swapper swaps to: `penstock.paths` for all (then nothing), else its own nvme_path."""
-        if (self.config.get("penstock") or {}).get("paths"):
-            return []
-        return [os.fspath(nvme_path)]
+    def open_namespace(self, name: str, nvme_path: Any) -> int:
+        """What a swapper keeps, on `penstock.paths` where that is given, else on its own nvme_path."""
+        everywhere = (self.config.get("penstock") or {}).get("paths")
+        space: int = self.engine.open_namespace(name, [] if everywhere else [os.fspath(nvme_path)])
+        self._namespaces += 1
+        return space
+
+    def close_namespace(self, space: int) -> None:
+        """Gives back its space, memory and files; with the last one, the engine's too. Once for each.
+
+        It may run while memory is collected, so it raises nothing: the next open_session() or close_session() does.
+        """
+        if _current is not self:
+            return  # the engine was closed, and gave the namespace up itself
+        try:
+            self._namespaces -= 1
+            self.plan_is_stale = True
+            self.engine.close_namespace(space)
+            if self._namespaces == 0:
+                close_session()
+        except Error as error:
+            _unraised.append(error)
 
     def before_plan(self, settle: Callable[[], None]) -> None:
         """`settle()` is called before each plan, since names and ties are known only after the model is built."""
@@ -72,15 +93,35 @@ class Session:
                 settle()
             self.engine.plan()
 
-    def close(self) -> None:
+    def step_ended(self) -> None:
+        """An optimizer's step is over: all that training holds at once has been seen in the first."""
+        if not self._stepped:
+            self._stepped = True
+            self._advise()
+
+    def close(self, after_failure: bool = False) -> None:
+        self._advise(silently=after_failure)
         _write_stats(self)
         self.engine.close()
+
+    def _advise(self, silently: bool = False) -> None:
+        """Says which max_pinned_bytes would have held all buffers, where it is more than was said before.
+
+        `silently`: behind an error, which is the last thing that a run says. Asked, the engine does not say it itself.
+        """
+        advice = self.engine.overflow_advice()
+        needed: int = self.engine.stats()["pinned_bytes_needed"]
+        if advice is not None and needed > self._pinned_bytes_advised and not silently:
+            self._pinned_bytes_advised = needed
+            rank = os.environ.get("RANK", "0")
+            print(f"penstock: warning: rank {rank}: {advice}", file=sys.stderr, flush=True)
 
 
 def open_session(config: dict[str, Any]) -> Session:
     """The process's session; the first configuration decides, a later one may not contradict its budget."""
     global _current
     with _lock:
+        _raise_remembered()
         if _current is None:
             _current = Session(config)
             return _current
@@ -93,11 +134,18 @@ def open_session(config: dict[str, Any]) -> Session:
     return _current
 
 
+def _raise_remembered() -> None:
+    if _unraised:
+        error = _unraised[0]
+        _unraised.clear()
+        raise error
+
+
 def current_session() -> Session | None:
     return _current
 
 
-def close_session() -> None:
+def close_session(after_failure: bool = False) -> None:
     """Waits for I/O in flight and gives up drives and memory. Leases that are out stay readable.
 
     Raises what no call has raised yet: a write behind the last step that failed.
@@ -106,13 +154,14 @@ def close_session() -> None:
     with _lock:
         session, _current = _current, None
     if session is not None:
-        session.close()
+        session.close(after_failure)
+    _raise_remembered()
 
 
 def close_session_after_failure() -> None:
     """The same when an error of ours ends the process: what fails on the way out is its consequence."""
     try:
-        close_session()
+        close_session(after_failure=True)
     except Error:
         pass
 

@@ -1,4 +1,4 @@
-"""How the stage-3 optimizer comes by penstock's swapper for its states."""
+"""How the stage-3 optimizer comes by penstock's swappers, and what it leaves to them."""
 
 from __future__ import annotations
 
@@ -31,3 +31,41 @@ def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., No
         )
 
     return configure
+
+
+def writing_back(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _partitioned_params_swap_out, which copies new values into the partitions that are in memory.
+
+    One that was read ahead and not used is penstock's to drop: what is copied into it would be lost with it.
+    """
+    from penstock.deepspeed.parameter_swapper import ParameterSwapper
+
+    @functools.wraps(original)
+    def swap_out(self: Any, i: int) -> Any:
+        for param in self.fp16_groups[i]:
+            if isinstance(param.nvme_swapper, ParameterSwapper):
+                param.nvme_swapper.drop_read_ahead(param)
+        return original(self, i)
+
+    return swap_out
+
+
+def flattening(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _move_to_flat_buffer. In RAM, that buffer gives all trained parameters the configured dtype; where there is no
+    buffer, since they are on NVMe, a part that was built in another dtype would keep that.
+    """
+    from penstock.deepspeed.parameter_swapper import ParameterSwapper
+
+    @functools.wraps(original)
+    def move(self: Any, param_list: Any, flat_buffer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, param_list, flat_buffer, *args, **kwargs)
+        for param in param_list:
+            if flat_buffer is not None or param.ds_tensor.dtype == self.dtype:
+                continue
+            if isinstance(param.nvme_swapper, ParameterSwapper) and param.nvme_swapper.keeps(param):
+                param.nvme_swapper.cast(param, self.dtype)
+            else:
+                param.ds_tensor.data = param.ds_tensor.data.to(self.dtype)
+        return result
+
+    return move

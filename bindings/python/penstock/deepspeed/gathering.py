@@ -1,0 +1,72 @@
+"""What is on its way when parameters are gathered.
+
+Stage 3 begins to gather what its trace says comes next. A pass without a backward leaves some of that unfinished, and
+GatheredParameters then fails on leaving: it neither gathered these parameters nor waits for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def finish_gathers() -> None:
+    """What any coordinator has begun to gather is waited for and released; it is gathered again when it is used."""
+    for coordinator in list(_coordinators):
+        _finish(coordinator)
+
+
+def _finish(coordinator: Any) -> None:
+    finish = getattr(coordinator, "_clean_inflight_param_registry", None)  # from DeepSpeed 0.15 on
+    if finish is not None:
+        finish()
+
+
+# Wrappers.
+
+
+def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of PartitionedParameterCoordinator.__init__."""
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _coordinators.add(self)
+
+    return init
+
+
+def entering(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of GatheredParameters.__enter__."""
+
+    @functools.wraps(original)
+    def enter(self: Any) -> Any:
+        if self.enabled:
+            finish_gathers()
+        return original(self)
+
+    return enter
+
+
+def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedZeRoOffload.setup_zero_stage3_hooks: a pass without gradients has no backward to use the rest."""
+
+    @functools.wraps(original)
+    def setup(self: Any) -> None:
+        original(self)
+        offload = weakref.ref(self)
+
+        def end_of_forward(*_: Any) -> None:
+            alive = offload()
+            if alive is not None and not torch.is_grad_enabled():
+                _finish(alive.get_param_coordinator())
+
+        self.module.register_forward_hook(end_of_forward)
+
+    return setup

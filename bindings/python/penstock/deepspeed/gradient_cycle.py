@@ -1,0 +1,314 @@
+"""The rule of gradients: a parameter without a gradient since the last step has gradient zero.
+
+DeepSpeed's stage 3 keeps gradients in a flat buffer and never clears it. A parameter that a cycle of accumulation does
+not touch is stepped with what an earlier cycle left there; one whose first gradient comes after the cycle's first
+micro-step has that gradient added to the rest of the last cycle. Stages 1 and 2 and leaf modules use zero instead. So
+does penstock, wherever it swaps parameters or optimizer states of a model.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import distributed
+
+from penstock.deepspeed.naming import full_name
+from penstock.deepspeed.session import current_session
+
+IDLE_STEPS = 50  # without a gradient, after which the parameter is named once
+_NAMED_MAX = 5
+_ATTRIBUTE = "penstock_gradients"
+
+
+class GradientCycle:
+    """Which parameters of one stage-3 optimizer have a gradient in this cycle: from one step to the next.
+
+    A cycle ends with `step()`, also with one that fails or is skipped, and with the first gradient after `zero_grad()`.
+
+    The slice of a parameter in DeepSpeed's flat buffer is in the dtype of accumulation. Where optimizer states are
+    offloaded, DeepSpeed has a copy of it in the master's dtype as well (sub-groups in RAM), and its norm. It makes both
+    in the last micro-step; here they are made for what an earlier one touched, too.
+    """
+
+    def __init__(self, stage3: Any) -> None:
+        self._stage3 = weakref.ref(stage3)
+        self._touched: set[int] = set()  # ds_ids whose slice holds this cycle's gradient
+        self._derived: set[int] = set()  # of these: whose norm and copy are of this gradient
+        self._by_hand: set[int] = set()  # whose copy the script has set
+        self._zero: set[int] = set()  # whose slice, and copy, are zero
+        self._settled = False  # nothing has changed since settle()
+        self._idle: dict[int, int] = {}  # ds_id -> steps without a gradient
+        self._warned = False
+        self._void = False  # zero_grad() came: the next gradient begins a cycle
+        self._being_set: Sequence[Any] | None = None
+
+    @property
+    def being_set(self) -> Sequence[Any] | None:
+        """The parameters whose gradient the script is setting now; None outside of such a call."""
+        return self._being_set
+
+    def is_by_hand(self, ds_id: int) -> bool:
+        """Whether what the script has set is this parameter's gradient still."""
+        return ds_id in self._by_hand
+
+    def begin_reduction(self, params: Sequence[Any]) -> None:
+        """Gradients of `params` are about to go into the flat buffer: copied in the first micro-step, else added."""
+        self._clear_if_void()
+        stage3 = self._optimizer
+        for param in params:
+            if stage3.micro_step_id > 0 and param.ds_id not in self._touched:
+                self._slice(param).zero_()
+            self._touched.add(param.ds_id)
+            self._zero.discard(param.ds_id)
+            self._derived.discard(param.ds_id)
+            self._by_hand.discard(param.ds_id)
+        self._settled = False
+
+    def end_reduction(self, params: Sequence[Any]) -> None:
+        """In a cycle's last micro-step DeepSpeed has derived norms and copies."""
+        at_boundary = self._optimizer.is_gradient_accumulation_boundary  # a value before DeepSpeed 0.19.6
+        if at_boundary() if callable(at_boundary) else at_boundary:
+            self._derived.update(param.ds_id for param in params)
+
+    def settle(self) -> None:
+        """Makes slices, copies and norms follow the rule. Does nothing where nothing has changed."""
+        if self._settled:
+            return
+        stage3 = self._optimizer
+        for number, group in enumerate(stage3.fp16_groups):
+            copied = stage3.offload_optimizer and not stage3._swappable_optimizer_subgroup(number)
+            for param in group:
+                ds_id = param.ds_id
+                if ds_id in self._by_hand:
+                    continue
+                if ds_id in self._touched:
+                    if stage3.offload_optimizer and ds_id not in self._derived:
+                        self._derive(param, copied)
+                elif ds_id not in self._zero:
+                    self._clear(param, copied)
+        self._settled = True
+
+    def end(self) -> None:
+        """A step has used the gradients, or has failed."""
+        self._count_idle()
+        self.discard()
+        self._clear_if_void()
+
+    def discard(self) -> None:
+        """The next gradient begins a cycle. A step that comes before it uses what there is, as DeepSpeed's does."""
+        self._void = True
+
+    @contextmanager
+    def setting(self, params: Sequence[Any]) -> Iterator[None]:
+        """While the script sets gradients of `params`: they count whatever the cycle has seen."""
+        self._clear_if_void()
+        self.settle()
+        self._being_set = params
+        try:
+            yield
+        finally:
+            self._being_set = None
+        offloaded = self._optimizer.offload_optimizer
+        for param in params:
+            # Without offload what was set is in the slice itself, else in the copy.
+            (self._by_hand if offloaded else self._touched).add(param.ds_id)
+            self._zero.discard(param.ds_id)
+
+    def restore_averaged_gradients(self) -> None:
+        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew."""
+        stage3 = self._optimizer
+        if stage3.offload_optimizer:
+            return
+        for number, group in enumerate(stage3.fp16_groups):
+            if stage3.averaged_gradients.get(number) is None:
+                stage3.averaged_gradients[number] = [self._slice(param) for param in group]
+
+    def _clear_if_void(self) -> None:
+        if self._void:
+            self._touched.clear()
+            self._derived.clear()
+            self._by_hand.clear()
+            self._settled = False
+            self._void = False
+
+    @property
+    def _optimizer(self) -> Any:
+        return self._stage3()
+
+    def _slice(self, param: Any) -> torch.Tensor:
+        slices = self._optimizer._DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition
+        partition: torch.Tensor = slices[param.ds_id]
+        return partition
+
+    def _copy(self, param: Any) -> torch.Tensor | None:
+        stage3 = self._optimizer
+        number, offset, numel = stage3.grad_position[stage3.get_param_id(param)]
+        gradient = stage3.fp32_partitioned_groups_flat[number].grad
+        return None if gradient is None else gradient.narrow(0, offset, numel)
+
+    def _clear(self, param: Any, copied: bool) -> None:
+        stage3 = self._optimizer
+        self._slice(param).zero_()
+        if stage3.offload_optimizer:  # without, norms are of the slices
+            stage3.norm_for_param_grads.pop(stage3.get_param_id(param), None)
+        copy = self._copy(param) if copied else None
+        if copy is not None:
+            copy.zero_()
+        self._zero.add(param.ds_id)
+
+    def _derive(self, param: Any, copied: bool) -> None:
+        """What DeepSpeed does in the last micro-step, for a gradient that came before it."""
+        from deepspeed.accelerator import get_accelerator
+
+        stage3 = self._optimizer
+        numel = _numel_of_this_rank(param)
+        if numel > 0:
+            gradient = self._slice(param).narrow(0, 0, numel)
+            gradient = gradient.to(get_accelerator().current_device_name(), non_blocking=True)
+            stage3.norm_for_param_grads[stage3.get_param_id(param)] = stage3._constant_buffered_norm2(gradient)
+            copy = self._copy(param) if copied else None
+            if copy is not None:
+                copy.narrow(0, 0, numel).copy_(gradient)
+        self._derived.add(param.ds_id)
+
+    def _count_idle(self) -> None:
+        params = [param for group in self._optimizer.fp16_groups for param in group]
+        for param in params:
+            has_gradient = param.ds_id in self._touched or param.ds_id in self._by_hand
+            self._idle[param.ds_id] = 0 if has_gradient else self._idle.get(param.ds_id, 0) + 1
+        idle = [param for param in params if self._idle[param.ds_id] >= IDLE_STEPS]
+        if idle and not self._warned:
+            self._warned = True
+            if distributed.get_rank() == 0:
+                print(_idle_sentence(idle), file=sys.stderr, flush=True)
+
+
+def cycle_of(stage3: Any) -> GradientCycle | None:
+    """The cycle of a stage-3 optimizer; None where penstock swaps nothing of its model."""
+    if not (stage3.swap_optimizer or stage3.params_in_nvme_and_cpu):  # both False where the configuration has no NVMe
+        return None
+    cycle: GradientCycle | None = getattr(stage3, _ATTRIBUTE, None)
+    if cycle is None:
+        cycle = GradientCycle(stage3)
+        setattr(stage3, _ATTRIBUTE, cycle)
+    return cycle
+
+
+def _numel_of_this_rank(param: Any) -> int:
+    """Elements of the partition that are the parameter's: the last ranks' are padded."""
+    partition = int(param.partition_numel())
+    return max(0, min(partition, int(param.ds_numel) - partition * distributed.get_rank(param.ds_process_group)))
+
+
+def _idle_sentence(params: Sequence[Any]) -> str:
+    names = [full_name(param) or f"parameter #{param.ds_id}" for param in params]
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return (
+        f"penstock: warning: no gradient for {IDLE_STEPS} steps: {', '.join(names[:_NAMED_MAX])}{more}; their gradient "
+        "counts as zero, so weight decay and momentum still change them. Set requires_grad=False where they are not "
+        "meant to train"
+    )
+
+
+# Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
+
+
+def reducing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of partition_grads."""
+
+    @functools.wraps(original)
+    def partition_grads(self: Any, params_to_release: Any, grad_partitions: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is None:
+            return original(self, params_to_release, grad_partitions)
+        params = list(params_to_release)
+        cycle.begin_reduction(params)
+        result = original(self, params_to_release, grad_partitions)
+        cycle.end_reduction(params)
+        return result
+
+    return partition_grads
+
+
+def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of step."""
+
+    @functools.wraps(original)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is None:
+            return original(self, *args, **kwargs)
+        cycle.settle()
+        cycle.restore_averaged_gradients()
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            cycle.end()
+            if self.optimizer_swapper is not None:
+                self.optimizer_swapper.forget_set_gradients()
+            session = current_session()
+            if session is not None:
+                session.step_ended()
+
+    return step
+
+
+def discarding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of zero_grad."""
+
+    @functools.wraps(original)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is not None:
+            cycle.discard()
+        return original(self, *args, **kwargs)
+
+    return zero_grad
+
+
+def setting_one(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of set_fp32_grad_for_param and set_local_grad_for_param."""
+
+    @functools.wraps(original)
+    def set_gradient(self: Any, value: Any, param: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is None or not param.requires_grad:
+            return original(self, value, param)
+        with cycle.setting([param]):
+            return original(self, value, param)
+
+    return set_gradient
+
+
+def setting_many(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of update_fp32_grad_for_param_vectorized."""
+
+    @functools.wraps(original)
+    def update_gradients(self: Any, update_func: Any, param_list: Any) -> Any:
+        cycle = cycle_of(self)
+        params = [param for param in param_list if param.requires_grad]
+        if cycle is None or not params:
+            return original(self, update_func, param_list)
+        with cycle.setting(params):
+            return original(self, update_func, param_list)
+
+    return update_gradients
+
+
+def reading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _get_fp32_grad_state_partition and get_fp32_grad_partitions: they read copies and slices."""
+
+    @functools.wraps(original)
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is not None:
+            cycle.settle()
+        return original(self, *args, **kwargs)
+
+    return read

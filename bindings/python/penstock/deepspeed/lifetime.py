@@ -1,0 +1,92 @@
+"""What would keep an engine, and with it files, RAM and pinned memory, after the script has dropped it.
+
+DeepSpeed holds models and coordinators in globals, and optimizers in hooks that Python's collector cannot look into.
+Here these hold weakly. What the objects do while they live stays the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+
+def destroying(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the stage-3 optimizer's destroy, after which nothing is stepped: masters and states are given up."""
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+    @functools.wraps(original)
+    def destroy(self: Any) -> Any:
+        result = original(self)
+        if isinstance(self.optimizer_swapper, OptimizerSwapper):
+            self.optimizer_swapper.close()
+        return result
+
+    return destroy
+
+
+def stacking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedZeRoOffload.setup_zero_stage3_hooks, which puts the model on a global stack and leaves it there."""
+
+    @functools.wraps(original)
+    def setup(self: Any) -> None:
+        from deepspeed.runtime.zero.parameter_offload import FWD_MODULE_STACK as stack
+
+        original(self)
+
+        def drop(dead: Any) -> None:
+            stack[:] = [entry for entry in stack if entry is not dead]
+
+        stack[:] = [weakref.proxy(self.module, drop) if entry is self.module else entry for entry in stack]
+
+    return setup
+
+
+def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the stage-3 optimizer's create_reduce_and_remove_grad_hooks: parameters hold these hooks where the collector
+    does not see them, and the hooks hold the optimizer. Now the optimizer holds them.
+    """
+
+    @functools.wraps(original)
+    def create(self: Any) -> None:
+        original(self)
+        self.penstock_hooks = []
+        for param in (param for group in self.fp16_groups for param in group):
+            hooks = getattr(param, "_post_accumulate_grad_hooks", None) or {}
+            for key, hook in hooks.items():
+                self.penstock_hooks.append(hook)
+                hooks[key] = _weakly(hook)
+
+    return create
+
+
+def _weakly(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    reference = weakref.ref(hook)
+
+    def call(param: Any) -> Any:
+        alive = reference()
+        return None if alive is None else alive(param)
+
+    return call
+
+
+def remembering_itself(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of PartitionedParameterCoordinator.__params_to_release: its cache belongs to the class, so no coordinator and no
+    model that was ever trained would be collected. Here each coordinator has its own.
+    """
+    within = (cell.cell_contents for cell in getattr(original, "__closure__", None) or ())
+    cached = next((function for function in (original, *within) if hasattr(function, "cache_clear")), None)
+    if cached is None:
+        return original
+    compute = cached.__wrapped__
+
+    @functools.wraps(original)
+    def params_to_release(self: Any, submodule_to_release: Any, step_id: int) -> Any:
+        known = self.__dict__.setdefault("penstock_releases", {})
+        key = (submodule_to_release, step_id)
+        if key not in known:
+            known[key] = compute(self, submodule_to_release, step_id)
+        return known[key]
+
+    return params_to_release
