@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("linear_training.py")
 
 
 def steps(output: str) -> list[str]:
-    return sorted(re.findall(r"STEP \d+ rank \d+ loss \S+ weights \S+", output))
+    return sorted(re.findall(r"STEP \d+ rank \d+ loss \S+ weights [-+.e\d]+", output))
 
 
 def values(runner: Runner, config: dict[str, Any], penstock: bool, *options: str) -> list[str]:

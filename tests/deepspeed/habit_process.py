@@ -1,0 +1,122 @@
+"""Runs trials in processes that are forked from one that has imported torch and DeepSpeed already: imports take longer
+than a small training.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT_S = 400
+_PRELOADED = "preloaded"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the ranks of one training saw, `seen[rank]`; `errors` are the sentences of those that ended in one."""
+
+    seen: list[list[str]]
+    errors: list[str]
+    log: str
+
+
+def context() -> ForkServerContext:
+    """Its server starts with the first process, imports once, and has no thread."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(HERE) not in paths:  # the server of Python before 3.12 does not take over sys.path
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), *paths]))
+    os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    made = multiprocessing.get_context("forkserver")
+    made.set_forkserver_preload([_PRELOADED])
+    return made
+
+
+def run(name: str, directory: Path, ranks: int, reference: bool, port: str) -> Outcome:
+    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed."""
+    directory.mkdir(parents=True)
+    ctx = context()
+    processes = [
+        ctx.Process(target=_rank, args=(name, directory, rank, ranks, reference, port), daemon=True)
+        for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(TIMEOUT_S)
+        if process.exitcode != 0:  # the others wait for it
+            for other in processes:
+                other.kill()
+    results = [_read(directory / f"result-{rank}.json") for rank in range(ranks)]
+    log = "".join((directory / f"log-{rank}.txt").read_text(errors="replace") for rank in range(ranks))
+    return Outcome(
+        [result["seen"] for result in results], [result["error"] for result in results if result["error"]], log
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {"seen": [], "error": "the process ended without a result"}
+    result: dict[str, Any] = json.loads(file.read_text())
+    return result
+
+
+def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str) -> None:
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(ranks),
+        LOCAL_SIZE=str(ranks),
+        LOCAL_WORLD_SIZE=str(ranks),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=port,
+        PENSTOCK_STATS=str(directory / "stats-%r.json"),
+    )
+    log = os.open(directory / f"log-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.chdir(directory)
+    seen, error = _train(name, directory, rank, ranks, reference)
+    (directory / f"result-{rank}.json").write_text(json.dumps({"seen": seen, "error": error}))
+    sys.stdout.flush()
+    os._exit(1 if error else 0)
+
+
+def _train(name: str, directory: Path, rank: int, ranks: int, reference: bool) -> tuple[list[str], str]:
+    import deepspeed
+    import preloaded  # noqa: F401
+    import torch
+    from habit import HABITS
+    from trial import Trial
+
+    trial = Trial(reference, str(directory / "swap"), rank, ranks)
+    try:
+        if not reference:
+            import penstock.deepspeed
+
+            penstock.deepspeed.install()
+        deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+        torch.manual_seed(5)
+        HABITS[name].train(trial)
+        for engine in trial.engines:
+            engine.destroy()
+        trial.engines.clear()
+        gc.collect()
+        if not reference:
+            from penstock.deepspeed.session import close_session
+
+            close_session()
+        torch.distributed.destroy_process_group()
+    except BaseException as error:
+        traceback.print_exc()
+        sys.stderr.flush()
+        return trial.seen, f"{type(error).__name__}: {error}"
+    return trial.seen, ""

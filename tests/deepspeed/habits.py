@@ -1,0 +1,9 @@
+"""All habits, in the order of the table."""
+
+# ruff: noqa: F401
+import habits_gradients
+import habits_lifetimes
+import habits_optimizers
+import habits_passes
+import habits_placement
+import habits_transformers

@@ -1,0 +1,95 @@
+"""Habits of engines' lives: destroyed, deleted, made again in one process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from habit import habit
+from habit_models import Stack
+from trial import Trial
+
+
+def held(trial: Trial) -> dict[str, int]:
+    """What this process holds for penstock: bytes of files that it swaps to, rings, pinned bytes."""
+    files, rings, on_drive = 0, 0, 0
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+            if target.startswith(trial.swap):
+                files += 1
+                on_drive += os.stat(entry).st_blocks * 512
+            rings += "io_uring" in target
+        except FileNotFoundError:
+            continue  # the listing's own
+    status = Path("/proc/self/status").read_text().split("\n")
+    pinned = sum(int(line.split()[1]) * 1024 for line in status if line.startswith(("VmPin:", "VmLck:")))
+    return {"files": files, "rings": rings, "on_drive": on_drive, "pinned": pinned}
+
+
+def comes_back_to(before: dict[str, int], trial: Trial) -> bool:
+    """Whether all is given back, once what is on its way to a drive has ended there."""
+    ends = time.monotonic() + 30
+    while held(trial) != before and time.monotonic() < ends:
+        time.sleep(0.05)
+    return held(trial) == before
+
+
+def _life(trial: Trial) -> Any:
+    torch.manual_seed(5)
+    engine = trial.initialize(Stack())
+    trial.steps(engine, 2)
+    trial.engines.clear()
+    return engine
+
+
+@habit("engines made, destroyed and deleted in turn")
+def destroyed_in_turn(trial: Trial) -> None:
+    before = held(trial)
+    for _ in range(3):
+        engine = _life(trial)
+        assert trial.reference or held(trial)["on_drive"] > 0
+        engine.destroy()
+        del engine
+        gc.collect()
+        assert trial.reference or comes_back_to(before, trial), (held(trial), before)
+
+
+@habit("engines made and deleted in turn, never destroyed")
+def deleted_in_turn(trial: Trial) -> None:
+    before = held(trial)
+    for _ in range(3):
+        engine = _life(trial)
+        del engine
+        gc.collect()
+        assert trial.reference or comes_back_to(before, trial), (held(trial), before)
+
+
+@habit("engine.destroy(), the model lives on")
+def destroyed(trial: Trial) -> None:
+    engine = _life(trial)
+    model, files = engine.module, held(trial)["files"]
+    engine.destroy()
+    del engine
+    gc.collect()
+    ends = time.monotonic() + 30
+    while not trial.reference and held(trial)["files"] >= files:  # masters and moments have one of their own
+        assert time.monotonic() < ends, held(trial)
+        time.sleep(0.05)
+    trial.see(sum(param.ds_numel for param in model.parameters()))
+
+
+@habit("a notebook's cell, run again and again", short=1)
+def notebook(trial: Trial) -> None:
+    engine, on_drive = None, []
+    for _ in range(4):
+        engine = _life(trial)
+        gc.collect()
+        on_drive.append(held(trial)["on_drive"])
+    assert engine is not None
+    assert trial.reference or max(on_drive) <= on_drive[0] * 1.05, on_drive
+    trial.see_weights(engine)

@@ -1,0 +1,207 @@
+"""Habits between steps: evaluation, gathering, exceptions, checkpointing of activations, compiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import deepspeed
+import torch
+from habit import habit
+from habit_models import Layer, Stack
+from habits_placement import WithAdapter, adapted
+from torch import nn
+from trial import Trial, digest
+
+
+@habit("GatheredParameters(modifier_rank=0) between steps")
+def modified(trial: Trial) -> None:
+    engine = trial.initialize(Stack())
+    for step in range(4):
+        trial.step(engine)
+        with deepspeed.zero.GatheredParameters(list(engine.module.layers[step % 3].parameters()), modifier_rank=0):
+            if trial.rank == 0:
+                for param in engine.module.layers[step % 3].parameters():
+                    param.data.mul_(0.5)
+    trial.see_weights(engine)
+
+
+@habit("modified parameters of a frozen model")
+def modified_frozen(trial: Trial) -> None:
+    engine = trial.initialize(adapted())
+    for _ in range(2):
+        trial.step(engine)
+        for layer in engine.module.layers:
+            with deepspeed.zero.GatheredParameters(list(layer.parameters()), modifier_rank=0):
+                if trial.rank == 0:
+                    layer.linear.inner.weight.data.mul_(0.5)
+    trial.step(engine)
+    trial.see_weights(engine)
+
+
+class Scorer(Stack):
+    """Ends in a small module that stays on the device, as a reward model does."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.score = nn.Linear(1024, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.score(self.features(x)).float() - 1).pow(2).mean()
+
+
+def _evaluate(trial: Trial, engine: Any, passes: int = 1) -> None:
+    engine.eval()
+    for _ in range(passes):
+        with torch.no_grad():
+            trial.see("evaluation", repr(engine(trial.batch()).item()))
+    engine.train()
+
+
+@habit("evaluation, then a gather of all parameters", short=1)
+def gathered_after_evaluation(trial: Trial) -> None:
+    engine = trial.initialize(Scorer())
+    for _ in range(3):
+        trial.step(engine)
+        _evaluate(trial, engine)
+        with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
+            trial.see([digest(param.data) for param in engine.module.parameters()])
+    trial.see_weights(engine)
+
+
+@habit("evaluation with gradients enabled, then a gather")
+def gathered_after_forward(trial: Trial) -> None:
+    engine = trial.initialize(Scorer())
+    for _ in range(3):
+        trial.step(engine)
+        trial.loss(engine)
+        for param in engine.module.parameters():
+            with deepspeed.zero.GatheredParameters([param]):
+                trial.see(digest(param.data))
+    trial.step(engine)
+    trial.see_weights(engine)
+
+
+@habit("evaluation, then LoRA is merged")
+def merged(trial: Trial) -> None:
+    engine = trial.initialize(adapted())
+    trial.steps(engine, 3)
+    _evaluate(trial, engine, 2)
+    for layer in engine.module.layers:
+        adapter: WithAdapter = layer.linear
+        with deepspeed.zero.GatheredParameters(list(adapter.parameters()), modifier_rank=0):
+            if trial.rank == 0:
+                adapter.inner.weight.data += (adapter.up.weight.data.float() @ adapter.down.weight.data.float()).to(
+                    adapter.inner.weight.dtype
+                )
+                adapter.up.weight.data.zero_()
+    _evaluate(trial, engine)
+    trial.see_weights(engine)
+
+
+class Dropped(Stack):
+    """Each pass leaves a layer out: what was read ahead for it is not used."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(5)
+        self._trial = trial
+        self.calls = 0
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.norm.weight.dtype)
+        self.calls += 1
+        for number, layer in enumerate(self.layers):
+            if number == self.calls % 5:
+                x = x + self._trial.left_out(lambda layer=layer, x=x: layer(x))
+            else:
+                x = layer(x)
+        return self.norm(x)
+
+
+@habit("layer dropping", reference="`device: cpu`, that part times 0")
+def dropping(trial: Trial) -> None:
+    engine = trial.initialize(Dropped(trial))
+    trial.steps(engine, 8)
+    trial.see_weights(engine)
+
+
+class Failing(Stack):
+    fails = False
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.norm.weight.dtype)
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if self.fails and number == 1:
+                raise ValueError("in the middle of a forward")
+        return self.norm(x)
+
+
+@habit("an exception caught in forward")
+def failed_forward(trial: Trial) -> None:
+    engine = trial.initialize(Failing())
+    for step in range(6):
+        engine.module.fails = step in (2, 4)
+        try:
+            trial.step(engine)
+        except ValueError as error:
+            trial.see(error)
+    trial.see_weights(engine)
+
+
+@habit("an exception caught between backward and step")
+def failed_before_step(trial: Trial) -> None:
+    engine = trial.initialize(Stack())
+    for step in range(5):
+        try:
+            engine.backward(trial.loss(engine))
+            if step == 2:
+                raise ValueError("between backward and step")
+            engine.step()
+            trial.see_norm(engine)
+        except ValueError as error:
+            trial.see(error)
+    trial.see_weights(engine)
+
+
+class Checkpointed(Stack):
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.norm.weight.dtype).requires_grad_(True)
+        for layer in self.layers:
+            x = self.recomputed(layer, x)
+        return self.norm(x)
+
+    def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+
+
+class CheckpointedByDeepSpeed(Checkpointed):
+    def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = deepspeed.checkpointing.checkpoint(layer, x)
+        return out
+
+
+@habit("checkpointing of activations (torch)")
+def checkpointed(trial: Trial) -> None:
+    engine = trial.initialize(Checkpointed())
+    trial.steps(engine)
+    trial.see_weights(engine)
+
+
+@habit(
+    "`cpu_checkpointing`",
+    fails=("at least 1D", "on the CPU accelerator DeepSpeed frees the activation that it keeps; elsewhere not tried"),
+)
+def cpu_checkpointing(trial: Trial) -> None:
+    config = trial.config(activation_checkpointing={"cpu_checkpointing": True, "partition_activations": False})
+    engine = trial.initialize(CheckpointedByDeepSpeed(), config)
+    deepspeed.checkpointing.configure(None, deepspeed_config=config)
+    trial.steps(engine)
+    trial.see_weights(engine)
+
+
+@habit("torch.compile (`engine.compile()`)")
+def compiled(trial: Trial) -> None:
+    engine = trial.initialize(Stack())
+    engine.compile(backend="eager")
+    trial.steps(engine)
+    trial.see_weights(engine)

@@ -1,0 +1,148 @@
+"""One training of a habit: the same script through penstock, or on its reference, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import deepspeed
+import torch
+from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+Config = dict[str, Any]
+
+# Matrices are swapped, also where two ranks share one and its numbers are bf16: 1 MiB is the least. Biases are not.
+WIDTH = 1024
+
+
+@dataclass
+class Trial:
+    """What a habit's script is given, and what it has seen.
+
+    reference: stock DeepSpeed with `device: cpu`.
+    swap: a directory of this training's own.
+    seen: losses, norms and whatever else must be equal to the last digit.
+    """
+
+    reference: bool
+    swap: str
+    rank: int = 0
+    ranks: int = 1
+    seen: list[str] = field(default_factory=list)
+    engines: list[Any] = field(default_factory=list)
+
+    def config(self, **changes: Any) -> Config:
+        """Everything on NVMe, nothing kept in RAM; `a__b=1` changes or adds ["a"]["b"], None takes a key away."""
+        config = {
+            "train_micro_batch_size_per_gpu": 1,
+            "bf16": {"enabled": True},
+            "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}},
+            "zero_optimization": {
+                "stage": 3,
+                "offload_param": {"device": "nvme", "nvme_path": self.swap, "max_in_cpu": 0},
+                "offload_optimizer": {"device": "nvme", "nvme_path": self.swap},
+                "sub_group_size": 2_500_000,  # two matrices
+                "stage3_param_persistence_threshold": 10_000,
+                "stage3_max_reuse_distance": 0,
+            },
+            "penstock": {"ram_bytes": 0, "max_pinned_bytes": "32MiB"},
+        }
+        return self.on_reference(change(config, changes))
+
+    def on_reference(self, config: Config) -> Config:
+        """What is on NVMe is in RAM there; nothing else differs."""
+        if self.reference:
+            for offload in ("offload_param", "offload_optimizer"):
+                section = config["zero_optimization"].get(offload) or {}
+                if section.get("device") == "nvme":
+                    section["device"] = "cpu"
+        return config
+
+    def initialize(self, model: torch.nn.Module, config: Config | None = None, **arguments: Any) -> Any:
+        """deepspeed.initialize with the parameters that are trained."""
+        arguments.setdefault("model_parameters", [p for p in model.parameters() if p.requires_grad])
+        engine, *_ = deepspeed.initialize(model=model, config=config or self.config(), **arguments)
+        self.engines.append(engine)
+        torch.manual_seed(17 + self.rank)
+        return engine
+
+    def batch(self) -> torch.Tensor:
+        return torch.randn(4, WIDTH)
+
+    def see(self, *values: Any) -> None:
+        self.seen.append(" ".join(str(value) for value in values))
+
+    def loss(self, engine: Any, *arguments: Any) -> torch.Tensor:
+        """A forward; its loss is seen."""
+        loss = engine(*(arguments or (self.batch(),)))
+        self.see("loss", repr(loss.item()))
+        return loss
+
+    def step(self, engine: Any, *arguments: Any) -> None:
+        """Forward, backward, step; loss and norm are seen."""
+        engine.backward(self.loss(engine, *arguments))
+        engine.step()
+        self.see_norm(engine)
+
+    def steps(self, engine: Any, count: int = 4) -> None:
+        for _ in range(count):
+            self.step(engine)
+
+    def see_norm(self, engine: Any) -> None:
+        norm = engine.get_global_grad_norm()
+        self.see("norm", repr(float(norm)) if norm is not None else None)
+
+    def left_out(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor | float:
+        """A part that this micro-step does not use. The reference multiplies it by 0 instead: gradient zero."""
+        return compute() * 0 if self.reference else 0.0
+
+    def see_weights(self, engine: Any) -> None:
+        """A digest of each weight as the model uses it and, where it is trained, of its master and states."""
+        for name, param in engine.module.named_parameters():
+            with deepspeed.zero.GatheredParameters([param]):
+                self.see("weight", name, digest(param.data))
+            if param.requires_grad and hasattr(engine.optimizer, "fp16_groups"):
+                self.see("master", name, digest(safe_get_full_fp32_param(param)))
+                for state in ("exp_avg", "exp_avg_sq", "momentum_buffer", "square_avg", "sum"):
+                    with contextlib.suppress(KeyError):
+                        value = safe_get_full_optimizer_state(param, state)
+                        self.see(state, name, None if value is None else digest(value))
+
+
+def change(config: Config, changes: Config) -> Config:
+    """A copy with dotted (`__`) keys replaced; None removes."""
+    config = copy.deepcopy(config)
+    for key, value in changes.items():
+        *parents, last = key.split("__")
+        target = config
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        if value is None:
+            target.pop(last, None)
+        else:
+            target[last] = value
+    return config
+
+
+def digest(tensor: torch.Tensor) -> str:
+    data = tensor.detach().cpu().contiguous()
+    if data.is_floating_point():
+        data = data + 0  # -0 and 0 are one number
+    return hashlib.sha256(data.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def partitioned_at_birth(trial: Trial, config: Config) -> Iterator[None]:
+    """zero.Init as from_pretrained uses it."""
+    with deepspeed.zero.Init(config_dict_or_path=config, dtype=dtype_of(config)):
+        yield
+
+
+def dtype_of(config: Config) -> torch.dtype:
+    if (config.get("bf16") or {}).get("enabled"):
+        return torch.bfloat16
+    return torch.float16 if (config.get("fp16") or {}).get("enabled") else torch.float32
