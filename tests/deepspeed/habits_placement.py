@@ -230,7 +230,8 @@ def two_training_engines(trial: Trial) -> None:
 @habit("built under several zero.Init, then one engine")
 def several_swappers(trial: Trial) -> None:
     config = trial.config()
-    model = Stack(0)
+    with partitioned_at_birth(trial, config):
+        model = Stack(1)
     for _ in range(3):
         with partitioned_at_birth(trial, config):
             layer = Layer()
