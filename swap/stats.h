@@ -39,7 +39,8 @@ struct SwapStats {
   std::uint64_t held_bytes_max = 0;  ///< most bytes of buffers, of both kinds, held at once
   std::uint64_t held_overflow_bytes_max = 0;  ///< most in pageable ones
   /// The max_pinned_bytes (in whole MiB) whose plan has a pinned buffer for the most of each size
-  /// that was held at once; 0 where none was pageable, or no value does.
+  /// that was held at once; 0 where none was pageable, or no value does. As of the last
+  /// overflow_advice(), close_namespace() or close(): it takes planning.
   std::uint64_t pinned_bytes_needed = 0;
   BufferPoolStats pool;
 };

@@ -159,11 +159,11 @@ class SwapEngine {
   Result<void> plan();
   Placement placement() const;
 
-  /// May plan a few times over, once after each new peak (milliseconds).
   SwapStats stats() const;
   /// What max_pinned_bytes would have kept everything that was held at once since the first plan in
   /// pinned memory, what it cost that they did not, and what stands against more: a few sentences
-  /// for a user. Nothing where they were enough. To ask is to take over the telling: where nothing
+  /// for a user. Nothing where they were enough. Plans some twenty times where the peaks are new
+  /// (milliseconds for a thousand tensors). To ask is to take over the telling: where nothing
   /// has asked, close() says it through options.warn.
   std::optional<std::string> overflow_advice() const;
   /// Human-readable state of a tensor: where it is, how large, which generation.

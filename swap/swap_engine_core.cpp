@@ -449,14 +449,13 @@ Placement SwapEngineCore::placement() const {
 
 SwapStats SwapEngineCore::stats() const {
   Lock lock(mutex_);
-  return stats_now(lock);
+  return stats_now();
 }
 
-/// Lets go of the lock, before it counts.
-SwapStats SwapEngineCore::stats_now(Lock& lock) const {
-  const std::uint64_t needed = pinned_bytes_needed(lock);
+/// With the lock held.
+SwapStats SwapEngineCore::stats_now() const {
   SwapStats stats = stats_;
-  stats.pinned_bytes_needed = needed;
+  stats.pinned_bytes_needed = pinned_need_.bytes;
   const HeldBufferLedger::Totals held = held_->totals();
   stats.overflow_buffers = held.pageable_buffers;
   stats.held_bytes_max = held.bytes_max;
@@ -515,6 +514,9 @@ Result<void> SwapEngineCore::close() {
     waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
     written = published(tell_failure(), lock);
     advice = overflow_advice(lock);
+    if (advice_is_told_) {
+      advice.reset();
+    }
     while (!records_.empty()) {
       erase_record(*records_.begin()->second, outbox);
     }
@@ -526,7 +528,7 @@ Result<void> SwapEngineCore::close() {
     }
     pool = std::move(pool_);  // others may still ask for stats
   }
-  if (advice && !advice_is_told_) {
+  if (advice) {
     warn(*advice);
   }
   stagings_.clear();  // tell what is left of them, and unregister

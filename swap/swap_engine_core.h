@@ -163,7 +163,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void update_use(TensorRecord& record);
   void count_block(Block& block, OverflowUse use);
   void hold(Block& block, const TensorRecord& record) const;
-  SwapStats stats_now(Lock& lock) const;
+  SwapStats stats_now() const;
   void note_memory_peak();
   void warn(const std::string& sentence) const { options_.warn(sentence); }
   void operation_begun() { ++operations_; }
@@ -212,7 +212,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
   void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
                        Outbox& outbox);
-  std::uint64_t pinned_bytes_needed(Lock& lock) const;
+  void update_pinned_need(Lock& lock) const;
   std::optional<std::string> overflow_advice(Lock& lock) const;
 
   // Reading (swap_engine_read.cpp).

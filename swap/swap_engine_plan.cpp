@@ -163,11 +163,11 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
 }
 
 /// See SwapStats. Lets go of the lock while it plans.
-std::uint64_t SwapEngineCore::pinned_bytes_needed(Lock& lock) const {
+void SwapEngineCore::update_pinned_need(Lock& lock) const {
   const HeldBufferLedger::Totals totals = held_->totals();
   const bool is_known = totals.version == pinned_need_.of_version || records_.empty();
   if (totals.pageable_buffers == 0 || is_known) {
-    return pinned_need_.bytes;
+    return;
   }
   std::vector<HeldBuffers> held = held_->most();
   held.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
@@ -195,7 +195,6 @@ std::uint64_t SwapEngineCore::pinned_bytes_needed(Lock& lock) const {
   const std::optional<std::uint64_t> needed = pinned_bytes_for(held, pool_of);
   lock.lock();
   pinned_need_ = {totals.version, needed.value_or(0)};
-  return pinned_need_.bytes;
 }
 
 std::optional<std::string> SwapEngineCore::overflow_advice() const {
@@ -209,8 +208,8 @@ std::optional<std::string> SwapEngineCore::overflow_advice(Lock& lock) const {
   if (held_->totals().pageable_buffers == 0) {
     return std::nullopt;
   }
-  const SwapStats stats = stats_now(lock);
-  return penstock::overflow_advice(stats, budgets_, memlock_limit_bytes());
+  update_pinned_need(lock);
+  return penstock::overflow_advice(stats_now(), budgets_, memlock_limit_bytes());
 }
 
 }  // namespace penstock

@@ -122,7 +122,7 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("there is no namespace {} (closed already?)", to_number(space)));
   }
-  (void)pinned_bytes_needed(lock);  // while the tensors that were held are known
+  update_pinned_need(lock);  // while the tensors that were held are known
   if (closed_ || !namespaces_.contains(space)) {
     return {};  // closed meanwhile
   }

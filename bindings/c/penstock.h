@@ -269,9 +269,6 @@ typedef struct penstock_engine_stats {
   uint64_t overflow_ns;              ///< time that callers spent on getting them
   uint64_t held_bytes_max;           ///< most bytes of buffers, pinned and pageable, held at once
   uint64_t held_overflow_bytes_max;  ///< most in pageable ones
-  /// The max_pinned_bytes that would have kept all of it pinned; 0: none was pageable, or no value
-  /// would.
-  uint64_t pinned_bytes_needed;
 } penstock_engine_stats;
 
 /// Fills `*stats`, as far as its struct_size reaches. Does not block.

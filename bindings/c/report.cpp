@@ -79,7 +79,6 @@ penstock_engine_stats to_struct(const SwapStats& stats) {
       .overflow_ns = stats.overflow_ns,
       .held_bytes_max = stats.held_bytes_max,
       .held_overflow_bytes_max = stats.held_overflow_bytes_max,
-      .pinned_bytes_needed = stats.pinned_bytes_needed,
   };
 }
 

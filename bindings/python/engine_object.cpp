@@ -249,7 +249,7 @@ nb::dict EngineObject::placement() const {
 }
 
 nb::dict EngineObject::stats() const {
-  const SwapStats stats = released([&] { return engine_->stats(); });  // it may plan
+  const SwapStats stats = engine_->stats();
   nb::dict result;
   const auto add = [&result](const char* key, std::uint64_t value) { result[key] = value; };
   add("read_bytes", stats.io.read_bytes);
