@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import Runner, linear_config
 
+pytestmark = pytest.mark.deep
 SCRIPT = Path(__file__).with_name("linear_training.py")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from penstock.deepspeed import contract, installation
 from penstock.deepspeed.patch_table import TABLE, Place
 from penstock.errors import CompatibilityError
@@ -19,6 +21,11 @@ def test_the_installed_surface_is_known() -> None:
     assert report.differences == []
     if report.version in contract.TESTED_VERSIONS:
         assert report.unknown_texts == [] and report.warning is None
+
+
+def test_the_documents_table_has_the_tested_versions() -> None:
+    rows = re.findall(r"^\| (0[^|]*) \|", (ROOT / "docs" / "DEEPSPEED.md").read_text(), flags=re.M)
+    assert set(contract.TESTED_VERSIONS) <= set(", ".join(rows).split(", "))
 
 
 def test_each_place_of_the_table_is_there_in_the_newest_tested_version() -> None:
@@ -99,8 +106,17 @@ def test_places_that_are_patched_must_be_there(moved: Path) -> None:
     assert "parameter_offload.py is gone" in differences
 
 
+OPTIONAL = "_offload_grad_partition_at_boundary"
+
+
+def optional_or_skip(moved: Path) -> str:
+    if OPTIONAL not in (moved / "runtime/zero/stage3.py").read_text():
+        pytest.skip(f"this DeepSpeed has no {OPTIONAL}")
+    return OPTIONAL
+
+
 def rename_optional(moved: Path) -> str:
-    name = "_offload_grad_partition_at_boundary"
+    name = optional_or_skip(moved)
     change(moved / "runtime/zero/stage3.py", f"def {name}", "def _offload_at_boundary")
     return name
 
@@ -122,7 +138,7 @@ def test_a_place_that_is_not_needed_is_skipped(moved: Path) -> None:
     ids=["parameters", "text"],
 )
 def test_an_optimisation_of_another_function_is_skipped(moved: Path, old: str, new: str, reason: str) -> None:
-    definition = "def _offload_grad_partition_at_boundary(self, param, grad_buffer, "
+    definition = f"def {optional_or_skip(moved)}(self, param, grad_buffer, "
     arguments = "offload_fp32_gradients, offload_fp32_offsets):\n"
     change(moved / "runtime/zero/stage3.py", definition + arguments, definition + arguments.replace(old, new))
     report = contract.compare(moved)

@@ -39,6 +39,7 @@ def is_refused(runner: Runner, swap: Path, config: dict[str, Any], name: str, *o
     assert not swap.exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_feature_that_does_not_work_is_refused(runner: Runner, swap: Path, name: str) -> None:
     is_refused(runner, swap, linear_config(swap, **REFUSED[name]), name, "whole")

@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import Runner, free_port, linear_config
 
+pytestmark = pytest.mark.deep
 SCRIPT = Path(__file__).with_name("linear_training.py")
 
 

@@ -5,55 +5,76 @@ folded, to the tested versions that have it.
 """
 
 TESTED_VERSIONS = (
+    "0.16.9",
+    "0.17.6",
+    "0.18.0",
+    "0.18.3",
+    "0.18.9",
+    "0.19.4",
+    "0.19.5",
     "0.19.8",
 )
 KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping": {
-        "da38777dea352b3c": ("0.19.8",),
+        "7db7cc5702d005dc": ("0.16.9",),
+        "47d2cd2c94651c9e": ("0.17.6", "0.18.0"),
+        "da38777dea352b3c": ("0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.initialize_optimizer_states": {
-        "6fe5437a26aa2e60": ("0.19.8",),
+        "55803da6a0bf1c00": ("0.16.9", "0.17.6", "0.18.0", "0.18.3"),
+        "6fe5437a26aa2e60": ("0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._swappable_optimizer_subgroup": {
-        "8632c1385de6e666": ("0.19.8",),
+        "8632c1385de6e666": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": {
-        "f8d27125e66814a2": ("0.19.8",),
+        "f8d27125e66814a2": ("0.19.5", "0.19.8"),
     },
     "runtime/zero/partition_parameters.py:Init._ensure_availability_of_partitioned_params": {
-        "350379730ff8296b": ("0.19.8",),
+        "350379730ff8296b": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/partition_parameters.py:Init._partition_param": {
-        "78ea6564efa89fd0": ("0.19.8",),
+        "d22b7038f5b00d65": ("0.16.9", "0.17.6", "0.18.0", "0.18.3"),
+        "3acefa3a971b3160": ("0.18.9",),
+        "78ea6564efa89fd0": ("0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.__prefetch_nvme_param_partitions": {
-        "c5163e8b0558f316": ("0.19.8",),
+        "c5163e8b0558f316": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.__all_gather_params_": {
-        "4e61e85a0e88f9cf": ("0.19.8",),
+        "4e61e85a0e88f9cf": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": {
-        "84816e1f0432a40e": ("0.19.8",),
+        "84816e1f0432a40e": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._swap_in_sub_group_to_flat_buffer": {
-        "d31aec15ed60ad59": ("0.19.8",),
+        "d31aec15ed60ad59": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions": {
-        "4d0df9eb899b7c6f": ("0.19.8",),
+        "72594dc9ef1a35af": ("0.16.9", "0.17.6"),
+        "ddef4872f325ad69": ("0.18.0",),
+        "7c194687d8715de2": ("0.18.3",),
+        "4d0df9eb899b7c6f": ("0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": {
-        "ce165d512539e234": ("0.19.8",),
+        "ce165d512539e234": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.partition_grads": {
-        "2a6e85121b2f5b8c": ("0.19.8",),
+        "73a81ce8a89032a5": ("0.16.9",),
+        "f34456867df1f48c": ("0.17.6", "0.18.0"),
+        "2053f09520fed2dc": ("0.18.3", "0.18.9"),
+        "302fbda4a5e56595": ("0.19.4",),
+        "2a6e85121b2f5b8c": ("0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in": {
+        "18b1b6ca6b560a47": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5"),
         "af7beb352ee5ae53": ("0.19.8",),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": {
-        "408a216f38aa82a5": ("0.19.8",),
+        "408a216f38aa82a5": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step": {
+        "c994df55b45bde4c": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5"),
         "ae4e4c1bc90380ee": ("0.19.8",),
     },
 }
