@@ -110,6 +110,11 @@ DEEP_RUN = (
         cores=2,
     ),
     Part(
+        "versions",
+        "the contract and the short run's habits on each tested version of DeepSpeed and the newest (pip brings them)",
+        Script(("tests/deepspeed/versions",)),
+    ),
+    Part(
         "async_io",
         "what wants DeepSpeed's compiled async_io (five minutes of compiling)",
         pytest("tests/cli", "tests/deepspeed", marks="async_io"),
