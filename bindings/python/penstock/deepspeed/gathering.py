@@ -47,7 +47,7 @@ def entering(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
-        if self.enabled:
+        if self.enabled and any(param.ds_status.name == "INFLIGHT" for param in self.params):
             finish_gathers()
         return original(self)
 
