@@ -81,6 +81,17 @@ def _class(file: str, name: str, wrap: Callable[[Any], Any] | None) -> Place:
     return Place(file, "", name, wrap, text=False)
 
 
+def _of_optimizer(
+    name: str,
+    wrap: Callable[[Any], Any],
+    parameters: tuple[str, ...] | None = None,
+    required: bool = True,
+    text: bool = True,
+) -> Place:
+    """A method of the stage-3 optimizer."""
+    return Place(STAGE3, STAGE3_OPTIMIZER, name, wrap, parameters, required, text)
+
+
 def _watched(file: str, owner: str, *names: str) -> tuple[Place, ...]:
     """Functions that are not patched, but whose behaviour penstock builds on."""
     return tuple(Place(file, owner, name, required=False) for name in names)
@@ -119,72 +130,56 @@ TABLE: tuple[Place, ...] = (
         ("self", "optimizer"),
         text=False,
     ),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "_configure_tensor_swapping",
         tensor_swapping.configure_tensor_swapping,
         ("self", "offload_optimizer_config", "aio_config"),
     ),
-    Place(STAGE3, STAGE3_OPTIMIZER, "initialize_optimizer_states", adagrad.with_swapped_sums, ("self",)),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer("initialize_optimizer_states", adagrad.with_swapped_sums, ("self",)),
+    _of_optimizer(
         "_swappable_optimizer_subgroup",
         partial_offload.staying_on_device,
         ("self", "sub_group_id"),
     ),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "_offload_grad_partition_at_boundary",
         gradient_norm.without_widening,
         ("self", "param", "grad_buffer", "offload_fp32_gradients", "offload_fp32_offsets"),
         required=False,
     ),
-    Place(STAGE3, STAGE3_OPTIMIZER, "_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
-    Place(STAGE3, STAGE3_OPTIMIZER, "_move_to_flat_buffer", tensor_swapping.flattening, None),
+    _of_optimizer("_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
+    _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
     # Which gradients a step has.
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "partition_grads",
         gradient_cycle.reducing,
         ("self", "params_to_release", "grad_partitions"),
     ),
-    Place(STAGE3, STAGE3_OPTIMIZER, "step", gradient_cycle.stepping, ("self", "closure")),
-    Place(STAGE3, STAGE3_OPTIMIZER, "zero_grad", gradient_cycle.discarding, ("self", "set_to_none"), text=False),
-    Place(STAGE3, STAGE3_OPTIMIZER, "get_fp32_grad_partitions", gradient_cycle.reading, ("self",), text=False),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer("step", gradient_cycle.stepping, ("self", "closure")),
+    _of_optimizer("zero_grad", gradient_cycle.discarding, ("self", "set_to_none"), text=False),
+    _of_optimizer("get_fp32_grad_partitions", gradient_cycle.reading, ("self",), text=False),
+    _of_optimizer(
         "_get_fp32_grad_state_partition",
         gradient_cycle.reading,
         ("self", "param", "release_swap_buffers"),
         required=False,
         text=False,
     ),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "set_fp32_grad_for_param",
         gradient_cycle.setting_one,
         ("self", "value", "param"),
         required=False,
         text=False,
     ),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "set_local_grad_for_param",
         gradient_cycle.setting_one,
         ("self", "value", "param"),
         required=False,
         text=False,
     ),
-    Place(
-        STAGE3,
-        STAGE3_OPTIMIZER,
+    _of_optimizer(
         "update_fp32_grad_for_param_vectorized",
         gradient_cycle.setting_many,
         ("self", "update_func", "param_list"),
@@ -203,8 +198,8 @@ TABLE: tuple[Place, ...] = (
         text=False,
     ),
     # What would outlive an engine.
-    Place(STAGE3, STAGE3_OPTIMIZER, "destroy", lifetime.destroying, ("self",), text=False),
-    Place(STAGE3, STAGE3_OPTIMIZER, "create_reduce_and_remove_grad_hooks", lifetime.hooking, ("self",), text=False),
+    _of_optimizer("destroy", lifetime.destroying, ("self",), text=False),
+    _of_optimizer("create_reduce_and_remove_grad_hooks", lifetime.hooking, ("self",), text=False),
     Place(
         COORDINATOR,
         "PartitionedParameterCoordinator",
