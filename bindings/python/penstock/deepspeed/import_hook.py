@@ -14,8 +14,12 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from penstock.deepspeed.child_processes import install_in_children
+
 
 def install_when_imported() -> None:
+    """In this process and those that multiprocessing starts."""
+    install_in_children()
     if "deepspeed" in sys.modules:
         _install()
     else:

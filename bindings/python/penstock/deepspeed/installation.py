@@ -16,7 +16,9 @@ _undo: list[Callable[[], None]] = []
 
 
 def install() -> None:
-    """Makes DeepSpeed (in this process) swap through penstock. Idempotent; any thread may call it.
+    """Makes DeepSpeed swap through penstock, in this process and in those that multiprocessing starts from it.
+
+    Idempotent; any thread may call it.
 
     Raises CompatibilityError when a stock swapper exists already (call it before the model is built) and when
     the installed DeepSpeed cannot work with penstock; the message lists the differences.
@@ -24,13 +26,15 @@ def install() -> None:
     with _lock:
         if _undo:
             return
-        from penstock.deepspeed import contract, exit_status, stock_swappers
+        from penstock.deepspeed import child_processes, contract, exit_status, stock_swappers
 
         report = contract.require_known_surface()
         stock_swappers.require_none_exists()
         try:
             _patch_all(report.patched)
             _replace(sys, "exit", exit_status.remembering_code(sys.exit))
+            child_processes.install_in_children()
+            _undo.append(child_processes.leave_children_alone)
         except BaseException:
             _restore()
             raise
