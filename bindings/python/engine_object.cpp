@@ -1,6 +1,5 @@
 #include "engine_object.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "array_argument.h"
 #include "error_translation.h"
 #include "future.h"
+#include "gil_release.h"
 #include "lease_object.h"
 #include "swap/device/device_runtime.h"
 #include "swap/swap_engine.h"
@@ -25,16 +26,10 @@ namespace nb = nanobind;
 namespace penstock::python {
 namespace {
 
-using Source = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-using Target = nb::ndarray<nb::c_contig, nb::device::cpu>;
-// In the memory of whatever device the engine was opened for.
-using DeviceSource = nb::ndarray<nb::ro, nb::c_contig>;
-using DeviceTarget = nb::ndarray<nb::c_contig>;
-
 /// Runs `work` without the GIL.
 template <class F>
 auto released(F&& work) {
-  nb::gil_scoped_release release;
+  GilRelease release;
   return work();
 }
 
@@ -104,9 +99,11 @@ class EngineObject {
   }
   Future commit(const LeaseObject& lease) {
     lease.expect_held();
-    return {released([&] { return engine_->commit(lease.lease); }), nullptr};
+    const Lease held = lease.lease;  // another thread may release that one meanwhile
+    return {released([&] { return engine_->commit(held); }), nullptr};
   }
-  Future put(std::uint64_t tensor, Source source) {
+  Future put(std::uint64_t tensor, nb::handle array) {
+    Source source = array_of<Source>(array);
     const auto bytes =
         std::as_bytes(std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
     return holding(std::move(source),
@@ -116,20 +113,23 @@ class EngineObject {
     const Access access = update ? Access::kUpdate : Access::kRead;
     return {released([&] { return engine_->get(TensorId{tensor}, access); }), info(tensor)};
   }
-  Future get_into(std::uint64_t tensor, Target target) {
+  Future get_into(std::uint64_t tensor, nb::handle array) {
+    Target target = array_of<Target>(array);
     const std::span bytes(static_cast<std::byte*>(target.data()), target.nbytes());
     return holding(std::move(target),
                    released([&] { return engine_->get_into(TensorId{tensor}, bytes); }));
   }
   /// `stream`: what was begun there comes first; nothing: the caller has seen to that.
-  Future get_to_device(std::uint64_t tensor, DeviceTarget target, const std::string& device,
+  Future get_to_device(std::uint64_t tensor, nb::handle array, const std::string& device,
                        const std::string& dtype, std::optional<std::uintptr_t> stream) {
+    DeviceTarget target = array_of<DeviceTarget>(array);
     const DeviceTensor there = on_device(target.data(), target.nbytes(), device, dtype, stream);
     return holding(std::move(target),
                    released([&] { return engine_->get_to_device(TensorId{tensor}, there); }));
   }
-  Future put_from_device(std::uint64_t tensor, DeviceSource source, const std::string& device,
+  Future put_from_device(std::uint64_t tensor, nb::handle array, const std::string& device,
                          const std::string& dtype, std::optional<std::uintptr_t> stream) {
+    DeviceSource source = array_of<DeviceSource>(array);
     const DeviceTensor there = on_device(source.data(), source.nbytes(), device, dtype, stream);
     return holding(std::move(source),
                    released([&] { return engine_->put_from_device(TensorId{tensor}, there); }));
@@ -203,7 +203,7 @@ class EngineObject {
     return {std::move(ticket), nullptr};
   }
   void close_quietly() noexcept {
-    nb::gil_scoped_release release;
+    GilRelease release;
     if (engine_) {
       (void)engine_->close();
     }
@@ -328,11 +328,9 @@ void bind_engine(nb::module_& module) {
       .def("commit", &EngineObject::commit)
       .def("put", &EngineObject::put)
       .def("get", &EngineObject::get, nb::arg("tensor"), nb::arg("update") = false)
-      // Without conversion, which would read into a copy that nobody sees.
-      .def("get_into", &EngineObject::get_into, nb::arg("tensor"), nb::arg("target").noconvert())
-      .def("get_to_device", &EngineObject::get_to_device, nb::arg("tensor"),
-           nb::arg("target").noconvert(), nb::arg("device"), nb::arg("dtype"),
-           nb::arg("stream") = nb::none())
+      .def("get_into", &EngineObject::get_into, nb::arg("tensor"), nb::arg("target"))
+      .def("get_to_device", &EngineObject::get_to_device, nb::arg("tensor"), nb::arg("target"),
+           nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
       .def("put_from_device", &EngineObject::put_from_device, nb::arg("tensor"), nb::arg("source"),
            nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
       .def("device_stream", &EngineObject::device_stream, nb::arg("device"), nb::arg("to_device"))

@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "gil_release.h"
+
 namespace nb = nanobind;
 
 namespace penstock::python {
@@ -36,10 +38,10 @@ const char* kind_of(const Error& error) {
 }  // namespace
 
 void raise(const Error& error) {
-  nb::gil_scoped_acquire gil;
-  const nb::object make = nb::module_::import_("penstock.errors").attr("make");
-  const nb::object exception =
-      make(kind_of(error), error.system_errno(), error.message, error.path, error.tensor);
+  const nb::object exception = calling_python([&] {
+    const nb::object make = nb::module_::import_("penstock.errors").attr("make");
+    return make(kind_of(error), error.system_errno(), error.message, error.path, error.tensor);
+  });
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

@@ -7,7 +7,7 @@
 namespace penstock::python {
 
 /// Raises the class of penstock.errors that fits: I/O failures are OSErrors with errno and
-/// filename.
+/// filename. With the GIL held.
 [[noreturn]] void raise(const Error& error);
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "error_translation.h"
+#include "gil_release.h"
 #include "lease_object.h"
 
 namespace nb = nanobind;
@@ -26,7 +27,7 @@ bool wait(const Ticket& ticket, std::optional<double> timeout_s) {
       slice = std::min(slice, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
     }
     {
-      nb::gil_scoped_release release;
+      GilRelease release;
       if (ticket.done() || (slice.count() > 0 && ticket.wait_for(slice).has_value())) {
         return true;
       }

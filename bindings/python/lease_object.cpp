@@ -8,6 +8,7 @@
 
 #include "dlpack_export.h"
 #include "error_translation.h"
+#include "gil_release.h"
 
 namespace nb = nanobind;
 
@@ -77,12 +78,19 @@ void bind_lease(nb::module_& module) {
           "array",
           [](nb::object self) {
             nb::inst_ptr<LeaseObject>(self)->expect_held();
-            return nb::module_::import_("penstock.array_view").attr("array_of")(self);
+            return calling_python([&] {
+              return nb::object(nb::module_::import_("penstock.array_view").attr("array_of")(self));
+            });
           },
           "A NumPy array over the memory, without a copy (bfloat16 as its bits, uint16).")
       .def(
-          "release", [](LeaseObject& self) { self.lease.release(); },
-          nb::call_guard<nb::gil_scoped_release>(), "Idempotent.")
+          "release",
+          [](LeaseObject& self) {
+            Lease ended = std::exchange(self.lease, {});  // with the GIL: others may release it, too
+            GilRelease without_gil;
+            ended.release();
+          },
+          "Idempotent.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](LeaseObject& self, nb::args) { self.lease.release(); })
       .def("__dlpack_device__", [](const LeaseObject&) { return std::pair(1, 0); })

@@ -1,0 +1,49 @@
+#include "array_argument.h"
+
+#include <type_traits>
+
+#include "gil_release.h"
+
+namespace nb = nanobind;
+
+namespace penstock::python {
+namespace {
+
+/// What `argument` hands over as DLPack; nothing where it has none. Asked here, since torch's
+/// answer is Python code, and a daemon thread's end must not meet nanobind's conversions, which
+/// cannot be unwound.
+nb::object handed_over(nb::handle argument) {
+  return calling_python([&]() -> nb::object {
+    const nb::object export_memory = nb::getattr(argument, "__dlpack__", nb::none());
+    if (export_memory.is_none()) {
+      return {};
+    }
+    try {
+      return export_memory(nb::arg("max_version") = nb::make_tuple(1, 0));
+    } catch (const nb::python_error&) {
+      return {};  // nanobind asks in other words
+    }
+  });
+}
+
+}  // namespace
+
+template <class Array>
+Array array_of(nb::handle argument) {
+  constexpr bool kMayBeCopied =
+      std::is_same_v<Array, Source> || std::is_same_v<Array, DeviceSource>;
+  const nb::object capsule = handed_over(argument);
+  Array array;
+  if ((capsule.is_valid() && nb::try_cast(capsule, array, false)) ||
+      nb::try_cast(argument, array, kMayBeCopied)) {
+    return array;
+  }
+  throw nb::type_error("neither DLPack nor the buffer protocol gives this array as it must lie");
+}
+
+template Source array_of<Source>(nb::handle argument);
+template Target array_of<Target>(nb::handle argument);
+template DeviceSource array_of<DeviceSource>(nb::handle argument);
+template DeviceTarget array_of<DeviceTarget>(nb::handle argument);
+
+}  // namespace penstock::python

@@ -1,0 +1,60 @@
+"""Daemon threads that use an engine while the interpreter ends do not take the process down."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+WORKERS = """
+import os, sys, threading, time, numpy, penstock
+engine = penstock.Engine({"penstock": {"ram_bytes": 0, "max_pinned_bytes": "8MiB"}}, path=sys.argv[1])
+content = numpy.ones(1 << 20, dtype="uint8")
+for name in "abc":
+    engine.put(name, content)
+out = numpy.empty_like(content)
+def read(): engine.get("a").release()
+def write(): engine.put("b", content)
+def wait(): engine.get_async("c").result().release()
+def fill(): engine.get_async("a", out=out).result()
+def refused():
+    try: engine.put("a", content[:1])
+    except penstock.ArgumentError: pass
+def viewed(): assert engine.get("c").array[0] == 1
+begun = []
+def forever(call):
+    call()
+    begun.append(call)
+    while True: call()
+calls = [globals()[name] for name in sys.argv[2].split(",")]
+for call in calls:
+    threading.Thread(target=forever, args=(call,), daemon=True).start()
+while len(begun) < len(calls): time.sleep(0.001)
+time.sleep(int(sys.argv[3]) / 1000)
+"""
+
+
+def end_with_daemons(directory: Path, calls: str, delays_ms: range, before: str = "", after: str = "") -> None:
+    for delay in delays_ms:
+        command = [sys.executable, "-c", before + WORKERS + after, str(directory), calls, str(delay)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, f"after {delay} ms: {done.returncode}\n{done.stderr}"
+
+
+def test_daemon_threads_at_exit(tmp_path: Path) -> None:
+    end_with_daemons(tmp_path, "read,write,wait,fill", range(20))
+
+
+def test_daemon_threads_that_call_back_into_python_at_exit(tmp_path: Path) -> None:
+    """Errors and arrays are made by Python code, where a thread may be ended as well."""
+    end_with_daemons(
+        tmp_path, "refused,refused,viewed,viewed", range(10), before="import sys; sys.setswitchinterval(1e-6)"
+    )
+
+
+def test_close_at_exit_beside_daemon_threads(tmp_path: Path) -> None:
+    """It waits for operations, not for the threads that began them."""
+    closes = "\nthreading.excepthook = lambda told: None\nimport atexit; atexit.register(engine.close)\n"
+    end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes)
+    closes_last = "\nclass Last:\n    def __del__(self, close=engine.close): close()\nlast = Last()\n"
+    end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes_last)
