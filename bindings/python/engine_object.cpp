@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +19,7 @@
 #include "error_translation.h"
 #include "future.h"
 #include "gil_release.h"
+#include "held_array.h"
 #include "lease_object.h"
 #include "swap/device/device_runtime.h"
 #include "swap/swap_engine.h"
@@ -100,7 +103,7 @@ class EngineObject {
   Future commit(const LeaseObject& lease) {
     lease.expect_held();
     const Lease held = lease.lease;  // another thread may release that one meanwhile
-    return {released([&] { return engine_->commit(held); }), nullptr};
+    return {released([&] { return engine_->commit(held); })};
   }
   Future put(std::uint64_t tensor, nb::handle array) {
     Source source = array_of<Source>(array);
@@ -156,8 +159,9 @@ class EngineObject {
     unwrap(released([&] { return engine_->plan(); }));
   }
   void close() {
-    unwrap(released([&] { return engine_->close(); }));
-    held_.clear();
+    const Result<void> closed = released([&] { return engine_->close(); });
+    drop_done();
+    unwrap(closed);
   }
 
   nb::dict placement() const;
@@ -196,11 +200,23 @@ class EngineObject {
   /// does.
   template <class Array>
   Future holding(Array array, Ticket ticket) {
-    std::erase_if(held_, [](const auto& entry) { return entry.first.done(); });
-    if (!ticket.done()) {
-      held_.emplace_back(ticket, std::make_shared<Array>(std::move(array)));
+    drop_done();
+    Future future{std::move(ticket)};
+    if (!future.ticket.done()) {
+      future.array = std::make_shared<HeldArray>(std::move(array));
+      held_.emplace_back(future.ticket, future.array);
     }
-    return {std::move(ticket), nullptr};
+    return future;
+  }
+  /// To let go of a torch tensor is to let go of the GIL for a moment: the list is in order before.
+  void drop_done() {
+    const auto done = std::partition(held_.begin(), held_.end(),
+                                     [](const auto& entry) { return !entry.first.done(); });
+    const std::vector ended(std::make_move_iterator(done), std::make_move_iterator(held_.end()));
+    held_.erase(done, held_.end());
+    for (const auto& [ticket, array] : ended) {
+      array->let_go();
+    }
   }
   void close_quietly() noexcept {
     GilRelease release;
@@ -213,7 +229,7 @@ class EngineObject {
   std::unique_ptr<SwapEngine> engine_;
   // Touched with the GIL held only.
   std::unordered_map<TensorId, std::shared_ptr<const TensorInfo>> infos_;
-  std::vector<std::pair<Ticket, std::shared_ptr<const void>>> held_;
+  std::vector<std::pair<Ticket, std::shared_ptr<HeldArray>>> held_;
 };
 
 nb::dict EngineObject::placement() const {

@@ -41,8 +41,16 @@ bool wait(const Ticket& ticket, std::optional<double> timeout_s) {
   }
 }
 
+/// Whether it is over; the caller's array is the caller's again then.
+bool seen_done(const Future& self, bool done) {
+  if (done && self.array) {
+    self.array->let_go();
+  }
+  return done;
+}
+
 nb::object result(const Future& self, std::optional<double> timeout_s) {
-  if (!wait(self.ticket, timeout_s)) {
+  if (!seen_done(self, wait(self.ticket, timeout_s))) {
     PyErr_SetString(PyExc_TimeoutError, "the operation is still under way");
     throw nb::python_error();
   }
@@ -57,7 +65,7 @@ nb::object result(const Future& self, std::optional<double> timeout_s) {
 
 void bind_future(nb::module_& module) {
   nb::class_<Future>(module, "Future", "An operation under way.")
-      .def("done", [](const Future& self) { return self.ticket.done(); })
+      .def("done", [](const Future& self) { return seen_done(self, self.ticket.done()); })
       .def("result", &result, nb::arg("timeout") = nb::none(),
            "Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns "
            "the "

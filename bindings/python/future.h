@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "held_array.h"
 #include "swap/plan/inventory.h"
 #include "swap/ticket.h"
 
@@ -12,7 +13,9 @@ namespace penstock::python {
 /// A ticket as Python's futures look. `info` is set where the result is a lease.
 struct Future {
   Ticket ticket;
-  std::shared_ptr<const TensorInfo> info;
+  std::shared_ptr<const TensorInfo> info = nullptr;
+  /// Of an operation on the caller's array; shared with the engine object, which may outlive this.
+  std::shared_ptr<HeldArray> array = nullptr;
 };
 
 void bind_future(nanobind::module_& module);

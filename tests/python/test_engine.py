@@ -78,6 +78,23 @@ def test_reads_into_what_is_there(engine: penstock.Engine) -> None:
     assert (out == array).all()
 
 
+def test_the_callers_memory_is_free_when_the_end_was_seen(engine: penstock.Engine) -> None:
+    """A bytearray that something holds cannot be resized."""
+    content = bytearray(b"x" * (32 << 20))
+    futures = [engine.put_async("b", content)]
+    futures[0].result()
+    content.append(1)
+    content.pop()
+    futures.append(engine.get_async("b", out=content))
+    while not futures[1].done():
+        pass
+    content.append(1)
+    futures.append(engine.put_async("c", content))
+    futures[2].result()
+    content.clear()
+    assert all(future.done() for future in futures)
+
+
 def test_update_and_commit(engine: penstock.Engine) -> None:
     engine.put("a", numpy.zeros(1 << 20, dtype="float32"))
     for i in range(5):
@@ -197,6 +214,31 @@ def test_threads_share_an_engine(engine: penstock.Engine) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+TORCH_IN_THREADS = """
+import sys, threading, penstock, torch
+engine = penstock.Engine({"penstock": {"ram_bytes": 0, "max_pinned_bytes": "8MiB"}}, path=sys.argv[1])
+def work(number):
+    name = str(number)
+    for value in range(500):
+        engine.put(name, torch.full((1 << 16,), value % 100, dtype=torch.uint8))
+        out = torch.empty(1 << 16, dtype=torch.uint8)
+        engine.get_async(name, out=out).result()
+        assert (out == value % 100).all()
+    done.append(number)
+done = []
+threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(done) == 6
+"""
+
+
+def test_torch_tensors_of_several_threads(tmp_path: Path) -> None:
+    """To let go of one is to let go of the GIL: other threads are in the engine meanwhile."""
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", TORCH_IN_THREADS, str(tmp_path)], check=True, timeout=300)
 
 
 def test_import_needs_no_torch_and_starts_nothing() -> None:
