@@ -1,10 +1,17 @@
 #include <nanobind/nanobind.h>
 
+#include <stdexcept>
+
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
 
 NB_MODULE(_core, module) {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    throw std::runtime_error(
+        "penstock works in the main interpreter only, not in a subinterpreter: use threads or "
+        "processes");
+  }
   module.doc() = "penstock's engine; use the classes of the package `penstock` instead.";
   // Interpreters that end while tensors still view a lease are the rule, not a leak.
   nanobind::set_leak_warnings(false);

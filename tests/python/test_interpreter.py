@@ -1,10 +1,12 @@
-"""Daemon threads that use an engine while the interpreter ends do not take the process down."""
+"""Daemon threads that use an engine while the interpreter ends do not take the process down; subinterpreters."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 WORKERS = """
 import os, sys, threading, time, numpy, penstock
@@ -58,3 +60,25 @@ def test_close_at_exit_beside_daemon_threads(tmp_path: Path) -> None:
     end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes)
     closes_last = "\nclass Last:\n    def __del__(self, close=engine.close): close()\nlast = Last()\n"
     end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes_last)
+
+
+IN_A_SUBINTERPRETER = """
+import sys, _xxsubinterpreters as interpreters
+if sys.argv[2] == "after": import penstock
+number = interpreters.create(isolated=False)
+try:
+    interpreters.run_string(number, f"import penstock; engine = penstock.Engine(path={sys.argv[1]!r})")
+except interpreters.RunFailedError as error:
+    print(error)
+interpreters.destroy(number)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_subinterpreter_is_refused(tmp_path: Path, when: str) -> None:
+    """Also one that is there after the main interpreter has imported penstock."""
+    pytest.importorskip("_xxsubinterpreters", exc_type=ImportError)
+    command = [sys.executable, "-c", IN_A_SUBINTERPRETER, str(tmp_path), when]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "ImportError" in done.stdout and "not in a subinterpreter" in done.stdout
