@@ -1,7 +1,11 @@
 #include "dlpack_export.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -9,8 +13,9 @@ namespace nb = nanobind;
 namespace penstock::python {
 namespace {
 
-// The stable C layout of DLPack (github.com/dmlc/dlpack, dlpack.h, version 0.8): what `__dlpack__`
-// hands over. Written out here since no package that we build with installs the header.
+// The stable C layout of DLPack (github.com/dmlc/dlpack, dlpack.h, versions 0.8 and 1.0): what
+// `__dlpack__` hands over. Written out here since no package that we build with installs the
+// header.
 struct DLDevice {
   std::int32_t device_type;  // 1: CPU
   std::int32_t device_id;
@@ -30,11 +35,25 @@ struct DLTensor {
   std::uint64_t byte_offset;
 };
 struct DLManagedTensor {
+  static constexpr const char* kCapsule = "dltensor";
+
   DLTensor dl_tensor;
   void* manager_ctx;
   void (*deleter)(DLManagedTensor*);
 };
+struct DLManagedTensorVersioned {
+  static constexpr const char* kCapsule = "dltensor_versioned";
 
+  std::uint32_t major;
+  std::uint32_t minor;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensorVersioned*);
+  std::uint64_t flags;
+  DLTensor dl_tensor;
+};
+
+constexpr std::uint64_t kReadOnly = 1;
+constexpr std::uint64_t kIsCopied = 2;
 constexpr std::int32_t kCpu = 1;
 enum Code : std::uint8_t {
   kInt = 0,
@@ -78,44 +97,63 @@ DLDataType dlpack_type(DType dtype) {
 }
 
 /// Everything that one capsule owns.
+template <class Managed>
 struct Export {
-  DLManagedTensor managed;
+  Managed managed;
   std::vector<std::int64_t> shape;
   Lease lease;
+  std::unique_ptr<std::byte[]> copy;  // instead of the lease
 };
 
+template <class Managed>
 void drop_unconsumed(PyObject* capsule) {
-  // A consumer renames the capsule to "used_dltensor" and becomes responsible for the deleter.
-  if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
-    auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  // A consumer renames the capsule to "used_…" and becomes responsible for the deleter.
+  if (PyCapsule_IsValid(capsule, Managed::kCapsule) != 0) {
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kCapsule));
     managed->deleter(managed);
   }
 }
 
-}  // namespace
-
-nb::object export_dlpack(const Lease& lease, const TensorInfo& info) {
-  auto owned = std::make_unique<Export>();
-  owned->shape.assign(info.shape.begin(), info.shape.end());
-  owned->lease = lease;
+template <class Managed>
+nb::object capsule_of(const LeaseObject& from, bool copied) {
+  auto owned = std::make_unique<Export<Managed>>();
+  owned->shape.assign(from.info->shape.begin(), from.info->shape.end());
+  if (copied) {
+    owned->copy = std::make_unique_for_overwrite<std::byte[]>(from.lease.bytes());
+    std::memcpy(owned->copy.get(), from.lease.data(), from.lease.bytes());
+  } else {
+    owned->lease = from.lease;
+  }
   DLTensor& tensor = owned->managed.dl_tensor;
-  tensor.data = lease.data();
+  tensor.data = copied ? owned->copy.get() : from.lease.data();
   tensor.device = {kCpu, 0};
   tensor.ndim = static_cast<std::int32_t>(owned->shape.size());
-  tensor.dtype = dlpack_type(info.dtype);
+  tensor.dtype = dlpack_type(from.info->dtype);
   tensor.shape = owned->shape.data();
   tensor.strides = nullptr;
   tensor.byte_offset = 0;
+  if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
+    owned->managed.major = 1;
+    owned->managed.minor = 0;
+    owned->managed.flags = copied ? kIsCopied : from.read_only() ? kReadOnly : 0;
+  }
   owned->managed.manager_ctx = owned.get();
-  owned->managed.deleter = [](DLManagedTensor* managed) {
-    delete static_cast<Export*>(managed->manager_ctx);
+  owned->managed.deleter = [](Managed* managed) {
+    delete static_cast<Export<Managed>*>(managed->manager_ctx);
   };
-  PyObject* capsule = PyCapsule_New(&owned->managed, "dltensor", drop_unconsumed);
+  PyObject* capsule = PyCapsule_New(&owned->managed, Managed::kCapsule, drop_unconsumed<Managed>);
   if (capsule == nullptr) {
     throw nb::python_error();
   }
   (void)owned.release();  // the capsule's now
   return nb::steal(capsule);
+}
+
+}  // namespace
+
+nb::object export_dlpack(const LeaseObject& lease, DLPackRequest request) {
+  return request.versioned ? capsule_of<DLManagedTensorVersioned>(lease, request.copied)
+                           : capsule_of<DLManagedTensor>(lease, request.copied);
 }
 
 }  // namespace penstock::python

@@ -98,10 +98,16 @@ class EngineObject {
   }
 
   LeaseObject allocate(std::uint64_t tensor) {
-    return {unwrap(released([&] { return engine_->allocate(TensorId{tensor}); })), info(tensor)};
+    Lease lease = unwrap(released([&] { return engine_->allocate(TensorId{tensor}); }));
+    return {std::move(lease), info(tensor), Access::kUpdate, this};
   }
   Future commit(const LeaseObject& lease) {
     lease.expect_held();
+    if (lease.access == Access::kRead && lease.giver == this && !closed_) {
+      raise(fault(Fault::kInvalidArgument, "tensor '" + lease.info->name +
+                                               "': a lease to read cannot be committed; get it "
+                                               "with update=True, and change that"));
+    }
     const Lease held = lease.lease;  // another thread may release that one meanwhile
     return {released([&] { return engine_->commit(held); })};
   }
@@ -114,7 +120,8 @@ class EngineObject {
   }
   Future get(std::uint64_t tensor, bool update) {
     const Access access = update ? Access::kUpdate : Access::kRead;
-    return {released([&] { return engine_->get(TensorId{tensor}, access); }), info(tensor)};
+    Ticket ticket = released([&] { return engine_->get(TensorId{tensor}, access); });
+    return {std::move(ticket), info(tensor), access, this};
   }
   Future get_into(std::uint64_t tensor, nb::handle array) {
     Target target = array_of<Target>(array);
@@ -159,6 +166,7 @@ class EngineObject {
     unwrap(released([&] { return engine_->plan(); }));
   }
   void close() {
+    closed_ = true;
     const Result<void> closed = released([&] { return engine_->close(); });
     drop_done();
     unwrap(closed);
@@ -230,6 +238,7 @@ class EngineObject {
   // Touched with the GIL held only.
   std::unordered_map<TensorId, std::shared_ptr<const TensorInfo>> infos_;
   std::vector<std::pair<Ticket, std::shared_ptr<HeldArray>>> held_;
+  bool closed_ = false;
 };
 
 nb::dict EngineObject::placement() const {

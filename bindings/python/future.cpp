@@ -58,7 +58,7 @@ nb::object result(const Future& self, std::optional<double> timeout_s) {
     unwrap(self.ticket.wait());
     return nb::none();
   }
-  return nb::cast(LeaseObject{unwrap(self.ticket.lease()), self.info});
+  return nb::cast(LeaseObject{unwrap(self.ticket.lease()), self.info, self.access, self.giver});
 }
 
 }  // namespace

@@ -6,14 +6,18 @@
 
 #include "held_array.h"
 #include "swap/plan/inventory.h"
+#include "swap/tensor.h"
 #include "swap/ticket.h"
 
 namespace penstock::python {
 
-/// A ticket as Python's futures look. `info` is set where the result is a lease.
+/// A ticket as Python's futures look.
 struct Future {
   Ticket ticket;
+  // Where the result is a lease: what it will be of, and as LeaseObject's.
   std::shared_ptr<const TensorInfo> info = nullptr;
+  Access access = Access::kRead;
+  const void* giver = nullptr;
   /// Of an operation on the caller's array; shared with the engine object, which may outlive this.
   std::shared_ptr<HeldArray> array = nullptr;
 };

@@ -22,7 +22,8 @@ void LeaseObject::expect_held() const {
 
 namespace {
 
-/// The buffer protocol as plain bytes: every dtype has it, bfloat16 included.
+/// The buffer protocol as plain bytes: every dtype has it, bfloat16 included. A lease to read
+/// refuses whoever wants to write.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   LeaseObject* object = nb::inst_ptr<LeaseObject>(nb::handle(self));
   if (!object->lease) {
@@ -31,8 +32,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   }
   // The view's own hold on the memory: release() of the lease does not pull it away.
   auto hold = std::make_unique<Lease>(object->lease);
-  if (PyBuffer_FillInfo(view, self, hold->data(), static_cast<Py_ssize_t>(hold->bytes()), 0,
-                        flags) != 0) {
+  if (PyBuffer_FillInfo(view, self, hold->data(), static_cast<Py_ssize_t>(hold->bytes()),
+                        object->read_only() ? 1 : 0, flags) != 0) {
     return -1;
   }
   view->internal = hold.release();
@@ -42,6 +43,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 void release_buffer(PyObject*, Py_buffer* view) {
   delete static_cast<Lease*>(view->internal);
 }
+
+const std::pair<int, int> kOnCpu{1, 0};  // DLPack's number of the CPU, and of the one that there is
 
 PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
                         {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
@@ -55,13 +58,38 @@ nb::tuple shape_of(const LeaseObject& self) {
   return nb::tuple(shape);
 }
 
+/// The array API's `__dlpack__`. Errors: BufferError for other devices than the CPU.
+nb::object dlpack_of(const LeaseObject& self, const nb::kwargs& wishes) {
+  self.expect_held();
+  const auto wish = [&wishes](const char* name) {
+    return wishes.contains(name) ? nb::object(wishes[name]) : nb::none();
+  };
+  if (const nb::object device = wish("dl_device");
+      !device.is_none() && nb::cast<std::pair<int, int>>(device) != kOnCpu) {
+    PyErr_SetString(PyExc_BufferError, "a lease's memory is the CPU's");
+    throw nb::python_error();
+  }
+  DLPackRequest request;
+  if (const nb::object version = wish("max_version"); !version.is_none()) {
+    request.versioned = nb::cast<std::pair<int, int>>(version).first >= 1;
+  }
+  if (const nb::object copy = wish("copy"); !copy.is_none()) {
+    request.copied = nb::cast<bool>(copy);
+  }
+  return export_dlpack(self, request);
+}
+
 }  // namespace
 
 void bind_lease(nb::module_& module) {
   nb::class_<LeaseObject>(
       module, "Lease", nb::type_slots(kSlots),
       "A hold on a tensor's memory. Views made of it (DLPack, buffer protocol) keep "
-      "the memory alive by themselves; release() gives up only this hold.")
+      "the memory alive by themselves; release() gives up only this hold.\n\n"
+      "Unless it was got with update=True it is to read only, and so are its views: the memory is "
+      "shared with all other readers. torch has no tensors to read only, and neither has DLPack "
+      "before 1.0: what is written into torch.from_dlpack(lease) is seen by other readers and lost "
+      "with the memory. torch.from_dlpack(lease, copy=True) is memory of its own.")
       .def_prop_ro("name", [](const LeaseObject& self) { return self.info->name; })
       .def_prop_ro(
           "dtype",
@@ -69,6 +97,8 @@ void bind_lease(nb::module_& module) {
           "safetensors' name in lower case: 'bf16', 'f32'")
       .def_prop_ro("shape", &shape_of)
       .def_prop_ro("nbytes", [](const LeaseObject& self) { return self.lease.bytes(); })
+      .def_prop_ro("readonly", &LeaseObject::read_only,
+                   "Whether it was got without update=True; commit() refuses it then.")
       .def_prop_ro("data_ptr",
                    [](const LeaseObject& self) {
                      self.expect_held();
@@ -82,22 +112,22 @@ void bind_lease(nb::module_& module) {
               return nb::object(nb::module_::import_("penstock.array_view").attr("array_of")(self));
             });
           },
-          "A NumPy array over the memory, without a copy (bfloat16 as its bits, uint16).")
+          "A NumPy array over the memory, without a copy. Of a type that NumPy lacks (bf16, f8_*) "
+          "it is one of ml_dtypes, where that is installed, else an UnsupportedError: "
+          "torch.from_dlpack(lease) has them all.")
       .def(
           "release",
           [](LeaseObject& self) {
-            Lease ended = std::exchange(self.lease, {});  // with the GIL: others may release it, too
+            Lease ended =
+                std::exchange(self.lease, {});  // with the GIL: others may release it, too
             GilRelease without_gil;
             ended.release();
           },
           "Idempotent.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](LeaseObject& self, nb::args) { self.lease.release(); })
-      .def("__dlpack_device__", [](const LeaseObject&) { return std::pair(1, 0); })
-      .def("__dlpack__", [](const LeaseObject& self, nb::kwargs) {
-        self.expect_held();
-        return export_dlpack(self.lease, *self.info);
-      });
+      .def("__dlpack_device__", [](const LeaseObject&) { return kOnCpu; })
+      .def("__dlpack__", &dlpack_of);
 }
 
 }  // namespace penstock::python

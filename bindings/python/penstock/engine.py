@@ -90,7 +90,9 @@ class Engine:
             raise ArgumentError(f"penstock cannot store {_kind(tensor)}: {_TAKEN}") from None
 
     def get(self, name: str, update: bool = False) -> Lease:
-        """A lease on the content; blocks until it is in memory. `update`: the caller will change it and commit()."""
+        """A lease on the content; blocks until it is in memory. It is to read only, unless `update`: the caller will
+        change it and commit().
+        """
         lease: Lease = self.get_async(name, update=update).result()
         return lease
 
@@ -118,7 +120,7 @@ class Engine:
             raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
 
     def commit(self, lease: Lease) -> Future:
-        """Makes what a lease taken for update holds the tensor's next content."""
+        """Makes what a lease taken for update holds the tensor's next content. One to read is an ArgumentError."""
         return self._core.commit(lease)
 
     def prefetch(self, names: Iterable[str]) -> None:

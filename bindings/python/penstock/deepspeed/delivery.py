@@ -25,10 +25,13 @@ class Delivery(Protocol):
 
 
 class HostDelivery:
-    """Into the engine's memory: the partition is a view of a lease."""
+    """Into the engine's memory: the partition is a view of a lease.
 
-    def __init__(self, engine: SwapEngine, tensor: int) -> None:
-        self._future: Future = engine.get(tensor)
+    update: whoever asked may write into it. Others read only; torch, which has no such tensors, would not stop them.
+    """
+
+    def __init__(self, engine: SwapEngine, tensor: int, update: bool = False) -> None:
+        self._future: Future = engine.get(tensor, update)
         self.lease: Lease | None = None
 
     def result(self) -> torch.Tensor:

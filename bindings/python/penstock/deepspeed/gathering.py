@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -28,6 +28,15 @@ def _finish(coordinator: Any) -> None:
         finish()
 
 
+def _make_changeable(params: Iterable[Any]) -> None:
+    from penstock.deepspeed.parameter_swapper import ParameterSwapper
+
+    for param in params:
+        swapper = getattr(param, "nvme_swapper", None)
+        if isinstance(swapper, ParameterSwapper):
+            swapper.make_changeable(param)
+
+
 # Wrappers.
 
 
@@ -43,13 +52,16 @@ def counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entering(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of GatheredParameters.__enter__."""
+    """Of GatheredParameters.__enter__. With a modifier_rank, the script or DeepSpeed writes into the partitions."""
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
         if self.enabled and any(param.ds_status.name == "INFLIGHT" for param in self.params):
             finish_gathers()
-        return original(self)
+        result = original(self)
+        if self.enabled and self.src_rank is not None:
+            _make_changeable(self.params)
+        return result
 
     return enter
 

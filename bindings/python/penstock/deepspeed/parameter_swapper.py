@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus as Status
+from deepspeed.runtime.zero import partition_parameters
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
@@ -96,12 +97,28 @@ class ParameterSwapper:
                 continue
             lease = self._leases.get(param.ds_id)
             data = param.ds_tensor.data
-            if lease is not None and data.data_ptr() == lease.data_ptr:
+            in_lease = lease is not None and data.data_ptr() == lease.data_ptr
+            if lease is not None and in_lease and not lease.readonly:
                 self._engine.commit(lease)
-            else:  # what a device has, or somebody put another tensor there
-                self._engine.put(self._tensors[param.ds_id], data.contiguous().cpu()).result()
+            else:  # what a device has, or somebody put another tensor there; or wrote without saying so before
+                content = data.clone() if in_lease else data.contiguous().cpu()
+                self._engine.put(self._tensors[param.ds_id], content).result()
             self._release(param)
             self._heap.passed(data.nbytes)
+
+    def make_changeable(self, param: Any) -> None:
+        """What is in memory of the partition may be written into from now on, also through a gathered `param.data` that
+        aliases it. Until now it was shared with whoever reads."""
+        lease = self._leases.get(param.ds_id)
+        if lease is None or not lease.readonly:
+            return
+        changeable: Lease = self._engine.get(self._tensors[param.ds_id], True).result()
+        if changeable.data_ptr != lease.data_ptr:
+            aliased = param.data.data_ptr() == lease.data_ptr
+            param.ds_tensor.data = from_dlpack(changeable)
+            if aliased:
+                param.data = param.ds_tensor.data.view(param.data.shape)
+        self._leases[param.ds_id] = changeable
 
     def swap_out_partitioned_params(
         self, dst_fp16_params: Sequence[Any], src_fp32_params: Sequence[torch.Tensor]
@@ -145,7 +162,7 @@ class ParameterSwapper:
     def _fetch(self, param: Any) -> Delivery:
         tensor, device = self._tensors[param.ds_id], self._session.device
         if device is None:
-            return HostDelivery(self._engine, tensor)
+            return HostDelivery(self._engine, tensor, update=_building())
         return DeviceDelivery(self._engine, tensor, param.ds_tensor.ds_numel, param.ds_tensor.dtype, device)
 
     def synchronize_reads(self) -> None:
@@ -297,6 +314,11 @@ class _RetiredLeases:
         event.record()
         self._waiting.append((event, lease))
         self._waiting = [entry for entry in self._waiting if not entry[0].query()]
+
+
+def _building() -> bool:
+    """Within zero.Init, where Module.apply changes partitions that it gathers, and says so only afterwards."""
+    return bool(getattr(partition_parameters, "zero_init_context", 0))
 
 
 def _settling(swapper: ParameterSwapper) -> Callable[[], None]:

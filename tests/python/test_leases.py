@@ -1,0 +1,69 @@
+"""What a lease may be used for: to read only, unless it was got with update=True."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy
+import penstock
+import pytest
+
+
+@pytest.fixture(params=["resident", "on a drive"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path):
+    ram = 1 << 30 if request.param == "resident" else 0
+    with penstock.Engine({"penstock": {"ram_bytes": ram}}, path=tmp_path / "swap") as opened:
+        opened.put("a", numpy.full(1 << 20, 7, dtype="uint8"))
+        yield opened
+
+
+def test_a_lease_to_read_is_read_only(engine: penstock.Engine) -> None:
+    with engine.get("a") as lease, engine.get("a") as other:
+        assert lease.readonly and memoryview(lease).readonly
+        for view in (lease.array, numpy.frombuffer(lease, dtype="uint8"), numpy.from_dlpack(lease)):
+            assert not view.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                view[0] = 1
+        with pytest.raises(penstock.ArgumentError, match="writable"):
+            engine.get_async("a", out=lease).result()
+        assert (other.array == 7).all()
+    with engine.get("a") as lease:
+        assert (lease.array == 7).all()
+
+
+def test_a_lease_to_read_is_not_committed(engine: penstock.Engine) -> None:
+    with engine.get("a") as lease:
+        with pytest.raises(penstock.ArgumentError, match="update=True"):
+            engine.commit(lease)
+        with pytest.raises(penstock.ArgumentError, match="update=True"):
+            engine.commit(engine.get_async("a").result())
+    before = engine.state("a")["generation"]
+    with engine.get("a", update=True) as lease:
+        assert not lease.readonly and not memoryview(lease).readonly
+        numpy.from_dlpack(lease)[:] = 8
+        engine.commit(lease).result()
+    assert engine.state("a")["generation"] == before + 1
+    with engine.get("a") as lease:
+        assert (lease.array == 8).all()
+
+
+def test_torch_shares_the_memory_or_has_its_own(engine: penstock.Engine) -> None:
+    torch = pytest.importorskip("torch")
+    with engine.get("a") as lease:
+        shared, own = torch.from_dlpack(lease), torch.from_dlpack(lease, copy=True)
+        assert shared.data_ptr() == lease.data_ptr != own.data_ptr()
+        own[:] = 1
+        assert (shared == 7).all() and (lease.array == 7).all()
+        alone = numpy.from_dlpack(lease, copy=True)
+        alone[:] = 1
+        assert (lease.array == 7).all()
+
+
+def test_dlpack_says_read_only_where_it_can(engine: penstock.Engine) -> None:
+    with engine.get("a") as read, engine.get("a", update=True) as update:
+        for lease in (read, update):
+            assert '"dltensor_versioned"' in repr(lease.__dlpack__(max_version=(1, 0)))
+            assert '"dltensor"' in repr(lease.__dlpack__(max_version=(0, 8)))
+            assert '"dltensor"' in repr(lease.__dlpack__(stream=None))
+            with pytest.raises(BufferError):
+                lease.__dlpack__(dl_device=(2, 0))
