@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import penstock
@@ -67,3 +69,20 @@ def test_dlpack_says_read_only_where_it_can(engine: penstock.Engine) -> None:
             assert '"dltensor"' in repr(lease.__dlpack__(stream=None))
             with pytest.raises(BufferError):
                 lease.__dlpack__(dl_device=(2, 0))
+
+
+def test_an_array_of_a_type_that_numpy_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    with penstock.Engine(path=tmp_path) as engine:
+        for dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
+            name = str(dtype).removeprefix("torch.")
+            engine.put(name, torch.ones(1000).to(dtype))
+            with engine.get(name) as lease:
+                monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+                with pytest.raises(penstock.UnsupportedError, match=r"torch\.from_dlpack\(lease\)") as caught:
+                    _ = lease.array
+                assert name in str(caught.value) and "ml_dtypes" in str(caught.value)
+                theirs = numpy.dtype([("bits", f"V{dtype.itemsize}")])
+                monkeypatch.setitem(sys.modules, "ml_dtypes", SimpleNamespace(**{name: theirs}))
+                assert lease.array.dtype == theirs and lease.array.shape == (1000,)
+                assert (torch.from_dlpack(lease).float() == 1).all() and torch.from_dlpack(lease).dtype == dtype

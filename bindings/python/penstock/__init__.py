@@ -4,7 +4,7 @@
     with penstock.Engine(config="ds.json", path="/nvme0") as engine:
         engine.put("layer.0.weight", tensor)
         with engine.get("layer.0.weight") as lease:
-            use(lease.array)
+            use(torch.from_dlpack(lease))  # NumPy: lease.array
 
 `penstock.deepspeed` plugs it into DeepSpeed; the command `penstock` plans and diagnoses.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.errors import UnsupportedError
+
 _NUMPY_NAMES = {
     "bool": "bool",
     "u8": "uint8",
@@ -18,13 +20,28 @@ _NUMPY_NAMES = {
     "i64": "int64",
     "u64": "uint64",
 }
-# NumPy has no such types of its own: the bits, as integers of the same width.
-_BITS = {"bf16": "uint16", "f8_e4m3": "uint8", "f8_e5m2": "uint8"}
+# NumPy has no such types of its own; the package ml_dtypes brings them.
+_ML_DTYPES_NAMES = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}
 
 
 def array_of(lease: Any) -> Any:
-    """A writable array over the lease's memory, without a copy; it keeps the memory alive."""
+    """An array over the lease's memory, without a copy; it keeps the memory alive. It is writable where the lease was
+    got with update=True.
+    """
     import numpy
 
-    name = _NUMPY_NAMES.get(lease.dtype) or _BITS[lease.dtype]
-    return numpy.frombuffer(lease, dtype=name).reshape(lease.shape)
+    return numpy.frombuffer(lease, dtype=_dtype_of(lease)).reshape(lease.shape)
+
+
+def _dtype_of(lease: Any) -> Any:
+    name = _NUMPY_NAMES.get(lease.dtype)
+    if name is not None:
+        return name
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise UnsupportedError(
+            f"tensor '{lease.name}' is {lease.dtype}, which NumPy lacks: take torch.from_dlpack(lease), or install "
+            "ml_dtypes"
+        ) from None
+    return getattr(ml_dtypes, _ML_DTYPES_NAMES[lease.dtype])
