@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,21 @@ def test_a_last_write_that_fails(runner: Runner, swap: Path, tmp_path: Path, end
         assert run.output.count(printed) == 1, run.output
     assert "Exception ignored" not in run.output
     assert ("ValueError: of the script" in run.output) == ("ValueError" in ending)
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.deep), "forkserver"])
+def test_a_last_write_that_fails_in_a_child(runner: Runner, swap: Path, tmp_path: Path, method: str) -> None:
+    """multiprocessing ends some of its processes without what atexit has registered."""
+    script = tmp_path / "script.py"
+    start = f"""
+if __name__ == "__main__":
+    import multiprocessing, sys
+    process = multiprocessing.get_context({method!r}).Process(target=child)
+    process.start()
+    process.join()
+    print("STATUS", process.exitcode)
+"""
+    script.write_text("def child():\n" + textwrap.indent(FAILING_LAST_WRITE, "    ") + start)
+    run = runner.script(script, [str(swap), json.dumps("pass")], penstock=False)
+    assert run.returncode == 0 and "STATUS 1" in run.output, run.output
+    assert run.output.count("penstock: cannot write tensor 'last'") == 1, run.output

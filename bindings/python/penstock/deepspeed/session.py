@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -45,6 +46,9 @@ class Session:
         self._namespaces = 0
         self._stepped = False
         self._pinned_bytes_advised = 0
+        self._at_end_of_child = None
+        if multiprocessing.parent_process() is not None:
+            self._at_end_of_child = multiprocessing.util.Finalize(None, _close_at_end_of_child, exitpriority=10)
 
     def _open_engine(self, config: str) -> SwapEngine:
         origin = "the DeepSpeed configuration"
@@ -102,6 +106,8 @@ class Session:
     def close(self, after_failure: bool = False) -> None:
         self._advise(silently=after_failure)
         _write_stats(self)
+        if self._at_end_of_child is not None:
+            self._at_end_of_child.cancel()
         self.engine.close()
 
     def _advise(self, silently: bool = False) -> None:
@@ -178,6 +184,19 @@ def _close_at_exit() -> None:
 
 
 atexit.register(_close_at_exit)
+
+
+def _close_at_end_of_child() -> None:
+    """What multiprocessing starts ends without atexit, unless it was spawned. A SystemExit gives it its status."""
+    failure = sys.exc_info()[1]
+    if failure is not None and not (isinstance(failure, SystemExit) and failure.code in (None, 0)):
+        close_session_after_failure()
+        return
+    try:
+        close_session()
+    except Error as error:
+        print(f"penstock: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from error
 
 
 def _write_stats(session: Session) -> None:
