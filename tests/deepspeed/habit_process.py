@@ -95,6 +95,7 @@ def _train(name: str, directory: Path, rank: int, ranks: int, reference: bool) -
     import preloaded  # noqa: F401
     import torch
     from habit import HABITS
+    from lease_watch import watch_leases
     from trial import Trial
 
     trial = Trial(reference, str(directory / "swap"), rank, ranks)
@@ -103,6 +104,7 @@ def _train(name: str, directory: Path, rank: int, ranks: int, reference: bool) -
             import penstock.deepspeed
 
             penstock.deepspeed.install()
+            written = watch_leases()
         deepspeed.init_distributed(dist_backend="gloo", verbose=False)
         torch.manual_seed(5)
         HABITS[name].train(trial)
@@ -114,6 +116,7 @@ def _train(name: str, directory: Path, rank: int, ranks: int, reference: bool) -
             from penstock.deepspeed.session import close_session
 
             close_session()
+            assert not written, f"written into what is leased to read: {written}"
         torch.distributed.destroy_process_group()
     except BaseException as error:
         traceback.print_exc()

@@ -25,7 +25,7 @@ def modified(trial: Trial) -> None:
     trial.see_weights(engine)
 
 
-@habit("modified parameters of a frozen model")
+@habit("modified parameters of a frozen model", short=1)
 def modified_frozen(trial: Trial) -> None:
     engine = trial.initialize(adapted())
     for _ in range(2):
