@@ -12,7 +12,7 @@ using DeviceSource = nanobind::ndarray<nanobind::ro, nanobind::c_contig>;
 using DeviceTarget = nanobind::ndarray<nanobind::c_contig>;
 
 /// `argument` over DLPack or the buffer protocol. One that is only read may be copied to lie in C
-/// order; one that is filled may not, since nobody would see the copy. Errors: TypeError.
+/// order; one that is filled may not, since its owner would not see the copy. Errors: TypeError.
 template <class Array>
 Array array_of(nanobind::handle argument);
 

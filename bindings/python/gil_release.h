@@ -14,8 +14,7 @@ namespace penstock::python {
 
 /// Gives up the GIL while it lives. A daemon thread that finds the interpreter ending when it wants
 /// the GIL back stops here for ever, as of Python 3.14 in the interpreter itself. It holds nothing
-/// of the engine's then that somebody waits for: no lock, and an operation in flight ends without
-/// it.
+/// of the engine's then that others wait for: no lock, and an operation in flight ends without it.
 class GilRelease {
  public:
   GilRelease() noexcept;

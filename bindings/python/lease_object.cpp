@@ -23,7 +23,7 @@ void LeaseObject::expect_held() const {
 namespace {
 
 /// The buffer protocol as plain bytes: every dtype has it, bfloat16 included. A lease to read
-/// refuses whoever wants to write.
+/// refuses a writer.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   LeaseObject* object = nb::inst_ptr<LeaseObject>(nb::handle(self));
   if (!object->lease) {

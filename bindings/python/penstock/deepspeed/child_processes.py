@@ -17,7 +17,7 @@ _original: Callable[..., dict[str, Any]] | None = None
 
 
 class _Beginning:
-    """Where packages are found is told to the child only after this was unpickled: so it says it itself, in words that
+    """The child learns where packages are found only after this was unpickled: so it says it itself, in words that
     every interpreter understands. The child then forgets it again.
     """
 

@@ -27,7 +27,7 @@ class Delivery(Protocol):
 class HostDelivery:
     """Into the engine's memory: the partition is a view of a lease.
 
-    update: whoever asked may write into it. Others read only; torch, which has no such tensors, would not stop them.
+    update: its holder may write into it. Others read only; torch, which has no such tensors, would not stop them.
     """
 
     def __init__(self, engine: SwapEngine, tensor: int, update: bool = False) -> None:

@@ -100,7 +100,7 @@ class ParameterSwapper:
             in_lease = lease is not None and data.data_ptr() == lease.data_ptr
             if lease is not None and in_lease and not lease.readonly:
                 self._engine.commit(lease)
-            else:  # what a device has, or somebody put another tensor there; or wrote without saying so before
+            else:  # what a device has, or another tensor was put there; or it was written into without notice
                 content = data.clone() if in_lease else data.contiguous().cpu()
                 self._engine.put(self._tensors[param.ds_id], content).result()
             self._release(param)
@@ -108,7 +108,7 @@ class ParameterSwapper:
 
     def make_changeable(self, param: Any) -> None:
         """What is in memory of the partition may be written into from now on, also through a gathered `param.data` that
-        aliases it. Until now it was shared with whoever reads."""
+        aliases it. Until now it was shared with other readers."""
         lease = self._leases.get(param.ds_id)
         if lease is None or not lease.readonly:
             return
