@@ -269,7 +269,7 @@ void BufferPoolState::announce_removal(const BufferArena& arena) noexcept {
 
 void BufferPoolState::close() {
   Arenas idle;
-  std::vector<BufferArena*> lent;
+  Arenas lent;  // apart while they are announced, without the lock
   {
     Lock lock(mutex_);
     stopped_ = true;
@@ -284,20 +284,22 @@ void BufferPoolState::close() {
         take_out(lock, arena, idle);
       } else {
         ++arena.lent;  // by us, so that nobody frees it before its removal was announced
-        lent.push_back(&arena);
+        lent.splice(lent.end(), arenas_, arena.self);
       }
     }
   }
   for (const BufferArena& arena : idle) {
     announce_removal(arena);
   }
-  for (const BufferArena* arena : lent) {
-    announce_removal(*arena);
+  for (const BufferArena& arena : lent) {
+    announce_removal(arena);
   }
   const Lock lock(mutex_);
-  for (BufferArena* arena : lent) {
-    if (--arena->lent == 0) {
-      take_out(lock, *arena, idle);
+  for (auto next = lent.begin(); next != lent.end();) {
+    BufferArena& arena = *next++;
+    arenas_.splice(arenas_.end(), lent, arena.self);
+    if (--arena.lent == 0) {
+      take_out(lock, arena, idle);
     }
   }
 }

@@ -13,7 +13,7 @@ ExtentAllocator::ExtentAllocator(std::uint64_t capacity_bytes, std::uint64_t gra
   PENSTOCK_CHECK(granule_bytes != 0 && (granule_bytes & (granule_bytes - 1)) == 0, "granule {}",
                  granule_bytes);
   if (capacity_bytes_ != 0) {
-    insert_free({0, capacity_bytes_});
+    insert_free({0, capacity_bytes_}, make_nodes());
   }
 }
 
@@ -27,31 +27,36 @@ std::optional<Extent> ExtentAllocator::allocate(std::uint64_t bytes) {
     return std::nullopt;
   }
   const Extent hole{best->second, best->first};
-  erase_free(free_by_offset_.find(hole.offset));
-  if (hole.bytes > size_bytes) {
-    insert_free({hole.offset + size_bytes, hole.bytes - size_bytes});
+  const bool leaves_rest = hole.bytes > size_bytes;
+  // All that can fail for want of memory, while nothing has changed.
+  Nodes spare = leaves_rest ? make_nodes() : Nodes{};
+  const auto used = used_by_offset_.try_emplace(hole.offset).first;
+  used->second = {size_bytes, take_free(free_by_offset_.find(hole.offset))};
+  if (leaves_rest) {
+    insert_free({hole.offset + size_bytes, hole.bytes - size_bytes}, std::move(spare));
   }
-  used_by_offset_.emplace(hole.offset, size_bytes);
   used_bytes_ += size_bytes;
   return Extent{hole.offset, size_bytes};
 }
 
-void ExtentAllocator::release(Extent extent) {
+void ExtentAllocator::release(Extent extent) noexcept {
   const auto used = used_by_offset_.find(extent.offset);
-  PENSTOCK_CHECK(used != used_by_offset_.end() && used->second == extent.bytes,
+  PENSTOCK_CHECK(used != used_by_offset_.end() && used->second.bytes == extent.bytes,
                  "released [{}, +{}), which is not allocated", extent.offset, extent.bytes);
+  Nodes nodes = std::move(used->second.nodes);
   used_by_offset_.erase(used);
   used_bytes_ -= extent.bytes;
-  insert_free(extent);
+  insert_free(extent, std::move(nodes));
 }
 
 void ExtentAllocator::extend(std::uint64_t bytes) {
   PENSTOCK_CHECK(is_aligned(bytes, granule_bytes_), "{} bytes in granules of {}", bytes,
                  granule_bytes_);
   if (bytes != 0) {
+    Nodes nodes = make_nodes();
     const std::uint64_t end = capacity_bytes_;
     capacity_bytes_ += bytes;
-    insert_free({end, bytes});
+    insert_free({end, bytes}, std::move(nodes));
   }
 }
 
@@ -67,26 +72,35 @@ std::uint64_t ExtentAllocator::free_tail_bytes() const noexcept {
   return offset + bytes == capacity_bytes_ ? bytes : 0;
 }
 
-void ExtentAllocator::insert_free(Extent extent) {
+ExtentAllocator::Nodes ExtentAllocator::make_nodes() {
+  Ranges range{{0, 0}};
+  Sizes size{{0, 0}};
+  return {range.extract(range.begin()), size.extract(size.begin())};
+}
+
+void ExtentAllocator::insert_free(Extent extent, Nodes nodes) noexcept {
   auto next = free_by_offset_.lower_bound(extent.offset);
   if (next != free_by_offset_.begin()) {
     const auto before = std::prev(next);
     if (before->first + before->second == extent.offset) {
       extent = {before->first, before->second + extent.bytes};
-      erase_free(before);
+      take_free(before);
     }
   }
   if (next != free_by_offset_.end() && next->first == extent.end()) {
     extent.bytes += next->second;
-    erase_free(next);
+    take_free(next);
   }
-  free_by_offset_.emplace(extent.offset, extent.bytes);
-  free_by_bytes_.emplace(extent.bytes, extent.offset);
+  nodes.by_offset.key() = extent.offset;
+  nodes.by_offset.mapped() = extent.bytes;
+  nodes.by_bytes.value() = {extent.bytes, extent.offset};
+  free_by_offset_.insert(std::move(nodes.by_offset));
+  free_by_bytes_.insert(std::move(nodes.by_bytes));
 }
 
-void ExtentAllocator::erase_free(Ranges::iterator at) {
-  free_by_bytes_.erase({at->second, at->first});
-  free_by_offset_.erase(at);
+ExtentAllocator::Nodes ExtentAllocator::take_free(Ranges::iterator at) noexcept {
+  const auto by_bytes = free_by_bytes_.find({at->second, at->first});
+  return {free_by_offset_.extract(at), free_by_bytes_.extract(by_bytes)};
 }
 
 }  // namespace penstock

@@ -29,8 +29,9 @@ class ExtentAllocator {
   /// At least `bytes`, rounded up to the granule (0 takes one); nothing if no single free range is
   /// large enough.
   std::optional<Extent> allocate(std::uint64_t bytes);
-  /// CHECKs that `extent` was allocated and is freed once.
-  void release(Extent extent);
+  /// CHECKs that `extent` was allocated and is freed once. Needs no memory: what it takes was set
+  /// aside when the extent was allocated.
+  void release(Extent extent) noexcept;
   /// Adds room at the end, a multiple of the granule; for files that grow.
   void extend(std::uint64_t bytes);
 
@@ -41,18 +42,30 @@ class ExtentAllocator {
   std::uint64_t free_tail_bytes() const noexcept;
 
  private:
-  using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset -> bytes
+  using Ranges = std::map<std::uint64_t, std::uint64_t>;            // offset -> bytes
+  using Sizes = std::set<std::pair<std::uint64_t, std::uint64_t>>;  // (bytes, offset)
 
+  // What one free range is kept in.
+  struct Nodes {
+    Ranges::node_type by_offset;
+    Sizes::node_type by_bytes;
+  };
+  struct Used {
+    std::uint64_t bytes = 0;
+    Nodes nodes;  // for its release
+  };
+
+  static Nodes make_nodes();
   // Adds `extent` to the free ranges, merged with the ones it touches.
-  void insert_free(Extent extent);
-  void erase_free(Ranges::iterator at);
+  void insert_free(Extent extent, Nodes nodes) noexcept;
+  Nodes take_free(Ranges::iterator at) noexcept;
 
   std::uint64_t capacity_bytes_;
   std::uint64_t granule_bytes_;
   std::uint64_t used_bytes_ = 0;
   Ranges free_by_offset_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> free_by_bytes_;  // (bytes, offset)
-  Ranges used_by_offset_;
+  Sizes free_by_bytes_;
+  std::map<std::uint64_t, Used> used_by_offset_;
 };
 
 }  // namespace penstock

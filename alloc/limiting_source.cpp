@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/out_of_memory.h"
 
 namespace penstock {
 
@@ -49,7 +50,8 @@ Result<Memory> LimitingSource::allocate(std::uint64_t bytes) {
   if (!take(*blocks)) {
     return exhausted(*blocks);
   }
-  Result<Memory> memory = upstream_->allocate(bytes);
+  Result<Memory> memory =
+      unless_out_of_memory([this, bytes] { return upstream_->allocate(bytes); });
   if (!memory) {
     held_bytes_ -= *blocks;
     return memory;

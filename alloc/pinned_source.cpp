@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/out_of_memory.h"
 
 namespace penstock {
 namespace {
@@ -46,7 +47,8 @@ Result<Memory> PinnedSource::allocate(std::uint64_t bytes) {
     return memory;
   }
   for (std::size_t pinned = 0; pinned < hooks_.size(); ++pinned) {
-    if (Result<void> done = hooks_[pinned].pin(memory->span()); !done) {
+    Result<void> done = unless_out_of_memory([&] { return hooks_[pinned].pin(memory->span()); });
+    if (!done) {
       unpin(memory->span(), pinned);
       return refusal(std::move(done).error(), memory->bytes());
     }

@@ -21,6 +21,7 @@ RegisteredBuffers::RegisteredBuffers(io_uring& ring) : ring_(ring) {
     table_ = system_error(-result, "cannot register buffers with io_uring (Linux 5.19 is needed)");
     return;
   }
+  regions_.reserve(kEntries);  // so that what is pinned is always noted
   for (unsigned entry = kEntries; entry-- != 0;) {
     free_entries_.push_back(entry);
   }

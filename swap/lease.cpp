@@ -1,5 +1,6 @@
 #include "swap/lease.h"
 
+#include "alloc/out_of_memory.h"
 #include "swap/lease_token.h"
 #include "swap/swap_engine_core.h"
 #include "swap/trace_log.h"
@@ -13,13 +14,21 @@ LeaseToken::~LeaseToken() {
     return;
   }
   if (trace_) {
-    trace_->use(TraceOp::kRelease, tensor_);
+    if_memory_allows([this] { trace_->use(TraceOp::kRelease, tensor_); });
   }
   if (const std::shared_ptr<SwapEngineCore> core = core_.lock()) {
     core->lease_ended(*this);
   }
 }
 
+void Lease::end_update() const noexcept {
+  if (!token_ || token_->elsewhere()) {
+    return;
+  }
+  if (const std::shared_ptr<SwapEngineCore> core = token_->core()) {
+    core->update_ended(*token_);
+  }
+}
 std::byte* Lease::data() const noexcept {
   return token_ ? token_->block()->data() : nullptr;
 }

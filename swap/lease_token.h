@@ -15,12 +15,13 @@ class TraceLog;
 /// What all copies of one Lease share. Its end tells the engine, if that still exists.
 class LeaseToken {
  public:
-  LeaseToken(std::shared_ptr<Block> block, TensorId tensor, Access access, std::uint64_t generation,
+  LeaseToken(std::shared_ptr<Block> block, TensorId tensor, Access access, bool of_content,
              std::weak_ptr<SwapEngineCore> core)
       : block_(std::move(block)),
         tensor_(tensor),
         access_(access),
-        generation_(generation),
+        changes_(access == Access::kUpdate),
+        of_content_(of_content),
         core_(std::move(core)) {}
   ~LeaseToken();
   LeaseToken(const LeaseToken&) = delete;
@@ -29,8 +30,13 @@ class LeaseToken {
   const std::shared_ptr<Block>& block() const noexcept { return block_; }
   TensorId tensor() const noexcept { return tensor_; }
   Access access() const noexcept { return access_; }
-  /// The tensor's generation when this lease was given.
-  std::uint64_t generation() const noexcept { return generation_; }
+  /// Whether its holder may be changing the content now. Guarded by the engine's mutex.
+  bool changes() const noexcept { return changes_; }
+  void end_changes() noexcept { changes_ = false; }
+  /// Whether get() gave it, so that a content was there to be changed.
+  bool of_content() const noexcept { return of_content_; }
+  bool elsewhere() const noexcept { return process_.elsewhere(); }
+  std::shared_ptr<SwapEngineCore> core() const noexcept { return core_.lock(); }
   /// Its end is to be recorded there.
   void tell(std::shared_ptr<TraceLog> trace) { trace_ = std::move(trace); }
   /// Whether `core` gave it.
@@ -42,7 +48,8 @@ class LeaseToken {
   std::shared_ptr<Block> block_;
   TensorId tensor_;
   Access access_;
-  std::uint64_t generation_;
+  bool changes_;
+  bool of_content_;
   std::weak_ptr<SwapEngineCore> core_;
   std::shared_ptr<TraceLog> trace_;
   ProcessMark process_;

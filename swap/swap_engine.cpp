@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "alloc/out_of_memory.h"
 #include "swap/lease_token.h"
 #include "swap/log.h"
 #include "swap/swap_engine_core.h"
@@ -165,9 +166,7 @@ Ticket SwapEngine::put(TensorId tensor, std::span<const std::byte> source) {
     return Ticket::failed(of_another_process());
   }
   Ticket ticket = core_->put(tensor, source);
-  if (trace_) {
-    trace_->use(TraceOp::kPut, tensor);
-  }
+  trace_use(TraceOp::kPut, tensor);
   return ticket;
 }
 Ticket SwapEngine::get(TensorId tensor, Access access) {
@@ -176,6 +175,12 @@ Ticket SwapEngine::get(TensorId tensor, Access access) {
   }
   Ticket ticket = core_->get(tensor, access);
   return trace_ ? traced_get(std::move(ticket), tensor, access) : ticket;
+}
+/// What has begun goes on, whether there is memory to note it or not.
+void SwapEngine::trace_use(TraceOp op, TensorId tensor) const noexcept {
+  if (trace_) {
+    if_memory_allows([&] { trace_->use(op, tensor); });
+  }
 }
 /// Tells when the lease is taken, and when it ends.
 Ticket SwapEngine::traced_get(Ticket ticket, TensorId tensor, Access access) const {
@@ -191,9 +196,7 @@ Ticket SwapEngine::get_into(TensorId tensor, std::span<std::byte> target) {
     return Ticket::failed(of_another_process());
   }
   Ticket ticket = core_->get_into(tensor, target);
-  if (trace_) {
-    trace_->use(TraceOp::kGetInto, tensor);
-  }
+  trace_use(TraceOp::kGetInto, tensor);
   return ticket;
 }
 Ticket SwapEngine::get_to_device(TensorId tensor, const DeviceTensor& target) {
@@ -201,9 +204,7 @@ Ticket SwapEngine::get_to_device(TensorId tensor, const DeviceTensor& target) {
     return Ticket::failed(of_another_process());
   }
   Ticket ticket = core_->get_to_device(tensor, target);
-  if (trace_) {
-    trace_->use(TraceOp::kGetInto, tensor);
-  }
+  trace_use(TraceOp::kGetInto, tensor);
   return ticket;
 }
 Ticket SwapEngine::put_from_device(TensorId tensor, const DeviceTensor& source) {
@@ -211,9 +212,7 @@ Ticket SwapEngine::put_from_device(TensorId tensor, const DeviceTensor& source) 
     return Ticket::failed(of_another_process());
   }
   Ticket ticket = core_->put_from_device(tensor, source);
-  if (trace_) {
-    trace_->use(TraceOp::kPut, tensor);
-  }
+  trace_use(TraceOp::kPut, tensor);
   return ticket;
 }
 Result<StreamId> SwapEngine::stream_to_device(const Device& device) const {

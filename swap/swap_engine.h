@@ -62,13 +62,16 @@ struct SwapEngineOptions {
 
 class SwapEngineCore;
 class TraceLog;
+enum class TraceOp : std::uint8_t;
 
 /// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
 ///
 /// A tensor belongs to a namespace (one store; two namespaces never see each other) and has one
 /// current content. Whatever fails, the last content that was put completely is still readable. All
 /// members may be called from any thread; those that can block say so. In a child made by fork()
-/// every call is an error (Fault::kClosed) and destruction harmless.
+/// every call is an error (Fault::kClosed) and destruction harmless. A call that finds no memory
+/// for its own bookkeeping throws std::bad_alloc and has begun nothing; what has begun ends with an
+/// error (Fault::kExhausted) instead.
 ///
 /// `penstock.mode` says what stores are. Scratch: unlinked files, nothing outlives the engine.
 /// Durable: the first path is the store's directory (DurableStore), for one process at a time; what
@@ -115,7 +118,8 @@ class SwapEngine {
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a
   /// slot.
   Result<Lease> allocate(TensorId tensor);
-  /// `lease` (from allocate() or get()) holds the tensor's next content. Kept as resident or
+  /// `lease` (from allocate() or get() for an update; else Fault::kInvalidArgument) holds the
+  /// tensor's next content. Kept as resident or
   /// written back behind reads; readable at once. The ticket is done when it is where it belongs
   /// (in a durable store: written, residents too; safe from a crash with the next flush()); an
   /// error of the write that nobody has waited for surfaces at the next check() or flush().
@@ -125,7 +129,10 @@ class SwapEngine {
   Ticket put(TensorId tensor, std::span<const std::byte> source);
 
   /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or
-  /// drop it.
+  /// drop it. Nobody else sees what he does until he commits: who reads keeps what he has, and a
+  /// get() to read meanwhile gives the last committed content, from its drive. Errors: a second
+  /// update while one is out, and any get() while a resident that is on no drive is updated, which
+  /// is done in place (Fault::kInvalidArgument; a wait might be for the caller himself).
   Ticket get(TensorId tensor, Access access = Access::kRead);
   /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
@@ -178,6 +185,7 @@ class SwapEngine {
   SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace);
   Result<void> usable() const;
   void trace_contents(NamespaceId space) const;
+  void trace_use(TraceOp op, TensorId tensor) const noexcept;
   Ticket traced_get(Ticket ticket, TensorId tensor, Access access) const;
   void close_elsewhere() noexcept;
 

@@ -14,9 +14,11 @@ using Presence = TensorRecord::Presence;
 void SwapEngineCore::prefetch(std::span<const TensorId> tensors) {
   {
     Lock lock(mutex_);
-    for (const TensorId tensor : tensors) {
-      scheduler_.announce(to_number(tensor));
-    }
+    if_memory_allows([&] {
+      for (const TensorId tensor : tensors) {
+        scheduler_.announce(to_number(tensor));
+      }
+    });
   }
   run_ahead();
 }
@@ -31,12 +33,15 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     TensorId tensor{};
     std::uint64_t fill = 0;
   };
-  const std::vector<Resident>& residents() const { return residents_; }
+  /// Each is handed over; to be called until there is none.
+  std::optional<Resident> next_resident() noexcept {
+    return next_ < residents_.size() ? std::optional(residents_[next_++]) : std::nullopt;
+  }
 
   Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
     TensorRecord* record = core_.record_of(TensorId{key});
     if (record == nullptr || record->presence != Presence::kAbsent ||
-        record->writes_in_flight > 0 || !record->stored) {
+        record->writes_in_flight > 0 || record->updates > 0 || !record->stored) {
       return Answer::kNothingToDo;
     }
     const SwapStore& store = *core_.namespaces_.at(record->space).store;
@@ -52,6 +57,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
         core_.residency_.claim(key, record->bytes,
                                record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
     if (stays) {
+      residents_.reserve(residents_.size() + 1);
       begin(*record);
       residents_.push_back({record->id, record->fill});
       return Answer::kBegun;
@@ -63,7 +69,9 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     begin(*record);
     record->block = std::move(block);
     core_.update_use(*record);
-    if (core_.start_read(*record, IoPriority::kAhead).has_error()) {
+    if (unless_out_of_memory([&] {
+          return core_.start_read(*record, IoPriority::kAhead);
+        }).has_error()) {
       core_.drop_memory(*record, outbox_);
       core_.operation_ended();
       return Answer::kNoRoom;
@@ -73,15 +81,17 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
 
  private:
   void begin(TensorRecord& record) {
+    core_.ahead_.begin(to_number(record.id), record.bytes);  // the last thing that may fail
     record.presence = Presence::kFilling;
     ++record.fill;
-    core_.ahead_.begin(to_number(record.id), record.bytes);
     core_.operation_begun();
   }
 
   std::shared_ptr<Block> find_memory(const TensorRecord& record, bool large_waits) {
+    auto block = std::make_shared<Block>(Buffer(), record.bytes);
     if (std::optional<Buffer> slot = core_.pool_->try_acquire_slot(record.bytes)) {
-      return std::make_shared<Block>(std::move(*slot), record.bytes);
+      block->buffer = std::move(*slot);
+      return block;
     }
     // Only pages that are there already: this may be the I/O thread, which fresh ones would hold
     // up.
@@ -90,35 +100,41 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
       return nullptr;
     }
     Result<Buffer> pageable = core_.pool_->acquire_overflow(record.bytes);
-    return pageable.has_value() ? std::make_shared<Block>(std::move(pageable).value(), record.bytes)
-                                : nullptr;
+    if (pageable.has_error()) {
+      return nullptr;
+    }
+    block->buffer = std::move(pageable).value();
+    return block;
   }
 
   SwapEngineCore& core_;
   Outbox& outbox_;
   std::vector<Resident> residents_;
+  std::size_t next_ = 0;
 };
 
 /// Begins what is worth reading now; called without the lock after everything that may have made
 /// room or told more of the future.
-void SwapEngineCore::run_ahead() {
+void SwapEngineCore::run_ahead() noexcept {
   Outbox outbox;
   Lock lock(mutex_);
   if (closed_ || !planned_) {
     return;
   }
   Surroundings surroundings(*this, outbox);
-  scheduler_.run(surroundings);
-  overflow_source_->set_retained_limit_bytes(kept_room_bytes());
-  for (const auto& [tensor, fill] : surroundings.residents()) {
-    read_resident_ahead(tensor, fill, lock, outbox);
+  if_memory_allows([&] {
+    scheduler_.run(surroundings);
+    overflow_source_->set_retained_limit_bytes(kept_room_bytes());
+  });
+  while (const auto resident = surroundings.next_resident()) {
+    read_resident_ahead(resident->tensor, resident->fill, lock, outbox);
   }
 }
 
 /// Finds memory for a read ahead that has begun otherwise. Lets go of the lock, so the content may
 /// have come from elsewhere, or be wanted by gets, or the tensor may be gone, when memory is found.
 void SwapEngineCore::read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock,
-                                         Outbox& outbox) {
+                                         Outbox& outbox) noexcept {
   const auto wanted = [this, tensor, fill]() -> TensorRecord* {
     TensorRecord* const record = record_of(tensor);
     const bool is_filling =
@@ -130,7 +146,8 @@ void SwapEngineCore::read_resident_ahead(TensorId tensor, std::uint64_t fill, Lo
     operation_ended();
     return;
   }
-  Result<std::shared_ptr<Block>> block = resident_block(record->bytes, lock);
+  Result<std::shared_ptr<Block>> block =
+      unless_out_of_memory([&, bytes = record->bytes] { return resident_block(bytes, lock); });
   record = wanted();
   if (record == nullptr) {
     if (block.has_value()) {
@@ -143,7 +160,8 @@ void SwapEngineCore::read_resident_ahead(TensorId tensor, std::uint64_t fill, Lo
     record->block = std::move(block).value();
     update_use(*record);
     const bool is_awaited = !record->waiting_for_read.empty();
-    if (start_read(*record, is_awaited ? IoPriority::kDemand : IoPriority::kAhead).has_value()) {
+    const IoPriority priority = is_awaited ? IoPriority::kDemand : IoPriority::kAhead;
+    if (unless_out_of_memory([&] { return start_read(*record, priority); }).has_value()) {
       return;
     }
   }

@@ -11,6 +11,7 @@
 #include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "alloc/excerpt.h"
+#include "alloc/out_of_memory.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
 #include "swap/log.h"
@@ -60,15 +61,22 @@ Result<void> check_name(std::string_view name) {
 }  // namespace
 
 Outbox::~Outbox() {
-  for (Fulfilment& entry : fulfilments_) {
-    entry.ticket->fulfil(std::move(entry.error), std::move(entry.lease));
+  while (first_) {
+    const std::shared_ptr<TicketState> ended = std::move(first_);
+    first_ = std::move(ended->next_ended);
+    ended->tell();
   }
 }
 
-void Outbox::fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error, Lease lease) {
-  if (ticket) {
-    fulfilments_.push_back({std::move(ticket), std::move(error), std::move(lease)});
+void Outbox::fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error,
+                    Lease lease) noexcept {
+  if (!ticket) {
+    return;
   }
+  ticket->end_with(std::move(error), std::move(lease));
+  TicketState* const added = ticket.get();
+  (last_ == nullptr ? first_ : last_->next_ended) = std::move(ticket);
+  last_ = added;
 }
 
 SwapEngineCore::SwapEngineCore(SwapEngineOptions options) : options_(std::move(options)) {
@@ -178,8 +186,14 @@ TensorRecord& SwapEngineCore::add_record(NamespaceId space, TensorInfo info) {
   record->bytes = info.bytes();
   record->info = std::move(info);
   find_rule(*record);
-  namespaces_.at(space).by_name.emplace(record->info.name, record->id);
-  return *records_.emplace(record->id, std::move(record)).first->second;
+  auto& by_name = namespaces_.at(space).by_name;
+  const auto named = by_name.emplace(record->info.name, record->id).first;
+  try {
+    return *records_.emplace(record->id, std::move(record)).first->second;
+  } catch (const std::bad_alloc&) {
+    by_name.erase(named);
+    throw;
+  }
 }
 
 void SwapEngineCore::find_rule(TensorRecord& record) const {
@@ -200,8 +214,8 @@ Result<void> SwapEngineCore::forget(TensorId tensor) {
     return unknown(tensor);
   }
   Namespace& space = namespaces_.at(record->space);
-  space.by_name.erase(record->info.name);
   space.store->stage_removal(record->info.name);
+  space.by_name.erase(record->info.name);
   erase_record(*record, outbox);
   return {};
 }
@@ -217,13 +231,19 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
   }
   PENSTOCK_TRY(check_name(name));
   Namespace& space = namespaces_.at(record->space);
-  if (!space.by_name.emplace(name, tensor).second) {
+  const auto [named, is_free] = space.by_name.emplace(name, tensor);
+  if (!is_free) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("'{}' cannot be renamed to '{}': that is another tensor",
                              record->info.name, name));
   }
+  try {
+    space.store->stage_name(record->info.name, name);
+  } catch (const std::bad_alloc&) {
+    space.by_name.erase(named);
+    throw;
+  }
   space.by_name.erase(record->info.name);
-  space.store->stage_name(record->info.name, name);
   record->info.name = std::move(name);
   find_rule(*record);
   return {};
@@ -266,14 +286,17 @@ Error SwapEngineCore::not_open() const {
   return fault(Fault::kClosed, "the swap engine is closed");
 }
 
-void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) {
+void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) noexcept {
   const Error gone =
-      closed_ ? not_open()
-              : fault(Fault::kUnknownTensor,
+      closed_ ? said(make_error_code(Fault::kClosed), [this] { return not_open(); })
+              : said(make_error_code(Fault::kUnknownTensor), [&record] {
+                  return fault(
+                      Fault::kUnknownTensor,
                       fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+                });
   fail_reads(record, gone, outbox);
   for (WaitingGet& waiting : record.waiting_for_write) {
-    outbox.fulfil(std::move(waiting.ticket), gone);
+    outbox.fulfil(std::move(waiting.ticket), copy_of(gone));
   }
   drop_memory(record, outbox);
   residency_.release(to_number(record.id));
@@ -281,56 +304,75 @@ void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) {
   records_.erase(record.id);
 }
 
-Lease SwapEngineCore::lend(TensorRecord& record, Access access) {
-  return lend(record.block, record, access);
+Lease SwapEngineCore::lend(TensorRecord& record, Lent lent) {
+  return lend(record.block, record, lent);
 }
 
-Lease SwapEngineCore::lend(std::shared_ptr<Block> block, TensorRecord& record, Access access) {
+/// Where it throws std::bad_alloc, nothing has changed.
+Lease SwapEngineCore::lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent) {
+  const Access access = lent == Lent::kToRead ? Access::kRead : Access::kUpdate;
+  // The last thing that may fail: its end is counted from here on.
+  Lease lease(std::make_shared<LeaseToken>(block, record.id, access, lent == Lent::kToUpdate,
+                                           weak_from_this()));
   ++block->leases;
-  block->updates += access == Access::kUpdate ? 1U : 0U;
+  block->updates += lent == Lent::kToRead ? 0U : 1U;
+  record.updates += lent == Lent::kToUpdate ? 1U : 0U;
   hold(*block, record);
   if (block->overflows()) {
     held_content_max_ = std::max(held_content_max_, record.bytes);
   }
   update_use(record);
-  return Lease(std::make_shared<LeaseToken>(std::move(block), record.id, access, record.generation,
-                                            weak_from_this()));
+  return lease;
 }
 
-void SwapEngineCore::lease_ended(const LeaseToken& token) {
+/// With the lock held: what the lease holds is not changed any more.
+void SwapEngineCore::end_changes(LeaseToken& token) noexcept {
+  if (!token.changes()) {
+    return;
+  }
+  token.end_changes();
+  --token.block()->updates;
+  TensorRecord* const record = record_of(token.tensor());
+  if (token.of_content() && record != nullptr) {
+    --record->updates;
+  }
+}
+
+void SwapEngineCore::update_ended(LeaseToken& token) noexcept {
+  Outbox outbox;
+  Lock lock(mutex_);
+  end_changes(token);
+}
+
+void SwapEngineCore::lease_ended(LeaseToken& token) noexcept {
   {
     Outbox outbox;
     Lock lock(mutex_);
     Block& block = *token.block();
     PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often",
                    to_number(token.tensor()));
+    end_changes(token);
     if (--block.leases == 0) {
       block.held = {};
     }
-    block.updates -= token.access() == Access::kUpdate ? 1U : 0U;
     TensorRecord* record = record_of(token.tensor());
     if (record == nullptr || record->block != token.block()) {
       return;
     }
-    // Somebody who may have changed the content left without committing it: what lies on the drive
-    // is the content, this memory is not, whoever else still looks at it.
-    const bool abandoned =
-        token.access() == Access::kUpdate && token.generation() == record->generation;
     const bool unused = block.leases == 0 && record->writes_in_flight == 0;
-    const bool leaves_memory = unused && !residency_.holds(to_number(record->id));
-    if (record->clean() && (leaves_memory || abandoned)) {
+    if (unused && record->clean() && !residency_.holds(to_number(record->id))) {
       drop_memory(*record, outbox);
     } else if (block.leases == 0) {
       update_use(*record);
     }
     if (record->leaves && block.updates == 0 && !closed_) {
-      demote(record->id, lock, outbox);
+      if_memory_allows([&] { demote(record->id, lock, outbox); });
     }
   }
   run_ahead();
 }
 
-void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
+void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) noexcept {
   if (record.block) {
     count_block(*record.block, OverflowUse::kHeld);
     outbox.drop(std::move(record.block));
@@ -339,6 +381,7 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
   ahead_.end(to_number(record.id));
   record.arriving = false;
   outbox.drop(std::move(record.replaced.block));
+  record.replaced.block.reset();
   record.memory_generation = 0;
   record.presence = TensorRecord::Presence::kAbsent;
   record.reading.reset();
@@ -346,7 +389,7 @@ void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) {
 
 /// Tells pool and ledger what the record's memory is used for now. Call after every change of
 /// `leases`, `writes_in_flight`, what is read ahead or residency.
-void SwapEngineCore::update_use(TensorRecord& record) {
+void SwapEngineCore::update_use(TensorRecord& record) noexcept {
   if (!record.block || !record.block->buffer) {
     return;
   }
@@ -363,7 +406,7 @@ void SwapEngineCore::update_use(TensorRecord& record) {
                                                         : OverflowUse::kHeld);
 }
 
-void SwapEngineCore::count_block(Block& block, OverflowUse use) {
+void SwapEngineCore::count_block(Block& block, OverflowUse use) noexcept {
   if (!block.overflows()) {
     return;
   }
@@ -383,9 +426,9 @@ void SwapEngineCore::count_block(Block& block, OverflowUse use) {
 
 /// Callers have it, or wait for it. What the user wants pageable, or what is so because there was
 /// no plan yet, says nothing of how much pinned memory is needed.
-void SwapEngineCore::hold(Block& block, const TensorRecord& record) const {
+void SwapEngineCore::hold(Block& block, const TensorRecord& record) const noexcept {
   if (block.buffer && !block.held && !block.precedes_plan && record.ruled != Place::kStream) {
-    block.held = held_->hold(block.bytes, block.overflows());
+    if_memory_allows([&] { block.held = held_->hold(block.bytes, block.overflows()); });
   }
 }
 
@@ -398,7 +441,7 @@ void SwapEngineCore::note_memory_peak() {
   stats_.resident_bytes_max = std::max(stats_.resident_bytes_max, residency_.held_bytes());
 }
 
-void SwapEngineCore::operation_ended() {
+void SwapEngineCore::operation_ended() noexcept {
   PENSTOCK_CHECK(operations_ > 0, "an operation ended that had not begun");
   --operations_;
   changed_.notify_all();
@@ -510,10 +553,10 @@ Result<void> SwapEngineCore::close() {
     if (pool_) {
       pool_->stop_waiting();
     }
-    write_again(lock);
+    if_memory_allows([&] { write_again(lock); });
     waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
-    written = published(tell_failure(), lock);
-    advice = overflow_advice(lock);
+    written = unless_out_of_memory([&] { return published(tell_failure(), lock); });
+    if_memory_allows([&] { advice = overflow_advice(lock); });
     if (advice_is_told_) {
       advice.reset();
     }
@@ -521,7 +564,7 @@ Result<void> SwapEngineCore::close() {
       erase_record(*records_.begin()->second, outbox);
     }
     for (const auto& [id, space] : std::exchange(namespaces_, {})) {
-      Result<void> closed = space.store->close();
+      Result<void> closed = unless_out_of_memory([&store = *space.store] { return store.close(); });
       if (written.has_value() && closed.has_error()) {
         written = std::move(closed).error();
       }
@@ -529,7 +572,7 @@ Result<void> SwapEngineCore::close() {
     pool = std::move(pool_);  // others may still ask for stats
   }
   if (advice) {
-    warn(*advice);
+    if_memory_allows([&] { warn(*advice); });
   }
   stagings_.clear();  // tell what is left of them, and unregister
   pool.reset();       // unregisters its arenas, for which the queue must still run

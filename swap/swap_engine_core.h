@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "alloc/buffer_pool.h"
 #include "alloc/limiting_source.h"
+#include "alloc/out_of_memory.h"
 #include "alloc/page_source.h"
 #include "alloc/recycling_source.h"
 #include "io/io_queue.h"
@@ -44,19 +46,29 @@ class Outbox {
   Outbox& operator=(const Outbox&) = delete;
   ~Outbox();
 
-  void fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error, Lease lease = {});
-  void drop(std::shared_ptr<Block> block) { blocks_.push_back(std::move(block)); }
-  void drop(HeldExtent extent) { extents_.push_back(std::move(extent)); }
+  void fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error,
+              Lease lease = {}) noexcept;
+  void drop(std::shared_ptr<Block> block) noexcept { put_by(blocks_, std::move(block)); }
+  void drop(HeldExtent extent) noexcept { put_by(extents_, std::move(extent)); }
 
  private:
-  struct Fulfilment {
-    std::shared_ptr<TicketState> ticket;
-    std::optional<Error> error;
-    Lease lease;
-  };
-  std::vector<Fulfilment> fulfilments_;
-  std::vector<std::shared_ptr<Block>> blocks_;
-  std::vector<HeldExtent> extents_;
+  static constexpr std::size_t kRoom = 16;  // for more of them memory is needed
+  template <class Held>
+  using List = boost::container::small_vector<std::shared_ptr<Held>, kRoom>;
+
+  // Without memory for the list it goes now: only the mapping of a pool that was shaped anew
+  // meanwhile could mind.
+  template <class Held>
+  static void put_by(List<Held>& list, std::shared_ptr<Held> held) noexcept {
+    if (held) {
+      if_memory_allows([&] { list.push_back(std::move(held)); });
+    }
+  }
+
+  std::shared_ptr<TicketState> first_;  // linked by TicketState::next_ended
+  TicketState* last_ = nullptr;
+  List<Block> blocks_;
+  List<const StoredTensor> extents_;
 };
 
 /// The engine behind SwapEngine; leases and transfers in flight hold it alive. One mutex guards all
@@ -98,7 +110,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<TensorState> state(TensorId tensor) const;
   Result<void> close();
 
-  void lease_ended(const LeaseToken& token);
+  void lease_ended(LeaseToken& token) noexcept;
+  void update_ended(LeaseToken& token) noexcept;
   /// The engine's clock, and what callers have waited by it; valid while the engine is open.
   TraceLog::Watch watch() const;
 
@@ -114,8 +127,6 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   };
   /// One content on its way to a drive; of a device's, to memory first where there is `block`.
   struct Writing {
-    static Writing of_memory(const TensorRecord& record);  // what its block holds
-
     TensorId id{};
     std::uint64_t number = 0;  // the tensor's, in its store
     std::uint64_t generation = 0;
@@ -132,6 +143,38 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::shared_ptr<TicketState> ticket;
   };
 
+  using WritingPtr = std::shared_ptr<Writing>;
+
+  /// One operation in flight; begins and ends with the lock held.
+  class Operation {
+   public:
+    explicit Operation(SwapEngineCore& core) : core_(&core) { core.operation_begun(); }
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    ~Operation() {
+      if (core_ != nullptr) {
+        core_->operation_ended();
+      }
+    }
+    /// It goes on: somebody else says that it has ended.
+    void hand_over() noexcept { core_ = nullptr; }
+
+   private:
+    SwapEngineCore* core_;
+  };
+
+  /// A stretch without the lock, which is held again when it is over, however that comes.
+  class Unlocked {
+   public:
+    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+    ~Unlocked() { lock_.lock(); }
+
+   private:
+    Lock& lock_;
+  };
+
   struct Failure {
     Error error;
     std::shared_ptr<TicketState> ticket;  // whoever waits for it knows; may be null
@@ -146,6 +189,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   // Stores (swap_engine_store.cpp).
   Result<std::shared_ptr<SwapStore>> open_store(const std::vector<PathConfig>& paths) const;
   void resume(NamespaceId space, const DurableStore& store);
+  void drop_namespace(NamespaceId space, Outbox& outbox) noexcept;
   void write_again(Lock& lock);
   Result<void> published(Result<void> written, Lock& lock);
   std::optional<Error> kept_from_drives() const;
@@ -156,18 +200,20 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   TensorRecord* record_of(TensorId tensor) const;
   Error unknown(TensorId tensor) const;
   Error not_open() const;
-  void erase_record(TensorRecord& record, Outbox& outbox);
-  Lease lend(TensorRecord& record, Access access);
-  Lease lend(std::shared_ptr<Block> block, TensorRecord& record, Access access);
-  void drop_memory(TensorRecord& record, Outbox& outbox);
-  void update_use(TensorRecord& record);
-  void count_block(Block& block, OverflowUse use);
-  void hold(Block& block, const TensorRecord& record) const;
+  void erase_record(TensorRecord& record, Outbox& outbox) noexcept;
+  enum class Lent : std::uint8_t { kToRead, kToUpdate, kToFill };
+  Lease lend(TensorRecord& record, Lent lent);
+  Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent);
+  void end_changes(LeaseToken& token) noexcept;
+  void drop_memory(TensorRecord& record, Outbox& outbox) noexcept;
+  void update_use(TensorRecord& record) noexcept;
+  void count_block(Block& block, OverflowUse use) noexcept;
+  void hold(Block& block, const TensorRecord& record) const noexcept;
   SwapStats stats_now() const;
   void note_memory_peak();
   void warn(const std::string& sentence) const { options_.warn(sentence); }
   void operation_begun() { ++operations_; }
-  void operation_ended();
+  void operation_ended() noexcept;
 
   // Devices (swap_engine_device.cpp).
   Result<void> open_stagings(const std::vector<PinHook>& hooks);
@@ -185,10 +231,10 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void read_to_device(const TensorRecord& record, const DeviceTensor& target,
                       std::shared_ptr<TicketState> state, Lock& lock);
   std::shared_ptr<Block> arrival_block(TensorId tensor, Lock& lock, Outbox& outbox);
-  void begin_arrival(TensorRecord& record, Writing writing, Lock& lock);
-  void arrived(Writing writing, std::uint64_t fill, std::optional<Error> error);
-  void write_from_device(Writing writing);
-  bool arrive_instead(Writing& writing, const Error& error);
+  void begin_arrival(TensorRecord& record, WritingPtr writing, Lock& lock) noexcept;
+  void arrived(const WritingPtr& writing, std::uint64_t fill, std::optional<Error> error) noexcept;
+  void write_from_device(WritingPtr writing);
+  bool arrive_instead(const WritingPtr& writing, const Error& error);
 
   // Memory (swap_engine_memory.cpp).
   Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
@@ -216,43 +262,60 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::optional<std::string> overflow_advice(Lock& lock) const;
 
   // Reading (swap_engine_read.cpp).
-  void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  void note_use(TensorId tensor) noexcept;
+  void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox) noexcept;
+  void serve_or_line_up(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  void serve_current(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
+  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Outbox& outbox) noexcept;
+  static Error being_changed(const TensorRecord& record);
   bool changes_in_place(const TensorRecord& record) const;
+  void lend_to_update(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
   void lend_copy(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
-  void fill(TensorId tensor, Lock& lock, Outbox& outbox);
+  void fill(TensorId tensor, Lock& lock, Outbox& outbox) noexcept;
   Result<TensorRecord*> planned_record(TensorId tensor, Lock& lock, Outbox& outbox);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
   StoreTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
                                 const std::string& tensor_name) const;
   Result<void> start_read(TensorRecord& record, IoPriority priority);
   void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
-                     std::optional<Error> error);
-  void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox);
+                     std::optional<Error> error) noexcept;
+  void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox) noexcept;
 
   // Reading ahead (swap_engine_ahead.cpp).
-  void run_ahead();
-  void read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock, Outbox& outbox);
+  void run_ahead() noexcept;
+  void read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock,
+                           Outbox& outbox) noexcept;
 
   // Writing (swap_engine_write.cpp).
   static OlderContent older_content(const TensorRecord& record);
-  Writing replace(TensorRecord& record, std::shared_ptr<TicketState> ticket, Outbox& outbox);
-  void settle_content(TensorRecord& record, std::shared_ptr<TicketState> ticket, Lock& lock,
+  WritingPtr make_writing(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const;
+  void replace(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept;
+  void note_rewrite(const TensorRecord& record) noexcept;
+  void take_content(TensorRecord& record, LeaseToken& token, WritingPtr writing, Lock& lock,
+                    Outbox& outbox) noexcept;
+  void settle_content(TensorRecord& record, WritingPtr writing, Lock& lock,
+                      Outbox& outbox) noexcept;
+  Ticket put_resident(TensorRecord& record, std::span<const std::byte> source, Lock& lock,
                       Outbox& outbox);
-  Ticket put_resident(TensorId tensor, std::span<const std::byte> source, Lock& lock);
-  void begin_write(Writing writing, Lock& lock);
+  void begin_write(WritingPtr writing, Lock& lock) noexcept;
+  void write_memory(const TensorRecord& record, WritingPtr writing, Lock& lock) noexcept;
   Result<void> reserve_space(Writing& writing) const;
-  void submit_write(Writing writing);
-  void write_finished(Writing writing, std::optional<Error> error);
-  std::optional<Error> stage(const TensorRecord& record, const Writing& writing);
-  void publish(TensorRecord& record, Writing& writing, Outbox& outbox);
-  void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock, Outbox& outbox);
-  void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox);
+  Result<void> submit_write(const WritingPtr& writing);
+  void write_finished(const WritingPtr& writing, std::optional<Error> error) noexcept;
+  std::optional<Error> stage(const TensorRecord& record, const Writing& writing) noexcept;
+  void publish(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept;
+  void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock,
+                   Outbox& outbox) noexcept;
+  void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) noexcept;
 
   // Writes that fail (swap_engine_failure.cpp).
-  bool write_elsewhere(Writing& writing, const Error& error);
-  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox);
-  void bring_back(TensorRecord& record, const Writing& writing);
-  bool keep_in_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox);
+  bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
+  bool write_elsewhere(const WritingPtr& writing, const Error& error);
+  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox) noexcept;
+  void describe_failure(const TensorRecord* record, const Writing& writing, Error& error) const;
+  void bring_back(TensorRecord& record, const Writing& writing) noexcept;
+  bool keep_in_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox) noexcept;
+  bool bring_to_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox);
   bool claim_for_newest(const Writing& writing);
   void give_up_claim(const Writing& writing);
 

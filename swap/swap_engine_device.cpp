@@ -144,9 +144,7 @@ Ticket SwapEngineCore::get_to_device(TensorId tensor, const DeviceTensor& target
     }
     ++stats_.gets;
     ++stats_.misses;
-    if (scheduler_.record(to_number(tensor))) {
-      ++stats_.predicted;
-    }
+    note_use(tensor);
     read_to_device(record, target, state, lock);
   }
   run_ahead();
@@ -168,16 +166,18 @@ void SwapEngineCore::read_to_device(const TensorRecord& record, const DeviceTens
   DeviceStaging::Request request{
       DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target};
   stats_.tensor_read_bytes += record.bytes;
-  operation_begun();
+  Operation operation(*this);
   const auto done = [core = shared_from_this(), extent = record.stored, store,
                      bytes = target.memory.bytes,
                      state = std::move(state)](Result<std::uint64_t> read) {
     core->delivered(*state, bytes, error_of(std::move(read)));
   };
   DeviceStaging& staging = **staging_of(target);
-  lock.unlock();
-  staging.to_device(std::move(request), done);
-  lock.lock();
+  {
+    const Unlocked open(lock);
+    staging.to_device(std::move(request), done);
+  }
+  operation.hand_over();
 }
 
 /// The content is in memory, or on its way there; the lease ends with the copy.
@@ -186,37 +186,43 @@ Ticket SwapEngineCore::get_to_device_by_lease(TensorId tensor, const TensorInfo&
   auto state = std::make_shared<TicketState>(stalls_);
   get(tensor, Access::kRead)
       .then([core = shared_from_this(), info, target, state](const Ticket& done) {
-        const Result<Lease> lease = done.lease();
-        if (lease.has_error()) {
-          state->fulfil(lease.error(), {});
-          return;
+        const Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
+          const Result<Lease> lease = done.lease();
+          PENSTOCK_TRY(lease);
+          core->copy_to_device(*lease, info, target, state);
+          return {};
+        });
+        if (begun.has_error()) {
+          state->fulfil(copy_of(begun.error()), {});
         }
-        core->copy_to_device(*lease, info, target, state);
       });
   return Ticket(std::move(state));
 }
 
+/// Where it throws, nothing has begun.
 void SwapEngineCore::copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
                                     const std::shared_ptr<TicketState>& state) {
-  {
-    Lock lock(mutex_);
-    if (closed_) {
-      lock.unlock();
-      state->fulfil(not_open(), {});
-      return;
-    }
-    operation_begun();
+  Lock lock(mutex_);
+  if (closed_) {
+    lock.unlock();
+    state->fulfil(said(make_error_code(Fault::kClosed), [this] { return not_open(); }), {});
+    return;
   }
+  Operation operation(*this);
   // What is in a slot is pinned for every device.
   const bool is_pinned = !lease.token()->block()->may_stay();
-  const auto done = [core = shared_from_this(), held = lease, state,
-                     bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
-    held.release();
-    core->delivered(*state, bytes, error_of(std::move(copied)));
-  };
-  (*staging_of(target))
-      ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
-                  done);
+  {
+    const Unlocked open(lock);
+    const auto done = [core = shared_from_this(), held = lease, state,
+                       bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
+      held.release();
+      core->delivered(*state, bytes, error_of(std::move(copied)));
+    };
+    (*staging_of(target))
+        ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
+                    done);
+  }
+  operation.hand_over();
 }
 
 /// Counted before whoever waits is told, who may ask for the count.
@@ -250,10 +256,13 @@ Ticket SwapEngineCore::put_from_device(TensorId tensor, const DeviceTensor& sour
     return Ticket::failed(unknown(tensor));
   }
   auto state = std::make_shared<TicketState>(waiting_);
-  Writing writing = replace(*record, state, outbox);
-  writing.device = source;
+  WritingPtr writing = make_writing(*record, state);
+  record->waiting_for_write.reserve(record->waiting_for_write.size() +
+                                    record->waiting_for_read.size());
+  replace(*record, *writing, outbox);
+  writing->device = source;
   if (block) {
-    writing.block = std::move(block);
+    writing->block = std::move(block);
     begin_arrival(*record, std::move(writing), lock);
     return Ticket(std::move(state));
   }
@@ -277,44 +286,56 @@ std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, Lock& lock
     }
     residency_.release(to_number(tensor));
   }
+  auto block = std::make_shared<Block>(Buffer(), bytes);
   std::optional<Buffer> slot = closed_ ? std::nullopt : pool_->try_acquire_slot(bytes);
-  return slot ? std::make_shared<Block>(std::move(*slot), bytes) : nullptr;
+  if (!slot) {
+    return nullptr;
+  }
+  block->buffer = std::move(*slot);
+  return block;
 }
 
 /// Copies the content into `writing.block`. Gets wait for it as for a read. Lets go of the lock;
 /// the record may be gone when this returns.
-void SwapEngineCore::begin_arrival(TensorRecord& record, Writing writing, Lock& lock) {
+void SwapEngineCore::begin_arrival(TensorRecord& record, WritingPtr writing, Lock& lock) noexcept {
   record.presence = Presence::kFilling;
   record.arriving = true;
-  record.replaced = writing.before;
-  record.block = writing.block;
+  record.replaced = writing->before;
+  record.block = writing->block;
   update_use(record);
-  writing_bytes_ += writing.bytes;
+  writing_bytes_ += writing->bytes;
   operation_begun();
   const std::uint64_t fill = ++record.fill;
-  const bool is_pinned = !writing.block->may_stay();
-  writing.source = writing.block->span();
-  const DeviceTensor source = *writing.device;
-  DeviceStaging::Request request{DeviceTransfer::InMemory{writing.block->span(), is_pinned},
-                                 record.info, source};
-  DeviceStaging& staging = **staging_of(source);
-  lock.unlock();
-  staging.from_device(std::move(request),
-                      [core = shared_from_this(), fill,
-                       writing = std::move(writing)](Result<std::uint64_t> copied) mutable {
-                        core->arrived(std::move(writing), fill, error_of(std::move(copied)));
+  writing->source = writing->block->span();
+  const Unlocked open(lock);
+  Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
+    const bool is_pinned = !writing->block->may_stay();
+    const DeviceTensor source = *writing->device;
+    DeviceStaging::Request request{DeviceTransfer::InMemory{writing->block->span(), is_pinned},
+                                   writing->info, source};
+    (*staging_of(source))
+        ->from_device(std::move(request),
+                      [core = shared_from_this(), fill, writing](Result<std::uint64_t> copied) {
+                        core->arrived(writing, fill, error_of(std::move(copied)));
                       });
-  lock.lock();
+    return {};
+  });
+  if (begun.has_error()) {
+    arrived(writing, fill, std::move(begun).error());
+  }
 }
 
 /// A newer content may have come meanwhile. Then this one is only worth writing as long as that is
 /// not certain itself.
-void SwapEngineCore::arrived(Writing writing, std::uint64_t fill, std::optional<Error> error) {
+void SwapEngineCore::arrived(const WritingPtr& arrival, std::uint64_t fill,
+                             std::optional<Error> error) noexcept {
   {
     Outbox outbox;
     Lock lock(mutex_);
+    Writing& writing = *arrival;
     TensorRecord* const record = record_of(writing.id);
     const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
+    std::shared_ptr<Block> block = writing.block;
     writing_bytes_ -= writing.bytes;
     stats_.from_device_bytes += error ? 0 : writing.device->memory.bytes;
     if (error) {
@@ -330,35 +351,37 @@ void SwapEngineCore::arrived(Writing writing, std::uint64_t fill, std::optional<
         serve_again(writing.id, std::exchange(record->waiting_for_read, {}), lock, outbox);
       }
     } else if (is_newest) {
-      settle_content(*record, std::move(writing.ticket), lock, outbox);
+      settle_content(*record, arrival, lock, outbox);
     } else if (record != nullptr && record->certain_generation < writing.generation) {
-      begin_write(std::move(writing), lock);
+      begin_write(arrival, lock);
     } else {
       outbox.fulfil(std::move(writing.ticket), std::nullopt);
     }
-    outbox.drop(std::move(writing.block));
+    outbox.drop(std::move(block));
     operation_ended();
   }
   run_ahead();
 }
 
-/// Straight to the drive: whoever has no memory to spare needs none.
-void SwapEngineCore::write_from_device(Writing writing) {
-  DeviceStaging& staging = **staging_of(*writing.device);
+/// Straight to the drive: whoever has no memory to spare needs none. Where it throws, nothing has
+/// begun.
+void SwapEngineCore::write_from_device(WritingPtr writing) {
+  DeviceStaging& staging = **staging_of(*writing->device);
   DeviceStaging::Request request{
-      DeviceTransfer::OnDrive{&writing.store->file(*writing.stored), *writing.stored}, writing.info,
-      *writing.device};
+      DeviceTransfer::OnDrive{&writing->store->file(*writing->stored), *writing->stored},
+      writing->info, *writing->device};
   staging.from_device(std::move(request), [core = shared_from_this(), writing = std::move(writing)](
-                                              Result<std::uint64_t> written) mutable {
+                                              Result<std::uint64_t> written) {
     if (written.has_value()) {
-      writing.stored->identity.checksum = *written;
+      writing->stored->identity.checksum = *written;
     }
-    core->write_finished(std::move(writing), error_of(std::move(written)));
+    core->write_finished(writing, error_of(std::move(written)));
   });
 }
 
 /// Full drive: within ram_bytes the content comes to RAM instead.
-bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
+bool SwapEngineCore::arrive_instead(const WritingPtr& arrival, const Error& error) {
+  Writing& writing = *arrival;
   if (!writing.source.empty()) {
     return false;
   }
@@ -367,7 +390,8 @@ bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
   if (!claim_for_newest(writing)) {
     return false;
   }
-  Result<std::shared_ptr<Block>> block = resident_block(writing.bytes, lock);
+  Result<std::shared_ptr<Block>> block =
+      unless_out_of_memory([&] { return resident_block(writing.bytes, lock); });
   if (block.has_error() || !claim_for_newest(writing)) {
     if (block.has_value()) {
       outbox.drop(std::move(*block));
@@ -376,10 +400,13 @@ bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
     return false;
   }
   TensorRecord* const record = record_of(writing.id);
-  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  record->waiting_for_read.reserve(record->waiting_for_read.size() +
+                                   record->waiting_for_write.size());
   for (WaitingGet& waiting : std::exchange(record->waiting_for_write, {})) {
     record->waiting_for_read.push_back(std::move(waiting));
   }
+  if_memory_allows(
+      [&] { warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message)); });
   if (OlderContent older = older_content(*record); older.block) {
     writing.before = std::move(older);
   }
@@ -387,7 +414,7 @@ bool SwapEngineCore::arrive_instead(Writing& writing, const Error& error) {
   --record->writes_in_flight;
   writing_bytes_ -= writing.bytes;
   writing.block = std::move(*block);
-  begin_arrival(*record, std::move(writing), lock);
+  begin_arrival(*record, arrival, lock);
   operation_ended();
   return true;
 }

@@ -14,35 +14,53 @@ namespace penstock {
 
 using Presence = TensorRecord::Presence;
 
+/// Another drive takes it, or RAM does, of a device's: then that tells how it ends.
+bool SwapEngineCore::goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept {
+  const Result<bool> goes = unless_out_of_memory([&]() -> Result<bool> {
+    return write_elsewhere(writing, error) || (error.is_full() && arrive_instead(writing, error));
+  });
+  return goes.has_value() && *goes;
+}
+
 /// A drive refused a content that is still there to be written: true if another drive takes it.
-bool SwapEngineCore::write_elsewhere(Writing& writing, const Error& error) {
+bool SwapEngineCore::write_elsewhere(const WritingPtr& writing, const Error& error) {
   const int number = error.system_errno();
-  if (number == 0 || number == ECANCELED || !writing.stored) {
+  if (number == 0 || number == ECANCELED || !writing->stored) {
     return false;
   }
   if (!error.is_full()) {
-    writing.store->note_failure(*writing.stored);
+    writing->store->note_failure(*writing->stored);
   }
-  writing.refused.push_back(writing.stored->drive);
-  writing.stored.reset();
-  if (reserve_space(writing).has_error()) {
-    return false;
-  }
-  submit_write(std::move(writing));
-  return true;
+  writing->refused.push_back(writing->stored->drive);
+  writing->stored.reset();
+  return reserve_space(*writing).has_value() && submit_write(writing).has_value();
 }
 
 /// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
 /// and the last one on a drive stays readable otherwise. The error goes to what waits for the
 /// write, else it is said at the next call; of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
-                                  Outbox& outbox) {
+                                  Outbox& outbox) noexcept {
   ++stats_.write_failures;
   if (record != nullptr) {
     bring_back(*record, writing);
     if (record->presence == Presence::kCurrent && !record->clean()) {
-      record->unwritten = error;
+      record->unwritten = copy_of(error);
     }
+  }
+  if_memory_allows([&] { describe_failure(record, writing, error); });
+  if (!untold_failure() && !failure_told_) {
+    first_failure_ = {copy_of(error), writing.ticket};
+  }
+  outbox.fulfil(std::move(writing.ticket), std::move(error));
+}
+
+void SwapEngineCore::describe_failure(const TensorRecord* record, const Writing& writing,
+                                      Error& error) const {
+  if (error.tensor.empty()) {
+    error.message = fmt::format("cannot write tensor '{}' ({}): {}; free memory of this machine",
+                                writing.info.name, format_bytes(writing.bytes), error.message);
+    error.tensor = writing.info.name;
   }
   if (writing.block) {
     error.message += " (its content is still in memory)";
@@ -55,16 +73,12 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
         "({}) by {}",
         format_bytes(residency_.limit_bytes()), format_bytes(writing.bytes));
   }
-  if (!untold_failure() && !failure_told_) {
-    first_failure_ = {error, writing.ticket};
-  }
-  outbox.fulfil(std::move(writing.ticket), std::move(error));
 }
 
 /// A put failed, and what it was to replace is on no drive (its own write failed, or is under way):
 /// the memory that holds it is the content again, unless a newer one has come meanwhile. One that
 /// is on its way may still fail: it will have that older one to bring back.
-void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) {
+void SwapEngineCore::bring_back(TensorRecord& record, const Writing& writing) noexcept {
   if (!writing.before.block || writing.before.generation < record.certain_generation) {
     return;
   }
@@ -99,11 +113,29 @@ void SwapEngineCore::give_up_claim(const Writing& writing) {
 /// Full drive: within ram_bytes the content stays in RAM instead. Lets go of the lock. The write
 /// still counts as in flight, so that gets wait for what becomes of it.
 bool SwapEngineCore::keep_in_ram(const Writing& writing, const Error& error, Lock& lock,
-                                 Outbox& outbox) {
+                                 Outbox& outbox) noexcept {
   const bool is_here = writing.block || !writing.source.empty();  // not on a device
-  if (!error.is_full() || !is_here || !claim_for_newest(writing)) {
+  if (!error.is_full() || !is_here) {
     return false;
   }
+  const Result<bool> kept = unless_out_of_memory([&]() -> Result<bool> {
+    return claim_for_newest(writing) && bring_to_ram(writing, error, lock, outbox);
+  });
+  if (kept.has_error()) {
+    give_up_claim(writing);
+    return false;
+  }
+  if (*kept) {
+    if_memory_allows(
+        [&] { warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message)); });
+  }
+  return *kept;
+}
+
+/// With a claim, which it gives up where it returns false. Where it throws, nothing has changed.
+bool SwapEngineCore::bring_to_ram(const Writing& writing, const Error& error, Lock& lock,
+                                  Outbox& outbox) {
+  Error why = error;
   if (!writing.block) {
     Result<std::shared_ptr<Block>> copy = resident_copy(writing.source, lock);
     if (copy.has_error() || !claim_for_newest(writing)) {
@@ -120,8 +152,7 @@ bool SwapEngineCore::keep_in_ram(const Writing& writing, const Error& error, Loc
     record->memory_generation = writing.generation;
     record->certain_generation = std::max(record->certain_generation, writing.generation);
   }
-  record_of(writing.id)->unwritten = error;
-  warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  record_of(writing.id)->unwritten = std::move(why);
   return true;
 }
 

@@ -32,6 +32,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   if (resident) {
     return resident_block(bytes, lock);
   }
+  auto block = std::make_shared<Block>(Buffer(), bytes);
   std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
   if (!slot) {
     slot = take_over_ahead(bytes, outbox);
@@ -45,9 +46,10 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
     }
     const bool whole_ladder = planned_ && may_wait;
     precedes_plan = !planned_;
-    lock.unlock();
-    Result<Buffer> buffer = whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
-    lock.lock();
+    Result<Buffer> buffer = [&] {
+      const Unlocked open(lock);
+      return whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
+    }();
     if (buffer.has_error()) {
       return std::move(buffer).error();
     }
@@ -56,7 +58,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
       stats_.overflow_ns += ns_since(begin);
     }
   }
-  auto block = std::make_shared<Block>(std::move(*slot), bytes);
+  block->buffer = std::move(*slot);
   block->precedes_plan = precedes_plan;
   if (record = record_of(tensor); record != nullptr) {
     hold(*block, *record);
@@ -73,9 +75,10 @@ void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
     return;
   }
   const Waiting::Clock::time_point begin = waiting_->now();
-  lock.unlock();
-  populate_pages(block.span());
-  lock.lock();
+  {
+    const Unlocked open(lock);
+    populate_pages(block.span());
+  }
   stats_.overflow_ns += block.precedes_plan ? 0 : ns_since(begin);
 }
 
@@ -96,21 +99,18 @@ Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t byte
 /// The same for who holds the lock. Lets go of it.
 Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes,
                                                               Lock& lock) const {
-  lock.unlock();
-  Result<std::shared_ptr<Block>> block = resident_block(bytes);
-  lock.lock();
-  return block;
+  const Unlocked open(lock);
+  return resident_block(bytes);
 }
 
 /// With the bytes of `source`, which stay as they are meanwhile. Lets go of the lock.
 Result<std::shared_ptr<Block>> SwapEngineCore::resident_copy(std::span<const std::byte> source,
                                                              Lock& lock) const {
-  lock.unlock();
+  const Unlocked open(lock);
   Result<std::shared_ptr<Block>> block = resident_block(source.size());
   if (block.has_value()) {
     std::memcpy(block.value()->data(), source.data(), source.size());
   }
-  lock.lock();
   return block;
 }
 
@@ -157,18 +157,14 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
       return;
     }
   }
+  const bool is_current = record != nullptr && record->presence == TensorRecord::Presence::kCurrent;
+  const bool is_written = is_current && !record->clean() && record->writes_in_flight == 0;
+  WritingPtr writing = is_written ? make_writing(*record, nullptr) : nullptr;
   residency_.release(to_number(tensor));
-  if (record == nullptr || record->presence != TensorRecord::Presence::kCurrent) {
-    return;
-  }
-  if (record->clean()) {
-    if (record->block->leases == 0) {
-      drop_memory(*record, outbox);
-    }
-    return;
-  }
-  if (record->writes_in_flight == 0) {
-    begin_write(Writing::of_memory(*record), lock);
+  if (is_written) {
+    write_memory(*record, std::move(writing), lock);
+  } else if (is_current && record->clean() && record->block->leases == 0) {
+    drop_memory(*record, outbox);
   }
 }
 

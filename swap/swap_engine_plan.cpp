@@ -48,8 +48,13 @@ Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
   if (placement.has_error()) {
     return std::move(placement).error();
   }
-  planned_ = true;
-  apply_placement(std::move(placement).value(), ids, lock, outbox);
+  const bool was_planned = std::exchange(planned_, true);
+  try {
+    apply_placement(std::move(placement).value(), ids, lock, outbox);
+  } catch (const std::bad_alloc&) {
+    planned_ = was_planned;  // the next get tries again
+    throw;
+  }
   return {};
 }
 
@@ -146,11 +151,11 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
     }
   }
   pinned_source_->set_limit_bytes(budgets_.max_pinned_bytes);
-  operation_begun();  // keeps the pool alive while the lock is open
-  lock.unlock();
-  const Result<void> shaped = pool_->shape(classes);
-  lock.lock();
-  operation_ended();
+  const Result<void> shaped = [&] {
+    const Operation keeps_the_pool(*this);
+    const Unlocked open(lock);
+    return pool_->shape(classes);
+  }();
   for (const std::string& refused :
        {pinned_pages_->refusals().huge_pages, pinned_pages_->refusals().numa}) {
     if (!refused.empty()) {
@@ -173,7 +178,7 @@ void SwapEngineCore::update_pinned_need(Lock& lock) const {
   held.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
   const std::vector<PlanTensor> tensors = plan_tensors(planned_ids());
   const Budgets in_force = budgets_;
-  lock.unlock();
+  std::optional<Unlocked> open(lock);
   std::vector<std::uint64_t> sizes;
   for (const PlanTensor& tensor : tensors) {
     sizes.push_back(tensor.bytes);
@@ -193,7 +198,7 @@ void SwapEngineCore::update_pinned_need(Lock& lock) const {
     return PlannedPool{pool_classes(*placement, sizes), budgets.max_pinned_bytes};
   };
   const std::optional<std::uint64_t> needed = pinned_bytes_for(held, pool_of);
-  lock.lock();
+  open.reset();
   pinned_need_ = {totals.version, needed.value_or(0)};
 }
 

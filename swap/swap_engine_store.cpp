@@ -58,6 +58,7 @@ Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
   if (store.has_error()) {
     return std::move(store).error();
   }
+  Outbox outbox;
   Lock lock(mutex_);
   if (closed_) {
     return not_open();
@@ -66,7 +67,12 @@ Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
   const bool is_first = namespaces_.empty();
   namespaces_[id] = {std::move(name), *store, {}};
   if (const auto* durable = dynamic_cast<const DurableStore*>(store->get())) {
-    resume(id, *durable);
+    try {
+      resume(id, *durable);
+    } catch (const std::bad_alloc&) {
+      drop_namespace(id, outbox);
+      throw;
+    }
   }
   lock.unlock();
   if (is_first) {
@@ -136,13 +142,8 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
   if (found == namespaces_.end()) {
     return written;  // somebody else closed it meanwhile
   }
-  const Namespace closing = std::move(found->second);
-  for (const auto& [name, tensor] : closing.by_name) {
-    if (TensorRecord* record = record_of(tensor)) {
-      erase_record(*record, outbox);
-    }
-  }
-  namespaces_.erase(space);
+  const std::shared_ptr<SwapStore> store = found->second.store;
+  drop_namespace(space, outbox);
   const bool is_last = namespaces_.empty();
   if (is_last) {  // what comes next may be far smaller: pages are not kept for it
     held_overflow_max_ = 0;
@@ -152,8 +153,18 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
   if (is_last) {
     overflow_source_->set_retained_limit_bytes(0);
   }
-  Result<void> closed = closing.store->close();
+  Result<void> closed = store->close();
   return written.has_error() ? written : closed;
+}
+
+void SwapEngineCore::drop_namespace(NamespaceId space, Outbox& outbox) noexcept {
+  const Namespace dropped = std::move(namespaces_.at(space));
+  for (const auto& [name, tensor] : dropped.by_name) {
+    if (TensorRecord* record = record_of(tensor)) {
+      erase_record(*record, outbox);
+    }
+  }
+  namespaces_.erase(space);
 }
 
 std::vector<TensorId> SwapEngineCore::tensors(NamespaceId space) const {
@@ -189,7 +200,7 @@ void SwapEngineCore::write_again(Lock& lock) {
         record->writes_in_flight > 0 || record->block->leases > 0) {
       continue;
     }
-    begin_write(Writing::of_memory(*record), lock);
+    write_memory(*record, make_writing(*record, nullptr), lock);
   }
 }
 
@@ -203,14 +214,13 @@ Result<void> SwapEngineCore::published(Result<void> written, Lock& lock) {
   if (std::optional<Error> kept = kept_from_drives(); kept && written.has_value()) {
     written = std::move(*kept);
   }
-  lock.unlock();
+  const Unlocked open(lock);
   for (const std::shared_ptr<SwapStore>& store : stores) {
     Result<void> published = store->publish();
     if (published.has_error() && written.has_value()) {
       written = std::move(published).error();
     }
   }
-  lock.lock();
   return written;
 }
 

@@ -28,21 +28,23 @@ Result<Lease> SwapEngineCore::allocate(TensorId tensor) {
                         record->block->may_stay() && record->block->leases == 0 &&
                         record->writes_in_flight == 0;
   if (in_place) {
-    return lend(*record, Access::kUpdate);
+    Lease lease = lend(*record, Lent::kToFill);
+    if (record->clean()) {
+      drop_memory(*record, outbox);  // the drive's is the content until there is another
+    }
+    return lease;
   }
-  operation_begun();
+  const Operation operation(*this);
   Result<std::shared_ptr<Block>> block = obtain_block(tensor, lock, outbox);
-  record = record_of(tensor);
-  Result<Lease> lease = unknown(tensor);
   if (block.has_error()) {
-    lease = std::move(block).error();
-  } else if (record == nullptr) {
-    outbox.drop(std::move(block).value());
-  } else {
-    lease = lend(std::move(block).value(), *record, Access::kUpdate);
+    return std::move(block).error();
   }
-  operation_ended();
-  return lease;
+  record = record_of(tensor);
+  if (record == nullptr) {
+    outbox.drop(std::move(block).value());
+    return unknown(tensor);
+  }
+  return lend(*block, *record, Lent::kToFill);
 }
 
 Ticket SwapEngineCore::commit(const Lease& lease) {
@@ -59,49 +61,63 @@ Ticket SwapEngineCore::commit(const Lease& lease) {
   if (record == nullptr || closed_) {
     return Ticket::failed(unknown(lease.tensor()));
   }
-  const std::shared_ptr<Block>& block = lease.token()->block();
-  ++stats_.commits;
-  record->generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
-  scheduler_.record_rewrite(to_number(record->id));
-  if (record->block != block) {
-    drop_memory(*record, outbox);
-    record->block = block;
+  if (lease.token()->access() == Access::kRead) {
+    return Ticket::failed(fault(
+        Fault::kInvalidArgument,
+        fmt::format("this lease of tensor '{}' was taken to read: get it for an update to commit",
+                    record->info.name)));
   }
   auto state = std::make_shared<TicketState>(waiting_);
-  settle_content(*record, state, lock, outbox);
+  WritingPtr writing = make_writing(*record, state);
+  take_content(*record, *lease.token(), std::move(writing), lock, outbox);
   return Ticket(std::move(state));
+}
+
+/// What a lease holds is the content from now on. `record` may be gone when this returns.
+void SwapEngineCore::take_content(TensorRecord& record, LeaseToken& token, WritingPtr writing,
+                                  Lock& lock, Outbox& outbox) noexcept {
+  const std::shared_ptr<Block>& block = token.block();
+  end_changes(token);
+  ++stats_.commits;
+  record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
+  note_rewrite(record);
+  if (record.block != block) {
+    drop_memory(record, outbox);
+    record.block = block;
+  }
+  settle_content(record, std::move(writing), lock, outbox);
 }
 
 /// `record.block` holds all of the newest content: kept as resident, or written behind reads.
 /// `record` may be gone when this returns.
-void SwapEngineCore::settle_content(TensorRecord& record, std::shared_ptr<TicketState> ticket,
-                                    Lock& lock, Outbox& outbox) {
+void SwapEngineCore::settle_content(TensorRecord& record, WritingPtr writing, Lock& lock,
+                                    Outbox& outbox) noexcept {
+  const TensorId tensor = record.id;
   record.reading.reset();
   record.arriving = false;
   outbox.drop(std::move(record.replaced.block));
+  record.replaced.block.reset();
   record.presence = Presence::kCurrent;
   record.memory_generation = record.generation;
   record.certain_generation = record.generation;
-  ahead_.end(to_number(record.id));
-  for (WaitingGet& waiting : std::exchange(record.waiting_for_read, {})) {
-    outbox.fulfil(std::move(waiting.ticket), std::nullopt, lend(record, waiting.access));
-  }
+  ahead_.end(to_number(tensor));
+  std::vector<WaitingGet> updates = lend_to_readers(record, outbox);
   update_use(record);
   record.unwritten.reset();
-  const bool stays = residency_.holds(to_number(record.id)) && record.block->may_stay();
+  const bool stays = residency_.holds(to_number(tensor)) && record.block->may_stay();
   // A resident of a durable store is written now: its next holder changes this memory in place, and
   // nobody could tell later when it holds a whole content.
-  if (stays && !namespaces_.at(record.space).store->is_durable()) {
+  if (stays && !writing->store->is_durable()) {
     outbox.drop(std::exchange(record.stored, nullptr));
-    outbox.fulfil(std::move(ticket), std::nullopt);
+    outbox.fulfil(std::move(writing->ticket), std::nullopt);
+    serve_again(tensor, std::move(updates), lock, outbox);
     return;
   }
   if (!stays) {  // a slot cannot be kept: it becomes resident when next read
-    residency_.release(to_number(record.id));
+    residency_.release(to_number(tensor));
   }
-  Writing writing = Writing::of_memory(record);
-  writing.ticket = std::move(ticket);
-  begin_write(std::move(writing), lock);
+  write_memory(record, std::move(writing), lock);
+  serve_again(tensor, std::move(updates), lock, outbox);
 }
 
 Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
@@ -116,22 +132,40 @@ Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
         fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
                                              record->info.name, record->bytes, source.size())));
   }
-  if (claim_residency(*record, lock, outbox)) {
-    return put_resident(tensor, source, lock);
-  }
+  const bool stays = claim_residency(*record, lock, outbox);
   record = record_of(tensor);
   if (record == nullptr || closed_) {
     return Ticket::failed(unknown(tensor));
   }
+  if (stays) {
+    return put_resident(*record, source, lock, outbox);
+  }
   auto state = std::make_shared<TicketState>(waiting_);
-  Writing writing = replace(*record, state, outbox);
+  WritingPtr writing = make_writing(*record, state);
+  record->waiting_for_write.reserve(record->waiting_for_write.size() +
+                                    record->waiting_for_read.size());
+  // From here on nothing can fail for want of memory.
+  replace(*record, *writing, outbox);
   // Gets that wait for a read of the older content get the new one instead.
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     record->waiting_for_write.push_back(std::move(waiting));
   }
-  writing.source = source;
+  writing->source = source;
   begin_write(std::move(writing), lock);
   return Ticket(std::move(state));
+}
+
+/// All that a write of the tensor needs to know and can know beforehand.
+SwapEngineCore::WritingPtr SwapEngineCore::make_writing(const TensorRecord& record,
+                                                        std::shared_ptr<TicketState> ticket) const {
+  auto writing = std::make_shared<Writing>();
+  writing->id = record.id;
+  writing->number = record.number;
+  writing->bytes = record.bytes;
+  writing->store = namespaces_.at(record.space).store;
+  writing->info = record.info;
+  writing->ticket = std::move(ticket);
+  return writing;
 }
 
 /// What would be lost, were the newest content to come and fail.
@@ -143,84 +177,86 @@ OlderContent SwapEngineCore::older_content(const TensorRecord& record) {
 
 /// What memory holds of the tensor is no longer its content; it comes back should the next one
 /// fail, where no drive has it.
-SwapEngineCore::Writing SwapEngineCore::replace(TensorRecord& record,
-                                                std::shared_ptr<TicketState> ticket,
-                                                Outbox& outbox) {
-  Writing writing;
-  writing.id = record.id;
-  writing.bytes = record.bytes;
-  writing.ticket = std::move(ticket);
+void SwapEngineCore::replace(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept {
   writing.before = older_content(record);
   record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   writing.generation = record.generation;
-  scheduler_.record_rewrite(to_number(record.id));
+  note_rewrite(record);
   drop_memory(record, outbox);
   record.unwritten.reset();
-  return writing;
+}
+
+void SwapEngineCore::note_rewrite(const TensorRecord& record) noexcept {
+  if_memory_allows([&] { scheduler_.record_rewrite(to_number(record.id)); });
 }
 
 /// Copies the next content into RAM: into the resident's own memory where nobody looks at it (gets
-/// wait meanwhile, as for a read), else into new memory. Lets go of the lock.
-Ticket SwapEngineCore::put_resident(TensorId tensor, std::span<const std::byte> source,
-                                    Lock& lock) {
+/// wait meanwhile, as for a read), else into new memory. Lets go of the lock; `record` may be gone
+/// when this returns.
+Ticket SwapEngineCore::put_resident(TensorRecord& record, std::span<const std::byte> source,
+                                    Lock& lock, Outbox& outbox) {
+  const TensorId tensor = record.id;
+  auto state = std::make_shared<TicketState>(waiting_);
+  WritingPtr writing = make_writing(record, state);
   Lease lease;
-  TensorRecord* record = record_of(tensor);
-  if (record != nullptr && record->presence == Presence::kCurrent && record->block->may_stay() &&
-      record->block->leases == 0 && record->writes_in_flight == 0) {
-    lease = lend(*record, Access::kUpdate);
-    record->presence = Presence::kFilling;
-    ++record->fill;
-    lock.unlock();
+  if (record.presence == Presence::kCurrent && record.block->may_stay() &&
+      record.block->leases == 0 && record.writes_in_flight == 0) {
+    lease = lend(record, Lent::kToFill);
+    record.presence = Presence::kFilling;
+    ++record.fill;
+    const Unlocked open(lock);
+    std::memcpy(lease.data(), source.data(), source.size());
   } else {
-    lock.unlock();
-    Result<std::shared_ptr<Block>> block = resident_block(source.size());
+    Result<std::shared_ptr<Block>> block = resident_copy(source, lock);
     if (block.has_error()) {
       return Ticket::failed(std::move(block).error());
     }
-    lock.lock();
-    record = record_of(tensor);
-    if (record == nullptr || closed_) {
+    TensorRecord* const still = record_of(tensor);
+    if (still == nullptr || closed_) {
+      outbox.drop(std::move(block).value());
       return Ticket::failed(unknown(tensor));
     }
-    lease = lend(std::move(block).value(), *record, Access::kUpdate);
-    lock.unlock();
+    lease = lend(*block, *still, Lent::kToFill);
   }
-  std::memcpy(lease.data(), source.data(), source.size());
-  return commit(lease);
+  if (TensorRecord* const still = record_of(tensor); still != nullptr && !closed_) {
+    take_content(*still, *lease.token(), std::move(writing), lock, outbox);
+  } else {
+    outbox.fulfil(state, said(make_error_code(Fault::kUnknownTensor),
+                              [this, tensor] { return unknown(tensor); }));
+  }
+  lock.unlock();  // the lease ends
+  return Ticket(std::move(state));
 }
 
-SwapEngineCore::Writing SwapEngineCore::Writing::of_memory(const TensorRecord& record) {
-  Writing writing;
-  writing.id = record.id;
-  writing.generation = record.memory_generation;
-  writing.bytes = record.bytes;
-  writing.block = record.block;
-  writing.source = record.block->span();
-  return writing;
+/// Writes what memory holds of the tensor. Lets go of the lock; its record may be gone when this
+/// returns.
+void SwapEngineCore::write_memory(const TensorRecord& record, WritingPtr writing,
+                                  Lock& lock) noexcept {
+  writing->generation = record.memory_generation;
+  writing->block = record.block;
+  writing->source = record.block->span();
+  begin_write(std::move(writing), lock);
 }
 
 /// Sends one content on its way; lets go of the lock for checksum and space. Its record may be gone
-/// when this returns.
-void SwapEngineCore::begin_write(Writing writing, Lock& lock) {
-  TensorRecord& record = *record_of(writing.id);
-  writing.number = record.number;
-  writing.store = namespaces_.at(record.space).store;
-  writing.info = record.info;
+/// when this returns. Whatever goes wrong, write_finished() is told.
+void SwapEngineCore::begin_write(WritingPtr writing, Lock& lock) noexcept {
+  TensorRecord& record = *record_of(writing->id);
   ++record.writes_in_flight;
-  writing_bytes_ += writing.bytes;
+  writing_bytes_ += writing->bytes;
   operation_begun();
   update_use(record);
-  lock.unlock();
-  if (!writing.source.empty()) {  // a device's is formed on the way
-    writing.checksum = checksum(options_.config.penstock.integrity, writing.source);
+  const Unlocked open(lock);
+  Result<void> sent = unless_out_of_memory([&]() -> Result<void> {
+    if (!writing->source.empty()) {  // a device's is formed on the way
+      writing->checksum = checksum(options_.config.penstock.integrity, writing->source);
+    }
+    PENSTOCK_TRY(reserve_space(*writing));
+    return submit_write(writing);
+  });
+  if (sent.has_error()) {
+    write_finished(writing, std::move(sent).error());
   }
-  Result<void> space = reserve_space(writing);
-  if (space.has_error()) {
-    write_finished(std::move(writing), std::move(space).error());
-  } else {
-    submit_write(std::move(writing));
-  }
-  lock.lock();
 }
 
 Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
@@ -240,30 +276,32 @@ Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
   return {};
 }
 
-void SwapEngineCore::submit_write(Writing writing) {
-  if (writing.source.empty()) {
-    write_from_device(std::move(writing));
-    return;
+/// Errors: nothing has begun, and write_finished() is not told.
+Result<void> SwapEngineCore::submit_write(const WritingPtr& writing) {
+  if (writing->source.empty()) {
+    write_from_device(writing);
+    return {};
   }
-  const IoPriority priority = writing.block ? IoPriority::kBehind : IoPriority::kDemand;
+  const IoPriority priority = writing->block ? IoPriority::kBehind : IoPriority::kDemand;
   Result<std::shared_ptr<StoreTransfer>> made = StoreTransfer::of_write(
-      place_of(*writing.store, *writing.stored, writing.info.name), writing.source, priority);
+      place_of(*writing->store, *writing->stored, writing->info.name), writing->source, priority);
   if (made.has_error()) {
-    write_finished(std::move(writing), std::move(made).error());
-    return;
+    return std::move(made).error();
   }
   const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
-  transfer->start([core = shared_from_this(), keep = transfer,
-                   writing = std::move(writing)](std::optional<Error> error) mutable {
-    core->write_finished(std::move(writing), std::move(error));
-  });
+  transfer->start(
+      [core = shared_from_this(), keep = transfer, writing](std::optional<Error> error) {
+        core->write_finished(writing, std::move(error));
+      });
+  return {};
 }
 
-void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error) {
-  if (error &&
-      (write_elsewhere(writing, *error) || (error->is_full() && arrive_instead(writing, *error)))) {
+void SwapEngineCore::write_finished(const WritingPtr& finished,
+                                    std::optional<Error> error) noexcept {
+  if (error && goes_elsewhere(finished, *error)) {
     return;
   }
+  Writing& writing = *finished;
   {
     Outbox outbox;
     Lock lock(mutex_);
@@ -296,6 +334,7 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
       serve_after_write(*record, lock, outbox);
     }
     outbox.drop(std::move(writing.block));
+    outbox.drop(std::move(writing.before.block));
     outbox.drop(std::move(writing.stored));
     operation_ended();
   }
@@ -303,23 +342,27 @@ void SwapEngineCore::write_finished(Writing writing, std::optional<Error> error)
 }
 
 /// What is whole on its drive can be published, if nothing newer is.
-std::optional<Error> SwapEngineCore::stage(const TensorRecord& record, const Writing& writing) {
+std::optional<Error> SwapEngineCore::stage(const TensorRecord& record,
+                                           const Writing& writing) noexcept {
   if (writing.generation <= record.stored_generation) {
     return std::nullopt;
   }
-  Result<void> staged = writing.store->stage(record.info, writing.stored);
+  Result<void> staged =
+      unless_out_of_memory([&] { return writing.store->stage(record.info, writing.stored); });
   if (staged.has_value()) {
     return std::nullopt;
   }
-  Error error = std::move(staged).error();
-  error.message =
-      fmt::format("no room to publish tensor '{}': {}", writing.info.name, error.message);
-  error.tensor = writing.info.name;
-  return error;
+  return said(staged.error().code, [&] {
+    Error error = staged.error();
+    error.message =
+        fmt::format("no room to publish tensor '{}': {}", writing.info.name, error.message);
+    error.tensor = writing.info.name;
+    return error;
+  });
 }
 
 /// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
-void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& outbox) {
+void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept {
   failure_told_ = false;
   if (writing.generation <= record.stored_generation) {
     return;
@@ -337,19 +380,20 @@ void SwapEngineCore::publish(TensorRecord& record, Writing& writing, Outbox& out
 }
 
 void SwapEngineCore::serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock,
-                                 Outbox& outbox) {
+                                 Outbox& outbox) noexcept {
   for (WaitingGet& get : waiting) {
     if (TensorRecord* still = record_of(tensor)) {
       serve(*still, std::move(get), lock, outbox);
     } else {
-      outbox.fulfil(std::move(get.ticket), unknown(tensor));
+      outbox.fulfil(std::move(get.ticket), said(make_error_code(Fault::kUnknownTensor),
+                                                [this, tensor] { return unknown(tensor); }));
     }
   }
 }
 
 /// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
 /// holds.
-void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) {
+void SwapEngineCore::serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) noexcept {
   const TensorId tensor = record.id;
   if (record.writes_in_flight == 0) {
     serve_again(tensor, std::exchange(record.waiting_for_write, {}), lock, outbox);

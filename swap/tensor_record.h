@@ -59,7 +59,8 @@ struct TensorRecord {
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;
   std::uint32_t writes_in_flight = 0;
-  bool leaves = false;  ///< a resident that is to leave RAM when nobody changes it any more
+  std::uint32_t updates = 0;  ///< leases that get() gave to change the content, until they have
+  bool leaves = false;        ///< a resident that is to leave RAM when nobody changes it any more
 
   /// The content in memory is whole on a drive, so that its memory may be given up.
   bool clean() const noexcept {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "alloc/out_of_memory.h"
 #include "swap/log.h"
 #include "swap/ticket_state.h"
 
@@ -22,9 +23,11 @@ void run(const Callback& callback, const Ticket& ticket) noexcept {
   try {
     callback(ticket);
   } catch (const std::exception& error) {
-    log_warning(fmt::format("a ticket's callback threw, which it must not: {}", error.what()));
+    if_memory_allows([&error] {
+      log_warning(fmt::format("a ticket's callback threw, which it must not: {}", error.what()));
+    });
   } catch (...) {
-    log_warning("a ticket's callback threw, which it must not");
+    if_memory_allows([] { log_warning("a ticket's callback threw, which it must not"); });
   }
   --callbacks_running;
 }
@@ -39,12 +42,21 @@ bool TicketState::in_callback() noexcept {
   return callbacks_running > 0;
 }
 
-void TicketState::fulfil(std::optional<Error> error, Lease lease) {
+void TicketState::fulfil(std::optional<Error> error, Lease lease) noexcept {
+  end_with(std::move(error), std::move(lease));
+  tell();
+}
+
+void TicketState::end_with(std::optional<Error> error, Lease lease) noexcept {
+  const std::lock_guard lock(mutex_);
+  error_ = std::move(error);
+  lease_ = std::move(lease);
+}
+
+void TicketState::tell() noexcept {
   std::vector<Callback> callbacks;
   {
-    std::lock_guard lock(mutex_);
-    error_ = std::move(error);
-    lease_ = std::move(lease);
+    const std::lock_guard lock(mutex_);
     done_.store(true, std::memory_order_release);
     callbacks.swap(callbacks_);
   }

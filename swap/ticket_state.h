@@ -21,7 +21,12 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   explicit TicketState(std::shared_ptr<Waiting> waiting = nullptr) : waiting_(std::move(waiting)) {}
 
   /// Once. Never with an engine's lock held: it runs callbacks.
-  void fulfil(std::optional<Error> error, Lease lease);
+  void fulfil(std::optional<Error> error, Lease lease) noexcept;
+  /// The same in two steps: how it ends, with a lock held, and that it has, without.
+  void end_with(std::optional<Error> error, Lease lease) noexcept;
+  void tell() noexcept;
+  /// Links those that have ended and are not told yet.
+  std::shared_ptr<TicketState> next_ended;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// A forked child's copy of what its parent waits for: it may never be done here.

@@ -8,15 +8,16 @@ AccessTrace::AccessTrace(std::size_t history_max)
     : history_max_(std::max<std::size_t>(history_max, 16)) {}
 
 bool AccessTrace::record(Key key) {
+  make_room();
+  const auto [known, is_new] = last_.try_emplace(key, kNone);  // the last thing that may fail
   const bool foretold = cursor_ != kNone && history_[cursor_] == key;
   if (foretold) {
     ++cursor_;
   } else {
     find_cursor(key);
   }
-  const auto known = last_.find(key);
-  previous_.push_back(known == last_.end() ? kNone : known->second);
-  last_[key] = history_.size();
+  previous_.push_back(known->second);
+  known->second = history_.size();
   history_.push_back(key);
   if (history_.size() > history_max_) {
     forget_older_half();
@@ -35,6 +36,16 @@ std::optional<AccessTrace::Key> AccessTrace::upcoming(std::size_t ahead) const {
 
 std::size_t AccessTrace::horizon() const noexcept {
   return cursor_ == kNone ? 0 : history_.size() - cursor_;
+}
+
+void AccessTrace::make_room() {
+  const std::size_t size = history_.size() + 1;
+  if (size > history_.capacity()) {
+    history_.reserve(2 * size);
+  }
+  if (size > previous_.capacity()) {
+    previous_.reserve(2 * size);
+  }
 }
 
 /// How many uses before `position` equal the latest uses, counted backwards.

@@ -20,7 +20,8 @@ class AccessTrace {
   /// `history_max` uses are remembered; when more come, the older half is forgotten.
   explicit AccessTrace(std::size_t history_max = std::size_t{1} << 20);
 
-  /// `key` is used now. Returns whether it was foretold as the very next one.
+  /// `key` is used now. Returns whether it was foretold as the very next one. Where it throws
+  /// std::bad_alloc, it was not recorded.
   bool record(Key key);
 
   /// The use that is expected after `ahead` others; nothing where the past tells nothing.
@@ -35,6 +36,7 @@ class AccessTrace {
   static constexpr std::size_t kCandidatesMax = 64;  // occurrences compared when the trace is lost
   static constexpr std::size_t kMatchMax = 256;      // uses compared for each of them
 
+  void make_room();
   std::size_t agreement(std::size_t position) const;
   void find_cursor(Key key);
   void forget_older_half();

@@ -1,13 +1,21 @@
 #include "swap/schedule/read_ahead.h"
 
+#include <new>
+
 #include "alloc/check.h"
 
 namespace penstock {
 
 void ReadAhead::begin(Key key, std::uint64_t bytes) {
-  const bool is_new = places_.emplace(key, Place{begun_, bytes}).second;
-  PENSTOCK_CHECK(is_new, "tensor {} is read ahead already", key);
-  in_order_.emplace_hint(in_order_.end(), begun_++, key);
+  PENSTOCK_CHECK(!holds(key), "tensor {} is read ahead already", key);
+  const auto ordered = in_order_.emplace_hint(in_order_.end(), begun_, key);
+  try {
+    places_.emplace(key, Place{begun_, bytes});
+  } catch (const std::bad_alloc&) {
+    in_order_.erase(ordered);
+    throw;
+  }
+  ++begun_;
   bytes_ += bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/check.h"
+#include "alloc/out_of_memory.h"
 #include "swap/store/transfer_error.h"
 
 namespace penstock {
@@ -197,7 +198,9 @@ void DeviceStaging::moved(Chunk& chunk) {
   const Transfer& transfer = *chunk.transfer;
   std::optional<Error> error;
   if (chunk.op.error != 0) {
-    error = drive_error(chunk.op, transfer.tensor_name(), transfer.drive()->stored.bytes());
+    error = said({chunk.op.error, std::generic_category()}, [&] {
+      return drive_error(chunk.op, transfer.tensor_name(), transfer.drive()->stored.bytes());
+    });
   }
   if (transfer.to_device()) {
     arrived(chunk, std::move(error));

@@ -1,15 +1,15 @@
 #include "swap/store/store_catalog.h"
 
 #include <iterator>
+#include <new>
 #include <utility>
-
-#include "alloc/check.h"
 
 namespace penstock {
 
 void StoreCatalog::restore(CatalogEntry entry) {
-  std::string name = entry.info.name;
-  set_published(name, std::move(entry));
+  const std::string name = entry.info.name;
+  std::optional<CatalogEntry> published = std::move(entry);
+  set_published(name, published);
 }
 
 void StoreCatalog::stage(CatalogEntry entry) {
@@ -29,12 +29,43 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
   const auto staged = staged_.find(from);
   Change moved{*newest, staged == staged_.end() ? std::nullopt : staged->second.unsafe};
   moved.content->info.name = to;
-  set_change(to, std::move(moved));
-  set_change(from, {});
-  for (auto& [name, change] : staged_) {
-    if (name == from || change.moved_to == from) {
-      change.moved_to = to;
+  std::optional<Change> before_from = staged_change(from);
+  std::optional<Change> before_to = staged_change(to);
+  const std::uint64_t before_bytes = superseded_bytes_;
+  try {
+    set_change(to, std::move(moved));
+    set_change(from, {});
+    std::vector<std::pair<Change*, std::string>> moves;
+    for (auto& [name, change] : staged_) {
+      if (name == from || change.moved_to == from) {
+        moves.emplace_back(&change, to);
+      }
     }
+    for (auto& [change, name] : moves) {
+      change->moved_to = std::move(name);
+    }
+  } catch (const std::bad_alloc&) {
+    restore_change(from, std::move(before_from));
+    restore_change(to, std::move(before_to));
+    superseded_bytes_ = before_bytes;
+    throw;
+  }
+}
+
+std::optional<StoreCatalog::Change> StoreCatalog::staged_change(const std::string& name) const {
+  const auto staged = staged_.find(name);
+  return staged == staged_.end() ? std::nullopt : std::optional(staged->second);
+}
+
+void StoreCatalog::restore_change(const std::string& name, std::optional<Change> before) noexcept {
+  const auto staged = staged_.find(name);
+  if (staged == staged_.end()) {
+    return;
+  }
+  if (before) {
+    staged->second = std::move(*before);
+  } else {
+    staged_.erase(staged);
   }
 }
 
@@ -56,7 +87,9 @@ void StoreCatalog::separate_unsafe(Batch& changes, Batch& unsafe) {
 }
 
 const StoreCatalog::Batch& StoreCatalog::begin_batch() {
-  PENSTOCK_CHECK(batch_.empty(), "{} changes are being published already", batch_.size());
+  if (!batch_.empty()) {  // a publish that found no memory: nobody knows how far it came
+    end_failed(true);
+  }
   batch_ = std::exchange(staged_, {});
   superseded_bytes_ = 0;
   Batch unsafe;
@@ -85,20 +118,24 @@ void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
 }
 
 void StoreCatalog::end_published() {
-  for (auto& [name, change] : std::exchange(batch_, {})) {
-    set_published(name, std::move(change.content));
+  while (!batch_.empty()) {  // one after the other: what throws leaves the rest as it is
+    const auto first = batch_.begin();
+    set_published(first->first, first->second.content);
+    batch_.erase(first);
   }
   in_doubt_.clear();
 }
 
 void StoreCatalog::end_failed(bool in_doubt) {
-  for (auto& [name, change] : std::exchange(batch_, {})) {
-    if (in_doubt && change.content) {
-      in_doubt_.push_back(change.content->extent);
+  if (in_doubt) {
+    for (const auto& [name, change] : batch_) {
+      if (change.content) {
+        in_doubt_.push_back(change.content->extent);
+      }
     }
-    if (!staged_.contains(name)) {
-      set_change(name, std::move(change));
-    }
+  }
+  while (!batch_.empty()) {
+    take_back(batch_.extract(batch_.begin()));
   }
 }
 
@@ -160,14 +197,25 @@ void StoreCatalog::set_change(const std::string& name, Change change) {
   }
 }
 
-void StoreCatalog::set_published(const std::string& name, std::optional<CatalogEntry> entry) {
+/// A change of the batch is staged again, where no newer one is. Needs no memory.
+void StoreCatalog::take_back(Batch::node_type change) noexcept {
+  if (staged_.contains(change.key())) {
+    return;
+  }
+  const auto staged = staged_.insert(std::move(change)).position;
+  superseded_bytes_ += published_bytes(staged->first);
+}
+
+/// Takes `entry`; where it throws, it is as it was.
+void StoreCatalog::set_published(const std::string& name, std::optional<CatalogEntry>& entry) {
   const bool superseded = staged_.contains(name);
-  superseded_bytes_ -= superseded ? published_bytes(name) : 0;
+  const std::uint64_t before = superseded ? published_bytes(name) : 0;
   if (entry) {
     published_.insert_or_assign(name, std::move(*entry));
   } else {
     published_.erase(name);
   }
+  superseded_bytes_ -= before;
   superseded_bytes_ += superseded ? published_bytes(name) : 0;
 }
 

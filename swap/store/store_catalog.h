@@ -43,10 +43,12 @@ class StoreCatalog {
 
   void stage(CatalogEntry entry);
   void stage_removal(const std::string& name);
+  /// Where it throws std::bad_alloc, nothing has changed.
   void stage_name(const std::string& from, const std::string& to);
 
   /// Takes all changes that may be published; one batch at a time. The batch stays as it is until
-  /// it is ended; changes that are staged meanwhile come after it.
+  /// it is ended; changes that are staged meanwhile come after it. One that was never ended (for
+  /// want of memory) has failed, in doubt.
   const Batch& begin_batch();
   const Batch& batch() const noexcept { return batch_; }
   /// A drive could not be synced: nothing is safe that was written there and not published. What
@@ -72,7 +74,10 @@ class StoreCatalog {
  private:
   static void separate_unsafe(Batch& changes, Batch& unsafe);
   void set_change(const std::string& name, Change change);
-  void set_published(const std::string& name, std::optional<CatalogEntry> entry);
+  std::optional<Change> staged_change(const std::string& name) const;
+  void restore_change(const std::string& name, std::optional<Change> before) noexcept;
+  void set_published(const std::string& name, std::optional<CatalogEntry>& entry);
+  void take_back(Batch::node_type change) noexcept;
   std::uint64_t published_bytes(const std::string& name) const;
 
   std::map<std::string, CatalogEntry> published_;

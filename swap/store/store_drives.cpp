@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <memory>
+#include <new>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -106,7 +108,14 @@ std::shared_ptr<StoredTensor> StoreDrives::hold(const StoredTensor& stored) {
     drives->release(held->drive, held->extent);
     delete held;
   };
-  return {new StoredTensor(stored), give_back};
+  std::unique_ptr<StoredTensor> held;
+  try {
+    held = std::make_unique<StoredTensor>(stored);
+  } catch (const std::bad_alloc&) {
+    release(stored.drive, stored.extent);
+    throw;
+  }
+  return {held.release(), give_back};  // gives it back itself where there is no memory
 }
 
 void StoreDrives::note_failure(std::uint32_t drive) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/out_of_memory.h"
 #include "alloc/sabotage.h"
 #include "swap/store/checksum.h"
 #include "swap/store/transfer_error.h"
@@ -152,7 +153,8 @@ bool StoreTransfer::load_chunk(Chunk& chunk) {
 
 void StoreTransfer::finished(IoOp& op) {
   if (op.error != 0 && !error_) {
-    error_ = drive_error(op, place_.tensor_name, place_.stored.bytes());
+    error_ = said({op.error, std::generic_category()},
+                  [&] { return drive_error(op, place_.tensor_name, place_.stored.bytes()); });
   }
   const auto owner = std::find_if(chunks_.begin(), chunks_.end(),
                                   [&op](const Chunk& chunk) { return &chunk.op == &op; });
@@ -172,7 +174,12 @@ void StoreTransfer::finished(IoOp& op) {
 
 void StoreTransfer::complete() {
   if (!error_ && kind_ == IoKind::kRead) {
-    error_ = verify();
+    try {
+      error_ = verify();
+    } catch (const std::bad_alloc&) {  // of the words for what is wrong
+      error_ = out_of_memory();
+      error_->code = make_error_code(Fault::kCorrupt);
+    }
   }
   for (Chunk& chunk : chunks_) {
     chunk.buffer = Buffer();
