@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <thread>
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "alloc/check.h"
 
 namespace penstock {
 namespace {
@@ -27,10 +27,13 @@ std::uint64_t page_bytes() {
   return bytes;
 }
 
+std::atomic<std::uint64_t> never_unmapped_bytes{0};
+
+// It may be refused (a filter; ENOMEM where a mapping would be divided beyond vm.max_map_count):
+// then the memory stays with the process.
 void unmap(std::byte* data, std::uint64_t bytes) {
-  if (bytes != 0) {
-    const int status = ::munmap(data, bytes);
-    PENSTOCK_CHECK(status == 0, "munmap({}, {}) errno {}", fmt::ptr(data), bytes, errno);
+  if (bytes != 0 && ::munmap(data, bytes) != 0) {
+    never_unmapped_bytes += bytes;
   }
 }
 
@@ -154,6 +157,10 @@ void PageSource::refuse(std::string PageRefusals::* what, std::string reason) {
 PageRefusals PageSource::refusals() const {
   const std::lock_guard lock(mutex_);
   return refusals_;
+}
+
+std::uint64_t PageSource::leaked_bytes() noexcept {
+  return never_unmapped_bytes;
 }
 
 void PageSource::release(std::byte* data, std::uint64_t bytes) noexcept {

@@ -55,6 +55,8 @@ class PageSource final : public MemorySource {
   bool divisible() const noexcept override { return true; }
 
   PageRefusals refusals() const;
+  /// What this process could not give back to the system, of all sources.
+  static std::uint64_t leaked_bytes() noexcept;
 
  protected:
   void release(std::byte* data, std::uint64_t bytes) noexcept override;

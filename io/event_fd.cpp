@@ -5,11 +5,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
-
-#include "alloc/check.h"
+#include <thread>
 
 namespace penstock {
+namespace {
+
+// Between two looks, where there is no waiting.
+constexpr std::chrono::milliseconds kRefusedPause{1};
+
+}  // namespace
 
 Result<std::unique_ptr<EventFd>> EventFd::make() {
   const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -25,12 +31,10 @@ EventFd::~EventFd() {
 
 void EventFd::notify() noexcept {
   const std::uint64_t one = 1;
-  ssize_t written = 0;
-  do {
-    written = ::write(fd_, &one, sizeof one);
-  } while (written < 0 && errno == EINTR);
-  // EAGAIN: the counter is full, and the descriptor as readable as can be.
-  PENSTOCK_CHECK(written == sizeof one || errno == EAGAIN, "eventfd {} write errno {}", fd_, errno);
+  while (::write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  // EAGAIN: the counter is full, and the descriptor as readable as can be. Where a filter refuses
+  // to write, whoever waits looks by himself after a while.
 }
 
 void EventFd::clear() noexcept {
@@ -39,13 +43,13 @@ void EventFd::clear() noexcept {
   do {
     read = ::read(fd_, &count, sizeof count);
   } while (read < 0 && errno == EINTR);
-  PENSTOCK_CHECK(read == sizeof count || errno == EAGAIN, "eventfd {} read errno {}", fd_, errno);
+  stays_readable_ = read < 0 && errno != EAGAIN;
 }
 
 void EventFd::wait() noexcept {
   pollfd readable{fd_, POLLIN, 0};
-  while (::poll(&readable, 1, -1) < 0) {
-    PENSTOCK_CHECK(errno == EINTR || errno == EAGAIN, "eventfd {} poll errno {}", fd_, errno);
+  if (stays_readable_ || (::poll(&readable, 1, -1) < 0 && errno != EINTR && errno != EAGAIN)) {
+    std::this_thread::sleep_for(kRefusedPause);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "alloc/check.h"
@@ -14,6 +15,10 @@ namespace {
 
 constexpr std::size_t kThreadNameMax = 15;  // the kernel's limit, without the closing 0
 
+// Between two looks for what nobody has told: with something under way, and with nothing.
+constexpr std::chrono::milliseconds kBusyPause{50};
+constexpr std::chrono::milliseconds kIdlePause{1000};
+
 }  // namespace
 
 EventLoop::EventLoop(std::string thread_name)
@@ -23,9 +28,19 @@ EventLoop::EventLoop(std::string thread_name)
   thread_ = std::thread([this, name = std::move(thread_name)] {
     ::pthread_setname_np(::pthread_self(), name.c_str());
     thread_id_.store(std::this_thread::get_id());
-    context_.run();
+    run();
     thread_id_.store({});  // the system may give the number to another thread
   });
+}
+
+// What tells that something happened can get lost (a filter that forbids epoll_ctl, epoll_wait or
+// write after they were proven): so now and then it looks by itself.
+void EventLoop::run() {
+  std::chrono::milliseconds pause = kIdlePause;
+  while (!context_.stopped()) {
+    context_.run_for(pause);
+    pause = look_ && look_() ? kBusyPause : kIdlePause;
+  }
 }
 
 EventLoop::EventLoop()

@@ -4,6 +4,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
 
   boost::asio::io_context& context() noexcept { return context_; }
+  /// Called on its thread now and then, whether anything was told or not; says whether something is
+  /// under way. Before anything depends on it, on its thread.
+  void look_by(std::function<bool()> look) { look_ = std::move(look); }
   /// On its thread, or within step().
   bool on_loop_thread() const noexcept;
   bool caller_drives() const noexcept { return caller_drives_; }
@@ -41,6 +45,7 @@ class EventLoop {
   void stop();
 
  private:
+  void run();
   std::size_t begin_step();
   void end_step() noexcept { thread_id_.store({}); }
 
@@ -49,6 +54,7 @@ class EventLoop {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::mutex stop_mutex_;
   std::atomic<std::thread::id> thread_id_;
+  std::function<bool()> look_;  // its thread's
   std::thread thread_;
 };
 

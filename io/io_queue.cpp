@@ -8,13 +8,15 @@
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
-#include <future>
+#include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "alloc/check.h"
 #include "io/handler_storage.h"
+#include "io/loop_probe.h"
 
 namespace penstock {
 
@@ -43,9 +45,13 @@ class IoQueue::Pump {
   /// Calls `function` on the loop's thread and waits for it.
   template <class Function>
   void call(Function function);
+  /// The same; `posting` is held until it is posted.
+  template <class Function>
+  void post_and_wait(std::unique_lock<std::mutex> posting, Function function);
 
  private:
   void arm();
+  bool look();
   void run();
   void take_submitted();
   void watch_deadlines();
@@ -71,20 +77,49 @@ class IoQueue::Pump {
   HandlerStorage take_storage_;
   HandlerStorage promote_storage_;
   HandlerStorage cancel_storage_;
+  HandlerStorage stop_storage_;
+  HandlerStorage results_storage_;
 
   mutable std::mutex stats_mutex_;
   IoStats stats_;
 };
 
+// Who asks waits, so all of it lies with him: nothing is allocated, and what the function throws is
+// his.
+template <class Function>
+void IoQueue::Pump::post_and_wait(std::unique_lock<std::mutex> posting, Function function) {
+  struct Asked {
+    HandlerStorage storage;
+    std::mutex mutex;
+    std::condition_variable over_changed;
+    bool over = false;
+    std::exception_ptr thrown;
+  } asked;
+  const HandlerAllocator<void> allocator(asked.storage);
+  boost::asio::post(loop_.context(),
+                    boost::asio::bind_allocator(allocator, [&asked, &function]() noexcept {
+                      try {
+                        function();
+                      } catch (...) {
+                        asked.thrown = std::current_exception();
+                      }
+                      const std::lock_guard lock(asked.mutex);
+                      asked.over = true;
+                      asked.over_changed.notify_one();  // with the lock held: then it may be gone
+                    }));
+  if (posting) {
+    posting.unlock();
+  }
+  std::unique_lock lock(asked.mutex);
+  asked.over_changed.wait(lock, [&asked] { return asked.over; });
+  if (asked.thrown) {
+    std::rethrow_exception(asked.thrown);
+  }
+}
+
 template <class Function>
 void IoQueue::Pump::call(Function function) {
-  std::promise<void> done;
-  std::future<void> when_done = done.get_future();
-  boost::asio::post(loop_.context(), [&function, done = std::move(done)]() mutable {
-    function();
-    done.set_value();
-  });
-  when_done.wait();
+  post_and_wait({}, std::move(function));
 }
 
 template <class Value, class Function>
@@ -92,19 +127,13 @@ Value IoQueue::Pump::ask_engine(Function function, Value otherwise) {
   if (loop_.on_loop_thread() || loop_.caller_drives()) {
     return engine_ == nullptr ? std::move(otherwise) : function(*engine_);
   }
-  std::promise<Value> promise;
-  std::future<Value> answer = promise.get_future();
-  {
-    // Posted under the lock, hence before request_stop() posts: the loop is there to run it.
-    const std::lock_guard lock(mutex_);
-    if (closed_) {
-      return otherwise;
-    }
-    boost::asio::post(loop_.context(), [this, &function, promise = std::move(promise)]() mutable {
-      promise.set_value(function(*engine_));
-    });
+  // Posted under the lock, hence before request_stop() posts: the loop is there to run it.
+  std::unique_lock lock(mutex_);
+  if (closed_) {
+    return otherwise;
   }
-  return answer.get();
+  post_and_wait(std::move(lock), [&] { otherwise = function(*engine_); });
+  return otherwise;
 }
 
 Result<std::string_view> IoQueue::Pump::open(Result<std::unique_ptr<IoEngine>> engine) {
@@ -113,11 +142,28 @@ Result<std::string_view> IoQueue::Pump::open(Result<std::unique_ptr<IoEngine>> e
   }
   boost::system::error_code error;
   if (results_.assign((*engine)->completion_fd(), error); error) {
-    return system_error(error.value(), "cannot watch the I/O engine's results");
+    return system_error(error.value(), "cannot watch the I/O engine's results (epoll_ctl)");
+  }
+  // Now, and never again: the descriptor is so already, but Asio has to hear it from the kernel.
+  if (results_.non_blocking(true, error); error) {
+    return system_error(error.value(), "cannot watch the I/O engine's results (ioctl)");
   }
   engine_ = std::move(*engine);
+  loop_.look_by([this] { return look(); });
   arm();
   return engine_->name();
+}
+
+// Whether anything was told or not. Returns whether something is under way.
+bool IoQueue::Pump::look() {
+  if (engine_ == nullptr) {
+    return false;
+  }
+  if (alarm_at_ <= std::chrono::steady_clock::now()) {
+    watch_deadlines();
+  }
+  run();
+  return engine_ != nullptr && !engine_->idle();
 }
 
 bool IoQueue::Pump::step() {
@@ -133,16 +179,18 @@ bool IoQueue::Pump::step() {
 }
 
 void IoQueue::Pump::arm() {
-  results_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                      [this](const boost::system::error_code& error) {
-                        if (error || engine_ == nullptr) {
-                          return;  // stopped
-                        }
-                        run();
-                        if (engine_ != nullptr) {
-                          arm();
-                        }
-                      });
+  const HandlerAllocator<void> allocator(results_storage_);
+  results_.async_wait(
+      boost::asio::posix::stream_descriptor::wait_read,
+      boost::asio::bind_allocator(allocator, [this](const boost::system::error_code& error) {
+        if (error || engine_ == nullptr) {
+          return;  // stopped
+        }
+        run();
+        if (engine_ != nullptr) {
+          arm();
+        }
+      }));
 }
 
 void IoQueue::Pump::run() {
@@ -270,12 +318,13 @@ void IoQueue::Pump::request_stop() {
     return;
   }
   closed_ = true;
-  boost::asio::post(loop_.context(), [this] {
-    stopping_ = true;
-    if (engine_ != nullptr) {
-      run();
-    }
-  });
+  const HandlerAllocator<void> allocator(stop_storage_);
+  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
+                      stopping_ = true;
+                      if (engine_ != nullptr) {
+                        run();
+                      }
+                    }));
 }
 
 void IoQueue::Pump::publish() {
@@ -311,6 +360,7 @@ Result<std::unique_ptr<IoQueue>> IoQueue::start(const MakeEngine& make,
 
 Result<std::unique_ptr<IoQueue>> IoQueue::start_thread(
     const std::function<Result<std::unique_ptr<IoEngine>>(std::vector<EngineCandidate>&)>& make) {
+  PENSTOCK_TRY(probe_loop_calls());
   std::unique_ptr<IoQueue> queue(new IoQueue);
   try {
     queue->loop_ = std::make_unique<EventLoop>("penstock-io");

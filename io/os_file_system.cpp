@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -116,6 +118,21 @@ Alignment ask_alignment([[maybe_unused]] int fd) {
 
 int result_of(int result) {
   return result < 0 ? -errno : result;
+}
+
+// Fills a file from its end on to another. 0 or -errno.
+int write_zeros(int fd, std::uint64_t from, std::uint64_t to) {
+  // Aligned for direct I/O, like what is written of it wherever the end was.
+  alignas(4096) static const std::array<std::byte, std::size_t{64} << 10U> zeros{};
+  while (from < to) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(to - from, zeros.size());
+    const auto written = ::pwrite(fd, zeros.data(), bytes, static_cast<::off_t>(from));
+    if (written <= 0 && errno != EINTR) {
+      return written == 0 ? -EIO : -errno;
+    }
+    from += written > 0 ? static_cast<std::uint64_t>(written) : 0;
+  }
+  return 0;
 }
 
 // O_DIRECT is switched on after opening, by fcntl: one way for files opened, created and unlinked,
@@ -242,12 +259,13 @@ class OsFileSystem final : public FileSystem {
     const std::int64_t before = size(fd);
     const int reserved =
         result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));
-    if (reserved < 0 && reserved != -EOPNOTSUPP && before >= 0 && from >= before) {
+    const bool lacks_call = reserved == -ENOSYS || reserved == -EPERM;
+    if (reserved < 0 && reserved != -EOPNOTSUPP && !lacks_call && before >= 0 && from >= before) {
       // ext4 keeps what it found before the disk was full, beyond the end of the file, where nobody
       // else can use it.
       (void)truncate(fd, static_cast<std::uint64_t>(before));
     }
-    if (reserved != -EOPNOTSUPP) {
+    if (reserved != -EOPNOTSUPP && !lacks_call) {
       return reserved;
     }
     // Between asking for the size and setting it another thread may have grown the file, which we
@@ -257,6 +275,13 @@ class OsFileSystem final : public FileSystem {
     const std::int64_t grown = size(fd);
     if (grown < 0 || grown >= from + length) {
       return grown < 0 ? static_cast<int>(grown) : 0;
+    }
+    if (lacks_call) {  // a filter's refusal: the file system may promise space all the same
+      const int written = write_zeros(fd, static_cast<std::uint64_t>(grown), offset + bytes);
+      if (written < 0) {
+        (void)truncate(fd, static_cast<std::uint64_t>(grown));
+      }
+      return written;
     }
     return truncate(fd, offset + bytes);
   }

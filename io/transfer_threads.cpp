@@ -6,7 +6,7 @@
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <system_error>
+#include <utility>
 
 #include "io/blocked_signals.h"
 
@@ -35,9 +35,7 @@ TransferThreads::TransferThreads(std::uint32_t requests_max, EventFd& event)
 
 TransferThreads::~TransferThreads() {
   work_.reset();
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
+  threads_.clear();
 }
 
 // Not Asio's thread_pool, which waits for ever for its first threads where a later one cannot be
@@ -46,15 +44,15 @@ Result<void> TransferThreads::start_threads(std::uint32_t wanted) {
   const BlockedSignals while_starting;  // threads inherit the mask
   threads_.reserve(wanted);
   while (threads_.size() < wanted) {
-    try {
-      threads_.emplace_back([this] { context_.run(); });
-    } catch (const std::system_error& error) {
+    Result<SmallThread> thread = SmallThread::start([this] { context_.run(); });
+    if (thread.has_error()) {
       if (threads_.empty()) {
-        return system_error(error.code().value(),
+        return system_error(thread.error().system_errno(),
                             "cannot start the I/O threads (`ulimit -u` limits threads)");
       }
       break;
     }
+    threads_.push_back(*std::move(thread));
   }
   return {};
 }

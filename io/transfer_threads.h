@@ -7,13 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "alloc/result.h"
 #include "io/event_fd.h"
 #include "io/handler_storage.h"
 #include "io/io_op.h"
+#include "io/small_thread.h"
 
 namespace penstock {
 
@@ -67,7 +67,7 @@ class TransferThreads {
   std::vector<Finished> taken_;    // the taking thread's
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  std::vector<std::thread> threads_;
+  std::vector<SmallThread> threads_;
 };
 
 }  // namespace penstock

@@ -85,7 +85,10 @@ class UringEngine final : public IoEngine {
         event_(std::move(event)),
         owned_ring_(std::move(ring)),
         ring_(owned_ring_->raw),
-        buffers_(ring_) {}
+        buffers_(ring_) {
+    waiting_.reserve(options.depth);
+    refused_.reserve(options.depth);
+  }
   ~UringEngine() override { drain(); }
 
   int completion_fd() const noexcept override { return event_->fd(); }
@@ -107,21 +110,27 @@ class UringEngine final : public IoEngine {
 
  protected:
   bool issue(Piece& piece) override {
+    if (is_shut_) {
+      refused_.push_back(piece.index);
+      return true;
+    }
     io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
     if (sqe == nullptr) {
       kick();  // the queue holds `depth` requests: only ones that the kernel refused can fill it
       sqe = ::io_uring_get_sqe(&ring_);
-      if (sqe == nullptr) {
+      if (sqe == nullptr || is_shut_) {
         return false;
       }
     }
     prepare(*sqe, piece);
+    waiting_.push_back(piece.index);
     return true;
   }
 
   void kick() override {
-    while (::io_uring_sq_ready(&ring_) != 0) {
+    while (!is_shut_ && !waiting_.empty()) {
       const int result = ::io_uring_submit(&ring_);
+      taken(result);
       if (result == 0 || !can_go_on(result)) {
         // No memory for requests just now, or results that must be read first. They stay queued,
         // and collect() submits them: see to it that it is called.
@@ -129,15 +138,18 @@ class UringEngine final : public IoEngine {
         return;
       }
     }
+    if (!refused_.empty()) {
+      event_->notify();
+    }
   }
 
   void collect(bool block) override {
     event_->clear();
-    if (::io_uring_sq_ready(&ring_) != 0) {
-      kick();
-    }
-    while (reap() == 0 && block) {
-      if (!can_go_on(::io_uring_submit_and_wait(&ring_, 1))) {
+    kick();
+    while (reap() + transfer_refused() == 0 && block) {
+      const int result = is_shut_ ? -EAGAIN : ::io_uring_submit_and_wait(&ring_, 1);
+      taken(result);
+      if (!can_go_on(result)) {
         std::this_thread::sleep_for(kSubmitPause);
       }
     }
@@ -169,7 +181,8 @@ class UringEngine final : public IoEngine {
   // but not the first one, since a call handles only so many of the results.
   unsigned reap() {
     unsigned count = reap_queue();
-    for (std::uint32_t vain = 0; results_held_back() && vain <= in_flight() / kResultsPerCall;) {
+    for (std::uint32_t vain = 0;
+         !is_shut_ && results_held_back() && vain <= in_flight() / kResultsPerCall;) {
       if (!can_go_on(::io_uring_get_events(&ring_))) {
         break;
       }
@@ -207,13 +220,38 @@ class UringEngine final : public IoEngine {
     return (IO_URING_READ_ONCE(*ring_.sq.kflags) & kHeldBack) != 0;
   }
 
-  // What io_uring_enter answered. False: nothing was done, and trying again later may help.
-  static bool can_go_on(int result) {
+  // Of what was submitted the kernel has the first `result`.
+  void taken(int result) {
+    if (result > 0) {
+      waiting_.erase(waiting_.begin(), waiting_.begin() + result);
+    }
+  }
+
+  // A filter that came after the engine: what the ring was not given is moved here, from now on.
+  std::size_t transfer_refused() {
+    const std::size_t count = refused_.size();
+    for (const std::uint32_t index : refused_) {
+      finish(index, transfer_here(index));
+    }
+    refused_.clear();
+    return count;
+  }
+
+  // What io_uring_enter answered. False: nothing was done, and trying again later may help, or it
+  // is refused for ever.
+  bool can_go_on(int result) {
     switch (-result) {
       case EINTR:  // a signal came first; nothing is lost, and trying again at once is right
         return true;
       case EAGAIN:  // no memory for a request
       case EBUSY:   // results have overflown and must be read first
+        return false;
+      case EPERM:
+      case EACCES:
+      case ENOSYS:
+        is_shut_ = true;
+        refused_.insert(refused_.end(), waiting_.begin(), waiting_.end());
+        waiting_.clear();
         return false;
       default:
         // EEXIST: another thread than the maker's; EBADF, EFAULT, EINVAL…: a ring of ours is
@@ -227,6 +265,9 @@ class UringEngine final : public IoEngine {
   std::unique_ptr<Ring> owned_ring_;
   io_uring& ring_;
   RegisteredBuffers buffers_;
+  std::vector<std::uint32_t> waiting_;  // pieces in the ring that the kernel has not taken yet
+  bool is_shut_ = false;                // the kernel takes nothing any more: never submit again
+  std::vector<std::uint32_t> refused_;  // pieces to be moved here
 };
 
 // 0 or an errno.

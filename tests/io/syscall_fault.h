@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -22,7 +23,8 @@ struct SyscallFault {
   std::uint32_t mask = 0;
 };
 
-/// Cannot be taken back: only for child processes, which death tests are.
+/// For all threads that there are. Cannot be taken back: only for child processes, which death
+/// tests are.
 inline void inject(const SyscallFault& fault) {
   const auto argument_offset = static_cast<std::uint32_t>(
       offsetof(seccomp_data, args) + fault.argument * sizeof(std::uint64_t));  // little endian
@@ -38,7 +40,7 @@ inline void inject(const SyscallFault& fault) {
   };
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+      ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
     std::perror("seccomp");
     std::_Exit(99);
   }
