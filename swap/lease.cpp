@@ -22,7 +22,7 @@ LeaseToken::~LeaseToken() {
 }
 
 void Lease::end_update() const noexcept {
-  if (!token_ || token_->elsewhere()) {
+  if (!token_ || token_->access() == Access::kRead || token_->elsewhere()) {
     return;
   }
   if (const std::shared_ptr<SwapEngineCore> core = token_->core()) {

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <utility>
 
 #include "swap/lease.h"
 #include "swap/plan/inventory.h"
@@ -12,6 +13,12 @@ namespace penstock::python {
 
 /// A lease with the shape and dtype that Python wants to see.
 struct LeaseObject {
+  LeaseObject(Lease held, std::shared_ptr<const TensorInfo> what)
+      : lease(std::move(held)), info(std::move(what)) {}
+  LeaseObject(LeaseObject&&) noexcept = default;
+  LeaseObject& operator=(LeaseObject&&) = delete;
+  ~LeaseObject() { release(); }
+
   Lease lease;
   std::shared_ptr<const TensorInfo> info;
   Access access = Access::kRead;  // kRead: its views are to read only
@@ -19,7 +26,11 @@ struct LeaseObject {
 
   /// Raises penstock.Error after release().
   void expect_held() const;
-  bool read_only() const noexcept { return access == Access::kRead; }
+  /// Views live on, and change nothing that could still be committed.
+  void release() noexcept {
+    lease.end_update();
+    lease.release();
+  }
 };
 
 void bind_lease(nanobind::module_& module);
