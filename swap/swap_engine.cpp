@@ -107,11 +107,17 @@ Result<void> SwapEngine::close_namespace(NamespaceId space) {
   return core_->close_namespace(space);
 }
 Result<TensorId> SwapEngine::declare(NamespaceId space, TensorInfo info) {
+  return traced_declare(space, std::move(info), false);
+}
+Result<TensorId> SwapEngine::declare_to_put(NamespaceId space, TensorInfo info) {
+  return traced_declare(space, std::move(info), true);
+}
+Result<TensorId> SwapEngine::traced_declare(NamespaceId space, TensorInfo info, bool to_put) {
   PENSTOCK_TRY(usable());
   if (!trace_) {
-    return core_->declare(space, std::move(info));
+    return core_->declare(space, std::move(info), to_put);
   }
-  Result<TensorId> tensor = core_->declare(space, info);
+  Result<TensorId> tensor = core_->declare(space, info, to_put);
   if (tensor.has_value()) {
     trace_->declare(*tensor, space, info, false);
   }

@@ -105,6 +105,9 @@ class SwapEngine {
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,
   /// longer than 4 KiB or with control characters; 0 bytes, or 2^63 and more.
   Result<TensorId> declare(NamespaceId space, TensorInfo info);
+  /// The same for a put that is to follow at once: should that fail, and no other content have
+  /// come, the tensor is unknown again and its name free.
+  Result<TensorId> declare_to_put(NamespaceId space, TensorInfo info);
   /// It is no longer known; in a durable store it is gone with the next flush().
   Result<void> forget(TensorId tensor);
   /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
@@ -185,6 +188,7 @@ class SwapEngine {
   SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace);
   Result<void> usable() const;
   void trace_contents(NamespaceId space) const;
+  Result<TensorId> traced_declare(NamespaceId space, TensorInfo info, bool to_put);
   void trace_use(TraceOp op, TensorId tensor) const noexcept;
   Ticket traced_get(Ticket ticket, TensorId tensor, Access access) const;
   void close_elsewhere() noexcept;

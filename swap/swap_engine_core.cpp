@@ -154,7 +154,7 @@ Result<void> SwapEngineCore::start() {
   return {};
 }
 
-Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
+Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info, bool to_put) {
   Lock lock(mutex_);
   if (closed_) {
     return not_open();
@@ -175,6 +175,7 @@ Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info) {
   }
   TensorRecord& record = add_record(space, std::move(info));
   record.number = found->second.store->number_tensor();
+  record.is_to_be_put = to_put;
   return record.id;
 }
 
@@ -306,6 +307,17 @@ void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) noexcept
 
 Lease SwapEngineCore::lend(TensorRecord& record, Lent lent) {
   return lend(record.block, record, lent);
+}
+
+/// Of a tensor whose first put has failed; nothing where there is a content or one may come.
+void SwapEngineCore::undo_declaration(TensorId tensor, Outbox& outbox) noexcept {
+  TensorRecord* const record = record_of(tensor);
+  if (record == nullptr || !record->is_to_be_put || record->stored || record->block ||
+      record->presence != TensorRecord::Presence::kAbsent || record->writes_in_flight > 0) {
+    return;
+  }
+  namespaces_.at(record->space).by_name.erase(record->info.name);
+  erase_record(*record, outbox);
 }
 
 /// Where it throws std::bad_alloc, nothing has changed.

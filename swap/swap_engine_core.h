@@ -84,7 +84,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 
   Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths);
   Result<void> close_namespace(NamespaceId space);
-  Result<TensorId> declare(NamespaceId space, TensorInfo info);
+  Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   Result<void> forget(TensorId tensor);
   Result<void> rename(TensorId tensor, std::string name);
   Result<TensorInfo> info(TensorId tensor) const;
@@ -201,6 +201,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Error unknown(TensorId tensor) const;
   Error not_open() const;
   void erase_record(TensorRecord& record, Outbox& outbox) noexcept;
+  void undo_declaration(TensorId tensor, Outbox& outbox) noexcept;
   enum class Lent : std::uint8_t { kToRead, kToUpdate, kToFill };
   Lease lend(TensorRecord& record, Lent lent);
   Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent);
@@ -295,6 +296,10 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
                     Outbox& outbox) noexcept;
   void settle_content(TensorRecord& record, WritingPtr writing, Lock& lock,
                       Outbox& outbox) noexcept;
+  Ticket put_content(TensorId tensor, std::span<const std::byte> source);
+  Ticket put_device_content(TensorId tensor, const DeviceTensor& source);
+  template <class Put>
+  Ticket or_undeclared(TensorId tensor, Put put);
   Ticket put_resident(TensorRecord& record, std::span<const std::byte> source, Lock& lock,
                       Outbox& outbox);
   void begin_write(WritingPtr writing, Lock& lock) noexcept;
@@ -363,5 +368,25 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();  // for everything but reads
   std::shared_ptr<Waiting> stalls_ = waiting_;  // for reads: what callers spend on it is a stall
 };
+
+/// What ends at once may be a first put that has failed without a write.
+template <class Put>
+Ticket SwapEngineCore::or_undeclared(TensorId tensor, Put put) {
+  const auto undo = [this, tensor] {
+    Outbox outbox;
+    Lock lock(mutex_);
+    undo_declaration(tensor, outbox);
+  };
+  try {
+    Ticket ticket = put();
+    if (ticket.done()) {
+      undo();
+    }
+    return ticket;
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
+  }
+}
 
 }  // namespace penstock

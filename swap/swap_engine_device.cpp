@@ -240,6 +240,10 @@ void SwapEngineCore::delivered(TicketState& state, std::uint64_t bytes,
 // --- From a device ------------------------------------------------------------------------------
 
 Ticket SwapEngineCore::put_from_device(TensorId tensor, const DeviceTensor& source) {
+  return or_undeclared(tensor, [&] { return put_device_content(tensor, source); });
+}
+
+Ticket SwapEngineCore::put_device_content(TensorId tensor, const DeviceTensor& source) {
   Outbox outbox;
   Lock lock(mutex_);
   TensorRecord* record = record_of(tensor);
@@ -349,6 +353,7 @@ void SwapEngineCore::arrived(const WritingPtr& arrival, std::uint64_t fill,
           residency_.release(to_number(writing.id));
         }
         serve_again(writing.id, std::exchange(record->waiting_for_read, {}), lock, outbox);
+        undo_declaration(writing.id, outbox);
       }
     } else if (is_newest) {
       settle_content(*record, arrival, lock, outbox);

@@ -121,6 +121,10 @@ void SwapEngineCore::settle_content(TensorRecord& record, WritingPtr writing, Lo
 }
 
 Ticket SwapEngineCore::put(TensorId tensor, std::span<const std::byte> source) {
+  return or_undeclared(tensor, [&] { return put_content(tensor, source); });
+}
+
+Ticket SwapEngineCore::put_content(TensorId tensor, std::span<const std::byte> source) {
   Outbox outbox;
   Lock lock(mutex_);
   TensorRecord* record = record_of(tensor);
@@ -332,6 +336,7 @@ void SwapEngineCore::write_finished(const WritingPtr& finished,
     }
     if (record != nullptr) {
       serve_after_write(*record, lock, outbox);
+      undo_declaration(writing.id, outbox);
     }
     outbox.drop(std::move(writing.block));
     outbox.drop(std::move(writing.before.block));

@@ -59,6 +59,7 @@ struct TensorRecord {
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;
   std::uint32_t writes_in_flight = 0;
+  bool is_to_be_put = false;  ///< should its first put fail, it was never declared
   std::uint32_t updates = 0;  ///< leases that get() gave to change the content, until they have
   bool leaves = false;        ///< a resident that is to leave RAM when nobody changes it any more
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -133,11 +134,30 @@ TEST_P(SwapEngineAllocationTest, PutOfUnalignedMemory) {
 }
 
 TEST_P(SwapEngineAllocationTest, FirstPut) {
-  TensorId fresh{};
+  std::optional<TensorId> fresh;
   unsigned named = 0;
+  const auto expect_all_or_nothing = [&] {
+    if (fresh && engine_->find(space_, numbered(named))) {
+      EXPECT_EQ(engine_->state(*fresh)->generation, 1U);
+      expect_content(*fresh, new_);
+    }
+    fresh.reset();
+  };
   refuse_each(
-      "first put", [&] { (void)engine_->put(fresh, new_).wait(); },
-      [&] { fresh = declare(numbered(named++), kBytes); });
+      "first put",
+      [&] {
+        const Result<TensorId> declared =
+            engine_->declare_to_put(space_, {numbered(named), DType::kU8, {kBytes}, Role::kParam});
+        if (declared.has_value()) {
+          fresh = *declared;
+          (void)engine_->put(*fresh, new_).wait();
+        }
+      },
+      [&] {
+        expect_all_or_nothing();
+        ++named;
+      });
+  expect_all_or_nothing();
 }
 
 TEST_P(SwapEngineAllocationTest, Commit) {

@@ -33,6 +33,25 @@ TEST_F(SwapEngineFailureTest, AFullDriveIsOneErrorAndTheLastContentStands) {
   EXPECT_TRUE(engine_->check().has_value()) << "told once, to whoever waited for it";
 }
 
+TEST_F(SwapEngineFailureTest, ATensorWhoseFirstPutFailsWasNeverDeclared) {
+  open_small(6 * kMiB, 0);
+  const auto declare_to_put = [this](std::uint64_t bytes) {
+    return engine_->declare_to_put(space_, {"t", DType::kU8, {bytes}, Role::kParam}).value();
+  };
+  const TensorId large = declare_to_put(8 * kMiB);
+  EXPECT_EQ(engine_->put(large, content(8 * kMiB, 1)).wait().error().system_errno(), ENOSPC);
+  EXPECT_FALSE(engine_->find(space_, "t").has_value());
+  EXPECT_TRUE(engine_->tensors(space_).empty());
+  const TensorId wrong = declare_to_put(4 * kMiB);
+  EXPECT_TRUE(engine_->put(wrong, content(kMiB, 1)).wait().has_error());
+  EXPECT_FALSE(engine_->find(space_, "t").has_value());
+  const TensorId tensor = declare_to_put(4 * kMiB);
+  put(tensor, content(4 * kMiB, 2));
+  EXPECT_TRUE(engine_->put(tensor, content(4 * kMiB, 3)).wait().has_error());
+  EXPECT_TRUE(engine_->find(space_, "t").has_value()) << "it has a content";
+  expect_content(tensor, content(4 * kMiB, 2));
+}
+
 TEST_F(SwapEngineFailureTest, AFailureThatNobodyWaitedForIsToldAtTheNextCall) {
   open_small(6 * kMiB, 0);
   const TensorId tensor = declare("t", 4 * kMiB);
