@@ -16,6 +16,7 @@
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
+#include "swap/lease_token.h"
 #include "swap/plan/recorded_trace.h"
 
 namespace penstock::bench {
@@ -159,6 +160,9 @@ Result<void> ReplayRun::play(const TraceEvent& event) {
       return {};
     }
     case TraceOp::kGet:
+      for (const Lease& held : tensor.held) {
+        held.end_update();  // as it was when this was recorded: only views were left
+      }
       tensor.asked.push_back({engine.get(tensor.id, event.update ? Access::kUpdate : Access::kRead),
                               meter_->note_asked()});
       return {};
@@ -259,13 +263,16 @@ Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
   return check(number, tensor, *memory);
 }
 
-/// The lease that was given last, which is whose content was changed.
+/// The lease that was given last to change a content.
 Result<void> ReplayRun::commit(std::uint64_t number, Tensor& tensor) {
-  if (tensor.held.empty()) {
+  const auto found =
+      std::find_if(tensor.held.rbegin(), tensor.held.rend(),
+                   [](const Lease& held) { return held.token()->access() == Access::kUpdate; });
+  if (found == tensor.held.rend()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("{}: tensor {} is committed and nobody holds it", job_.trace, number));
   }
-  const Lease& lease = tensor.held.back();
+  const Lease& lease = *found;
   ++tensor.version;
   if (job_.verify) {
     TensorPattern(number, tensor.version).fill(lease.span());
