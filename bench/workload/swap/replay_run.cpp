@@ -265,9 +265,9 @@ Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
 
 /// The lease that was given last to change a content.
 Result<void> ReplayRun::commit(std::uint64_t number, Tensor& tensor) {
-  const auto found =
-      std::find_if(tensor.held.rbegin(), tensor.held.rend(),
-                   [](const Lease& held) { return held.token()->access() == Access::kUpdate; });
+  const auto found = std::find_if(tensor.held.rbegin(), tensor.held.rend(), [](const Lease& held) {
+    return held.token()->access() == Access::kUpdate;
+  });
   if (found == tensor.held.rend()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("{}: tensor {} is committed and nobody holds it", job_.trace, number));
