@@ -1,37 +1,11 @@
 #include "alloc/excerpt.h"
 
-#include <cstdint>
+#include "alloc/utf8.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::size_t kBytesMax = 200;
-
-unsigned char byte_at(std::string_view text, std::size_t at) {
-  return static_cast<unsigned char>(text[at]);
-}
-
-/// How many bytes the letter at `at` has; 0 where there is none in UTF-8.
-std::size_t letter_bytes(std::string_view text, std::size_t at) {
-  const unsigned char first = byte_at(text, at);
-  if (first < 0x80) {
-    return 1;
-  }
-  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || bytes > text.size() - at) {
-    return 0;
-  }
-  std::uint32_t letter = first & (0x7fU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte_at(text, at + i) & 0xc0) != 0x80) {
-      return 0;
-    }
-    letter = letter << 6 | (byte_at(text, at + i) & 0x3fU);
-  }
-  constexpr std::uint32_t kFirstOf[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = letter >= 0xd800 && letter <= 0xdfff;
-  return letter >= kFirstOf[bytes] && letter <= 0x10ffff && !surrogate ? bytes : 0;
-}
 
 }  // namespace
 
@@ -39,13 +13,13 @@ std::string excerpt(std::string_view text) {
   std::string shortened;
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t bytes = letter_bytes(text, at);
+    const std::size_t bytes = utf8_letter_bytes(text, at);
     if (shortened.size() + bytes > kBytesMax || shortened.size() == kBytesMax) {
       return shortened + "...";
     }
     if (bytes == 0) {
       shortened += '?';
-    } else if (byte_at(text, at) < 0x20 || byte_at(text, at) == 0x7f) {
+    } else if (is_control(text[at])) {
       shortened += ' ';
     } else {
       shortened += text.substr(at, bytes);

@@ -16,6 +16,7 @@
 #include "alloc/pinned_source.h"
 #include "swap/log.h"
 #include "swap/numa_choice.h"
+#include "swap/plan/tensor_name.h"
 
 namespace penstock {
 namespace {
@@ -41,21 +42,6 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
       },
       .unpin = [queue](std::span<std::byte> memory) { queue->unregister_memory(memory); },
   };
-}
-
-/// Names stand in messages and tables for users: they are there, and fit a line.
-Result<void> check_name(std::string_view name) {
-  constexpr std::size_t kBytesMax = 4096;
-  const bool printable = std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  if (!name.empty() && name.size() <= kBytesMax && printable) {
-    return {};
-  }
-  return fault(Fault::kInvalidArgument,
-               fmt::format("'{}' is no name for a tensor: a name has 1 to {} bytes and no control "
-                           "characters",
-                           excerpt(name), kBytesMax));
 }
 
 }  // namespace
@@ -164,7 +150,7 @@ Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info, boo
     return fault(Fault::kInvalidArgument,
                  fmt::format("there is no namespace {}", to_number(space)));
   }
-  PENSTOCK_TRY(check_name(info.name));
+  PENSTOCK_TRY(check_tensor_name(info.name));
   if (!info.fits_63_bits() || info.bytes() == 0) {
     return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes", info.name,
                                                 info.fits_63_bits() ? "no" : "more than 2^63"));
@@ -230,7 +216,7 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
   if (name == record->info.name) {
     return {};
   }
-  PENSTOCK_TRY(check_name(name));
+  PENSTOCK_TRY(check_tensor_name(name));
   Namespace& space = namespaces_.at(record->space);
   const auto [named, is_free] = space.by_name.emplace(name, tensor);
   if (!is_free) {

@@ -91,6 +91,11 @@ Result<TensorInfo> read_tensor_info(const char* name, const penstock_tensor_info
   tensor.dtype = *dtype;
   tensor.shape.assign(info->shape, info->shape + info->dimensions);
   tensor.role = *role;
+  if (!tensor.is_whole_bytes()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("tensor '{}' has {} elements of {}, which end within a byte",
+                             tensor.name, tensor.elements(), dtype_name(tensor.dtype)));
+  }
   return tensor;
 }
 

@@ -92,6 +92,14 @@ DLDataType dlpack_type(DType dtype) {
       return type(kFloat8E4M3);
     case DType::kF8E5M2:
       return type(kFloat8E5M2);
+    case DType::kF8E8M0:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF6E2M3:
+    case DType::kF6E3M2:
+    case DType::kF4:
+    case DType::kC64:
+      break;
   }
   throw nb::type_error("DLPack has no name for this dtype");
 }

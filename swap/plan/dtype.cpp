@@ -13,27 +13,34 @@ namespace {
 
 struct DTypeEntry {
   DType dtype;
-  std::uint32_t bytes;
+  std::uint32_t bits;
   std::string_view name;                     // ours: safetensors' in lower case
   std::array<std::string_view, 4> synonyms;  // torch's and others', lower case; empty ones unused
 };
 
-constexpr std::array<DTypeEntry, 15> kDTypes{{
-    {DType::kBool, 1, "bool", {}},
-    {DType::kU8, 1, "u8", {"uint8", "byte"}},
-    {DType::kI8, 1, "i8", {"int8", "char"}},
-    {DType::kF8E4M3, 1, "f8_e4m3", {"float8_e4m3fn", "float8_e4m3", "f8e4m3", "fp8"}},
-    {DType::kF8E5M2, 1, "f8_e5m2", {"float8_e5m2", "f8e5m2"}},
-    {DType::kI16, 2, "i16", {"int16", "short"}},
-    {DType::kU16, 2, "u16", {"uint16"}},
-    {DType::kF16, 2, "f16", {"float16", "fp16", "half"}},
-    {DType::kBF16, 2, "bf16", {"bfloat16"}},
-    {DType::kI32, 4, "i32", {"int32", "int"}},
-    {DType::kU32, 4, "u32", {"uint32"}},
-    {DType::kF32, 4, "f32", {"float32", "fp32", "float"}},
-    {DType::kF64, 8, "f64", {"float64", "fp64", "double"}},
-    {DType::kI64, 8, "i64", {"int64", "long"}},
-    {DType::kU64, 8, "u64", {"uint64"}},
+constexpr std::array<DTypeEntry, 22> kDTypes{{
+    {DType::kBool, 8, "bool", {}},
+    {DType::kU8, 8, "u8", {"uint8", "byte"}},
+    {DType::kI8, 8, "i8", {"int8", "char"}},
+    {DType::kF8E4M3, 8, "f8_e4m3", {"float8_e4m3fn", "float8_e4m3", "f8e4m3", "fp8"}},
+    {DType::kF8E5M2, 8, "f8_e5m2", {"float8_e5m2", "f8e5m2"}},
+    {DType::kF8E8M0, 8, "f8_e8m0", {"float8_e8m0fnu", "float8_e8m0", "f8e8m0"}},
+    {DType::kF8E4M3FNUZ, 8, "f8_e4m3fnuz", {"float8_e4m3fnuz"}},
+    {DType::kF8E5M2FNUZ, 8, "f8_e5m2fnuz", {"float8_e5m2fnuz"}},
+    {DType::kF6E2M3, 6, "f6_e2m3", {}},
+    {DType::kF6E3M2, 6, "f6_e3m2", {}},
+    {DType::kF4, 4, "f4", {}},
+    {DType::kI16, 16, "i16", {"int16", "short"}},
+    {DType::kU16, 16, "u16", {"uint16"}},
+    {DType::kF16, 16, "f16", {"float16", "fp16", "half"}},
+    {DType::kBF16, 16, "bf16", {"bfloat16"}},
+    {DType::kI32, 32, "i32", {"int32", "int"}},
+    {DType::kU32, 32, "u32", {"uint32"}},
+    {DType::kF32, 32, "f32", {"float32", "fp32", "float"}},
+    {DType::kF64, 64, "f64", {"float64", "fp64", "double"}},
+    {DType::kI64, 64, "i64", {"int64", "long"}},
+    {DType::kU64, 64, "u64", {"uint64"}},
+    {DType::kC64, 64, "c64", {"complex64", "cfloat"}},
 }};
 
 const DTypeEntry& entry_of(DType dtype) noexcept {
@@ -52,8 +59,12 @@ constexpr std::array<std::string_view, 5> kRoleNames{"param", "master", "moment"
 
 }  // namespace
 
+std::uint32_t dtype_bits(DType dtype) noexcept {
+  return entry_of(dtype).bits;
+}
+
 std::uint32_t dtype_bytes(DType dtype) noexcept {
-  return entry_of(dtype).bytes;
+  return (dtype_bits(dtype) + 7) / 8;
 }
 
 std::string_view dtype_name(DType dtype) noexcept {

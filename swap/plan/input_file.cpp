@@ -41,6 +41,9 @@ InputFile::~InputFile() {
 }
 
 Result<InputFile> InputFile::open(const std::string& path) {
+  if (path.find('\0') != std::string::npos) {  // the system would see less of it
+    return system_error(EINVAL, fmt::format("cannot open {}, a path with a NUL in it", path), path);
+  }
   // Non-blocking, so that a pipe without a writer is an error and not a wait for ever.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {

@@ -79,6 +79,11 @@ std::uint64_t TensorInfo::elements() const noexcept {
   return product;
 }
 
+std::uint64_t TensorInfo::bytes() const noexcept {
+  const std::uint64_t bits = dtype_bits(dtype);
+  return elements() / 8 * bits + elements() % 8 * bits / 8;  // a sum of bits could wrap
+}
+
 bool TensorInfo::fits_63_bits() const noexcept {
   constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
   std::uint64_t product = dtype_bytes(dtype);

@@ -16,6 +16,12 @@ enum class DType : std::uint8_t {
   kI8,
   kF8E4M3,
   kF8E5M2,
+  kF8E8M0,
+  kF8E4M3FNUZ,
+  kF8E5M2FNUZ,
+  kF6E2M3,
+  kF6E3M2,
+  kF4,
   kI16,
   kU16,
   kF16,
@@ -25,9 +31,13 @@ enum class DType : std::uint8_t {
   kF32,
   kF64,
   kI64,
-  kU64
+  kU64,
+  kC64
 };
 
+/// Of one element. Elements of 4 and 6 bits lie side by side, without padding.
+std::uint32_t dtype_bits(DType dtype) noexcept;
+/// The same in bytes, rounded up.
 std::uint32_t dtype_bytes(DType dtype) noexcept;
 std::string_view dtype_name(DType dtype) noexcept;  ///< `bf16`, `f32`
 /// Takes `bf16`, `BF16`, `bfloat16`, `torch.bfloat16`, `float32`, `fp32`, `f32`… and so on.
@@ -46,7 +56,9 @@ struct TensorInfo {
   Role role = Role::kParam;
 
   std::uint64_t elements() const noexcept;
-  std::uint64_t bytes() const noexcept { return elements() * dtype_bytes(dtype); }
+  std::uint64_t bytes() const noexcept;
+  /// Whether the last element ends with a byte, as it must.
+  bool is_whole_bytes() const noexcept { return elements() % 8 * dtype_bits(dtype) % 8 == 0; }
   /// Whether bytes() is below 2^63 and has not wrapped around, so that sums of a few can be formed
   /// without looking.
   bool fits_63_bits() const noexcept;

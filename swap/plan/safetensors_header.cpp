@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -52,31 +53,53 @@ Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uin
   return range;
 }
 
-std::optional<Error> find_overlap(std::vector<DataRange>& ranges,
-                                  const std::vector<SafetensorsTensor>& tensors,
-                                  const std::string& origin) {
-  std::erase_if(ranges, [](const DataRange& range) { return range.begin == range.end; });
-  std::sort(ranges.begin(), ranges.end(),
-            [](const DataRange& a, const DataRange& b) { return a.begin < b.begin; });
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].begin < ranges[i - 1].end) {
+// The format leaves no byte unused: the data of the tensors follow one another, from the first byte
+// behind the header to the last.
+std::optional<Error> find_gap(std::vector<DataRange>& ranges, std::uint64_t data_bytes,
+                              const std::vector<SafetensorsTensor>& tensors,
+                              const std::string& origin) {
+  std::ranges::sort(ranges, {},
+                    [](const DataRange& range) { return std::pair(range.begin, range.end); });
+  const auto name_of = [&tensors](const DataRange& range) {
+    return excerpt(tensors[range.tensor].info.name);
+  };
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const DataRange& range = ranges[i];
+    if (range.begin < end) {
       return not_safetensors(fmt::format("{}: the data of {} and {} overlap", origin,
-                                         excerpt(tensors[ranges[i - 1].tensor].info.name),
-                                         excerpt(tensors[ranges[i].tensor].info.name)));
+                                         name_of(ranges[i - 1]), name_of(range)));
     }
+    if (range.begin > end) {
+      return not_safetensors(fmt::format("{}: the {} bytes of data before {} belong to no tensor",
+                                         origin, range.begin - end, name_of(range)));
+    }
+    end = range.end;
+  }
+  if (end < data_bytes) {
+    return not_safetensors(
+        fmt::format("{}: the last {} bytes of data belong to no tensor", origin, data_bytes - end));
   }
   return std::nullopt;
 }
 
-// Texts by their keys; anything else in it is nobody's business.
-std::map<std::string, std::string> read_metadata(const json& header) {
+// A map from text to text, or null, as the safetensors library has it.
+Result<std::map<std::string, std::string>> read_metadata(const json& header) {
   std::map<std::string, std::string> metadata;
-  if (const auto found = header.find("__metadata__"); found != header.end() && found->is_object()) {
-    for (const auto& [key, value] : found->items()) {
-      if (value.is_string()) {
-        metadata.emplace(key, value.get_ref<const std::string&>());
-      }
+  const auto found = header.find("__metadata__");
+  if (found == header.end() || found->is_null()) {
+    return metadata;
+  }
+  if (!found->is_object()) {
+    return not_safetensors(fmt::format("__metadata__ is {}, not an object", describe_json(*found)));
+  }
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) {
+      return not_safetensors(
+          fmt::format("__metadata__ has {} under \"{}\", where only texts can be",
+                      describe_json(value), excerpt(key)));
     }
+    metadata.emplace(key, value.get_ref<const std::string&>());
   }
   return metadata;
 }
@@ -92,7 +115,11 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     return not_safetensors(fmt::format("{} is {}, not an object", what, describe_json(*parsed)));
   }
   SafetensorsHeader header;
-  header.metadata = read_metadata(*parsed);
+  Result<std::map<std::string, std::string>> metadata = read_metadata(*parsed);
+  if (!metadata) {
+    return not_safetensors(fmt::format("{}: {}", what, metadata.error().message));
+  }
+  header.metadata = std::move(*metadata);
   std::vector<DataRange> ranges;
   for (const auto& [name, entry] : parsed->items()) {
     if (name == "__metadata__") {
@@ -105,6 +132,12 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     if (!info) {
       return tensor_error(where(), std::move(info).error());
     }
+    if (const std::string written = safetensors_dtype_name(info->dtype);
+        entry["dtype"].get_ref<const std::string&>() != written) {
+      return not_safetensors(fmt::format("{} has the dtype {}, which the format writes {}", where(),
+                                         excerpt(entry["dtype"].get_ref<const std::string&>()),
+                                         written));
+    }
     Result<DataRange> range = read_range(entry, *info, data_bytes);
     if (!range) {
       return tensor_error(where(), std::move(range).error());
@@ -113,8 +146,8 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     ranges.push_back(*range);
     header.tensors.push_back({std::move(*info), range->begin});
   }
-  if (std::optional<Error> overlap = find_overlap(ranges, header.tensors, origin)) {
-    return std::move(*overlap);
+  if (std::optional<Error> gap = find_gap(ranges, data_bytes, header.tensors, origin)) {
+    return std::move(*gap);
   }
   std::ranges::sort(header.tensors, [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
     return natural_less(a.info.name, b.info.name);
@@ -123,6 +156,13 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
 }
 
 }  // namespace
+
+std::string safetensors_dtype_name(DType dtype) {
+  std::string name(dtype_name(dtype));
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
 
 Inventory SafetensorsHeader::inventory() const {
   Inventory inventory;

@@ -22,7 +22,11 @@ struct SafetensorsHeader {
   Inventory inventory() const;
 };
 
-/// Reads the header only; every tensor is known to lie within the file, and none over another.
+/// An element type as the format writes it: `BF16`, `F8_E4M3`.
+std::string safetensors_dtype_name(DType dtype);
+
+/// Reads the header only; the file is one that the safetensors library takes: the
+/// tensors' data fill it from the header to its end, in any order.
 /// Errors: errno with the path; Fault::kInvalidArgument saying what is wrong with the file.
 Result<SafetensorsHeader> load_safetensors_header(const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "swap/plan/json_document.h"
+#include "swap/plan/tensor_name.h"
 
 namespace penstock {
 namespace {
@@ -41,6 +42,11 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
   if (!entry.is_object()) {
     return bad_tensor(fmt::format("is {}, not an object", describe_json(entry)));
   }
+  if (check_tensor_name(name).has_error()) {
+    return bad_tensor(
+        "has a name that no tensor can have: 1 to 4096 bytes of UTF-8 without control characters, "
+        "not __metadata__");
+  }
   TensorInfo info;
   info.name = name;
   const auto dtype = entry.find("dtype");
@@ -60,6 +66,10 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
   if (!info.fits_63_bits()) {
     return bad_tensor(
         fmt::format("has a shape of more than 2^63 bytes: [{}]", fmt::join(info.shape, ", ")));
+  }
+  if (!info.is_whole_bytes()) {
+    return bad_tensor(fmt::format("has {} elements of {}, which end within a byte", info.elements(),
+                                  dtype_name(info.dtype)));
   }
   if (const auto role = entry.find("role"); role != entry.end()) {
     if (!role->is_string()) {

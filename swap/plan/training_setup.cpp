@@ -18,6 +18,8 @@ bool is_floating(DType dtype) noexcept {
   switch (dtype) {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ:
     case DType::kF16:
     case DType::kBF16:
     case DType::kF32:

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/plan/safetensors_header.h"
 #include "swap/store/wire.h"
 
 namespace penstock {
@@ -20,14 +20,6 @@ using Metadata = std::map<std::string, std::string>;
 // The format's own limit.
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
 constexpr std::uint64_t kLengthBytes = 8;
-
-// As the format writes it: `BF16`, `F8_E4M3`.
-std::string type_name(DType dtype) {
-  std::string name(dtype_name(dtype));
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
-}
 
 void sort_for_writing(const std::vector<TensorInfo>& tensors, std::vector<std::size_t>& order) {
   const auto rank = [&tensors](std::size_t index) {
@@ -48,7 +40,7 @@ Result<SafetensorsFile> lay_out(const std::vector<TensorInfo>& tensors,
   std::uint64_t offset = 0;
   for (const std::size_t index : order) {
     const TensorInfo& tensor = tensors[index];
-    header[tensor.name] = {{"dtype", type_name(tensor.dtype)},
+    header[tensor.name] = {{"dtype", safetensors_dtype_name(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes()}}};
     offset += tensor.bytes();

@@ -31,6 +31,18 @@ TEST(DTypeTest, KnowsTheirBytes) {
   EXPECT_EQ(dtype_bytes(DType::kBF16), 2U);
   EXPECT_EQ(dtype_bytes(DType::kF32), 4U);
   EXPECT_EQ(dtype_bytes(DType::kU64), 8U);
+  EXPECT_EQ(dtype_bits(DType::kF4), 4U);
+  EXPECT_EQ(dtype_bytes(DType::kF4), 1U) << "rounded up";
+}
+
+TEST(DTypeTest, ElementsOfAFewBitsLieSideBySide) {
+  TensorInfo info{"t", DType::kF6E2M3, {4, 3}, Role::kParam};
+  EXPECT_EQ(info.bytes(), 9U);
+  EXPECT_TRUE(info.is_whole_bytes());
+  info.shape = {3};
+  EXPECT_FALSE(info.is_whole_bytes());
+  info = {"t", DType::kF4, {std::uint64_t{1} << 62}, Role::kParam};
+  EXPECT_EQ(info.bytes(), std::uint64_t{1} << 61) << "a sum of bits would have wrapped";
 }
 
 TEST(DTypeTest, RefusesTheUnknownWithTheNearestName) {
@@ -41,7 +53,7 @@ TEST(DTypeTest, RefusesTheUnknownWithTheNearestName) {
       0U);
   EXPECT_TRUE(parse_dtype("").has_error());
   EXPECT_TRUE(parse_dtype("torch.").has_error());
-  EXPECT_TRUE(parse_dtype("F4").has_error());
+  EXPECT_TRUE(parse_dtype("F3").has_error());
 }
 
 TEST(RoleTest, EveryNameReadsBackAsItself) {

@@ -57,8 +57,12 @@ TEST(SafetensorsTest, SaysWhatIsWrongWithTheRest) {
               HasSubstr("the safetensors header of m.safetensors is not valid JSON"));
   EXPECT_THAT(message("", 8), HasSubstr("is not valid JSON"));
   EXPECT_THAT(message(R"({"a":7})", 8), HasSubstr("tensor a is 7, not an object"));
-  EXPECT_THAT(message(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", 8),
-              HasSubstr("has a dtype that is not known: \"F4\""));
+  EXPECT_THAT(message(R"({"a":{"dtype":"F3","shape":[2],"data_offsets":[0,1]}})", 8),
+              HasSubstr("has a dtype that is not known: \"F3\""));
+  EXPECT_THAT(message(R"({"a":{"dtype":"f32","shape":[2],"data_offsets":[0,8]}})", 8),
+              HasSubstr("has the dtype f32, which the format writes F32"));
+  EXPECT_THAT(message(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2),
+              HasSubstr("end within a byte"));
   EXPECT_THAT(message(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                       R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                       8),
