@@ -11,6 +11,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/pair/report_comparison.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
 #include "bindings/cli/verb.h"
@@ -149,7 +150,7 @@ std::string json_text(const CompareOptions& options, const ReportComparison& com
                               {"rows", std::move(rows)},
                               {"missing", comparison.missing},
                               {"added", comparison.added}};
-  return document.dump(2) + "\n";
+  return document_text(document);
 }
 
 Result<bench::RecordedRuns> read_runs(const std::string& path) {

@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/report/optional_json.h"
+#include "bindings/cli/document_text.h"
 
 namespace penstock::cli {
 namespace {
@@ -204,7 +205,7 @@ std::string DoctorReport::json() const {
   for (const PathCheckup& path : paths) {
     document["paths"].push_back(path_json(path));
   }
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document_text(document);
 }
 
 std::string DoctorReport::text() const {

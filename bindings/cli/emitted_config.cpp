@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/tuned_values.h"
 #include "swap/plan/input_file.h"
 
@@ -187,7 +188,7 @@ Result<EmittedConfig> emit_config(const SwapPlan& plan, const std::string& confi
     }
   }
   set_budgets(plan, draft);
-  return EmittedConfig{draft.document(), draft.document().dump(2) + "\n", draft.rows()};
+  return EmittedConfig{draft.document(), document_text(draft.document()), draft.rows()};
 }
 
 }  // namespace penstock::cli

@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "bindings/cli/error_output.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/verb.h"
 #include "swap/plan/nearest_name.h"
@@ -93,7 +94,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 void report_error(const std::string& sentence) {
-  fmt::print(stderr, "penstock: {}\n", one_sentence(sentence));
+  print_error("penstock: {}\n", one_sentence(sentence));
 }
 
 int failed(const Error& error) {

@@ -9,6 +9,7 @@
 
 #include "alloc/bytes.h"
 #include "bindings/cli/erase_line.h"
+#include "bindings/cli/error_output.h"
 
 namespace penstock::cli {
 namespace {
@@ -22,7 +23,7 @@ ProgressLine::ProgressLine(std::string done_word)
 
 ProgressLine::~ProgressLine() {
   if (shown_) {
-    fmt::print(stderr, "{}", kEraseLine);
+    print_error("{}", kEraseLine);
   }
 }
 
@@ -43,15 +44,15 @@ void ProgressLine::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
   const double seconds = std::chrono::duration<double>(shown_at_ - begun_).count();
   const double done = static_cast<double>(done_bytes);
   const double left = static_cast<double>(total_bytes - done_bytes) * seconds / done;
-  fmt::print(stderr, "{}{} of {} {}, {}/s, {:.0f} s left", kEraseLine, format_bytes(done_bytes),
-             format_bytes(total_bytes), done_word_,
-             format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left));
+  print_error("{}{} of {} {}, {}/s, {:.0f} s left", kEraseLine, format_bytes(done_bytes),
+              format_bytes(total_bytes), done_word_,
+              format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left));
   std::fflush(stderr);
 }
 
 void ProgressLine::show(const std::string& text) {
   if (is_due()) {
-    fmt::print(stderr, "{}{}", kEraseLine, text);
+    print_error("{}{}", kEraseLine, text);
     std::fflush(stderr);
   }
 }

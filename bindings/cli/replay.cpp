@@ -9,6 +9,7 @@
 #include "alloc/bytes.h"
 #include "bench/benchmark.h"
 #include "bench/job/job_file.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/verb.h"
 
 namespace penstock::cli {
@@ -86,7 +87,7 @@ std::string json_text(const ReplayOptions& options, const JobResult& result) {
                               {"pinned_bytes", swap.pinned_bytes},
                               {"peak_live_bytes", swap.peak_live_bytes},
                               {"pool_waits", swap.pool_waits}};
-  return document.dump(2) + "\n";
+  return document_text(document);
 }
 
 std::string plain_text(const JobResult& result) {

@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "bindings/cli/erase_line.h"
+#include "bindings/cli/error_output.h"
 
 namespace penstock::cli {
 namespace {
@@ -48,7 +49,7 @@ StatusLine::StatusLine(When when)
 
 StatusLine::~StatusLine() {
   if (shown_ && on_terminal_) {
-    fmt::print(stderr, "{}", kEraseLine);
+    print_error("{}", kEraseLine);
   }
 }
 
@@ -58,7 +59,7 @@ void StatusLine::show(const bench::BenchmarkProgress& progress) {
   }
   shown_ = true;
   const std::string text = describe_progress(progress, last_);
-  fmt::print(stderr, "{}{}{}", on_terminal_ ? kEraseLine : "", text, on_terminal_ ? "" : "\n");
+  print_error("{}{}{}", on_terminal_ ? kEraseLine : "", text, on_terminal_ ? "" : "\n");
   std::fflush(stderr);
   last_ = progress;
 }

@@ -17,6 +17,7 @@
 #include "bench/tune/drive_tuning.h"
 #include "bindings/cli/config_output.h"
 #include "bindings/cli/emitted_config.h"
+#include "bindings/cli/error_output.h"
 #include "bindings/cli/interruption.h"
 #include "bindings/cli/plan_request.h"
 #include "bindings/cli/progress_line.h"
@@ -157,7 +158,7 @@ Result<void> write_results(const TuneOptions& options, const TuneReport& report)
     fmt::print("{}", tune_text(report));
   } else {
     fmt::print("{}", report.emitted->json);
-    fmt::print(stderr, "{}", tune_text(report));
+    print_error("{}", tune_text(report));
   }
   return {};
 }

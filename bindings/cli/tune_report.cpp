@@ -7,6 +7,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/report/optional_json.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/plan_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
@@ -181,7 +182,7 @@ std::string tune_json(const TuneReport& report) {
       {"changes", changes_json(report.emitted->rows)},
       {"warnings", report.after->warnings},
       {"config", report.emitted->document}};
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document_text(document, 1);
 }
 
 }  // namespace penstock::cli

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/verb.h"
 #include "io/engine_probe.h"
 
@@ -65,7 +66,7 @@ void add_version(CLI::App& app, int& exit_code) {
   verb->callback([as_json, &exit_code] {
     const ordered_json version = describe();
     if (*as_json) {
-      fmt::print("{}\n", version.dump(2));
+      fmt::print("{}", document_text(version));
     } else {
       print_text(version);
     }
