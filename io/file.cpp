@@ -105,8 +105,8 @@ Result<void> File::sync() const {
   return {};
 }
 
-Result<bool> File::try_lock() const {
-  const int result = system_->try_lock(fd_);
+Result<bool> File::try_lock(Lock kind) const {
+  const int result = system_->try_lock(fd_, kind);
   if (result < 0 && result != -EWOULDBLOCK) {
     return cannot(-result, "lock");
   }

@@ -22,6 +22,7 @@ enum class DirectMode : std::uint8_t {
   kBuffered,  ///< never direct
 };
 
+class Directory;
 class FileSystem;
 
 /// An open file; closes it when destroyed. Move-only. Const members may be called from any thread.
@@ -33,8 +34,14 @@ class File {
   /// ENOSPC…). Of the machine's file system, as open() is: others are asked for by FileSystem.
   static Result<File> create_scratch(const std::string& directory,
                                      DirectMode mode = DirectMode::kAuto);
-  enum class Access : std::uint8_t { kRead, kReadWrite, kCreate };
-  /// kCreate makes the file (0600) where it is missing and never truncates it.
+  enum class Access : std::uint8_t {
+    kRead,
+    kReadWrite,
+    kCreate,     ///< for reading and writing; made (0600) where it is missing, never truncated
+    kExclusive,  ///< the same, but EEXIST where it is there already
+  };
+  /// Does not wait, also where the path is a FIFO. Follows symbolic links; Directory::open() does
+  /// not. Errors: errno with the path (EINVAL: a path with a NUL in it).
   static Result<File> open(const std::string& path, Access access,
                            DirectMode mode = DirectMode::kAuto);
 
@@ -58,10 +65,14 @@ class File {
   Result<void> truncate(std::uint64_t bytes) const;
   /// What was written so far, and the size, survives a crash from here on (fdatasync).
   Result<void> sync() const;
-  /// True if this process holds the file alone now, until unlock() or until it is closed, which
-  /// requests that are still under way put off; false if another one does (or this one, by another
-  /// File).
-  Result<bool> try_lock() const;
+  enum class Lock : std::uint8_t {
+    kShared,     ///< beside other shared ones
+    kExclusive,  ///< alone
+  };
+  /// True if this File holds the lock now, until unlock() or until it is closed, which requests
+  /// that are still under way put off; false if another process is in the way (or this one, by
+  /// another File). A lock that it has already is exchanged for the other kind.
+  Result<bool> try_lock(Lock kind = Lock::kExclusive) const;
   Result<void> unlock() const;
 
   /// Small transfers on the caller's thread, for files opened buffered; all of it or an error.
@@ -70,6 +81,7 @@ class File {
   Result<void> write_at(std::uint64_t offset, std::span<const std::byte> source) const;
 
  private:
+  friend class Directory;
   friend class FileSystem;
   File(FileSystem& system, int fd, std::string path, DirectIo direct)
       : system_(&system), fd_(fd), path_(std::move(path)), direct_(std::move(direct)) {}

@@ -2,12 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "alloc/result.h"
+#include "io/directory.h"
 #include "io/file.h"
 
 namespace penstock {
@@ -29,14 +30,8 @@ class FileSystem {
 
   /// As `mkdir -p`, 0700. Errors: errno with the path.
   virtual Result<void> make_directories(const std::string& path) = 0;
-  /// Names in a directory, without `.` and `..`, sorted. Errors: ENOENT, ENOTDIR, EACCES…
-  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;
-  /// `from` becomes `to`, which it replaces, at once for whoever looks; safe from a crash after
-  /// sync_directory().
-  virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
-  virtual Result<void> remove(const std::string& path) = 0;
-  /// What was created, renamed and removed in `directory` survives a crash from here on.
-  virtual Result<void> sync_directory(const std::string& directory) = 0;
+  /// For files that others may have put there. Errors: ENOENT, ENOTDIR, EACCES…
+  virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& path) = 0;
   /// What an unprivileged process may still write there; nothing if that cannot be told.
   virtual std::optional<std::uint64_t> free_bytes(const std::string& path) = 0;
 
@@ -55,7 +50,7 @@ class FileSystem {
   virtual int truncate(int fd, std::uint64_t bytes) = 0;
   virtual std::int64_t size(int fd) = 0;
   virtual int sync(int fd) = 0;
-  virtual int try_lock(int fd) = 0;
+  virtual int try_lock(int fd, File::Lock kind) = 0;
   virtual int unlock(int fd) = 0;
   virtual std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) = 0;
   virtual std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) = 0;

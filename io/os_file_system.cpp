@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -7,35 +6,22 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "io/direct_io_probe.h"
 #include "io/file_system.h"
+#include "io/os_call.h"
+#include "io/os_directory.h"
 
 namespace penstock {
 namespace {
 
-constexpr ::mode_t kFileMode = 0600;
 constexpr ::mode_t kDirectoryMode = 0700;
-// What to assume of a file that takes O_DIRECT on a kernel that does not tell its alignment (before
-// 6.1, and file systems that do not answer): no drive wants more.
-constexpr std::uint32_t kUnknownAlignment = 4096;
-
-template <class Call>
-int retry_interrupted(Call call) {
-  int result = -1;
-  do {
-    result = call();
-  } while (result < 0 && errno == EINTR);
-  return result;
-}
 
 int make_one_directory(const std::string& path) {
   if (::mkdir(path.c_str(), kDirectoryMode) == 0) {
@@ -98,67 +84,6 @@ bool exceeds_file_size_limit(std::uint64_t end) {
          end > limit.rlim_cur;
 }
 
-struct Alignment {
-  bool known = false;
-  std::uint32_t memory = 0;  // 0: no direct I/O on this file
-  std::uint32_t offset = 0;
-};
-
-Alignment ask_alignment([[maybe_unused]] int fd) {
-  Alignment alignment;
-#ifdef STATX_DIOALIGN  // the C library brings the kernel's own struct along with the name
-  struct ::statx info{};
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
-      (info.stx_mask & STATX_DIOALIGN) != 0) {
-    alignment = {true, info.stx_dio_mem_align, info.stx_dio_offset_align};
-  }
-#endif
-  return alignment;
-}
-
-int result_of(int result) {
-  return result < 0 ? -errno : result;
-}
-
-// Fills a file from its end on to another. 0 or -errno.
-int write_zeros(int fd, std::uint64_t from, std::uint64_t to) {
-  // Aligned for direct I/O, like what is written of it wherever the end was.
-  alignas(4096) static const std::array<std::byte, std::size_t{64} << 10U> zeros{};
-  while (from < to) {
-    const std::uint64_t bytes = std::min<std::uint64_t>(to - from, zeros.size());
-    const auto written = ::pwrite(fd, zeros.data(), bytes, static_cast<::off_t>(from));
-    if (written <= 0 && errno != EINTR) {
-      return written == 0 ? -EIO : -errno;
-    }
-    from += written > 0 ? static_cast<std::uint64_t>(written) : 0;
-  }
-  return 0;
-}
-
-// O_DIRECT is switched on after opening, by fcntl: one way for files opened, created and unlinked,
-// and a refusal leaves a file that is open all the same.
-DirectIo learn_direct_io(int fd, const std::string& path, DirectMode mode) {
-  DirectIo direct;
-  if (mode == DirectMode::kBuffered) {
-    direct.reason = "buffered I/O was asked for";
-    return direct;
-  }
-  Alignment alignment = ask_alignment(fd);
-  if (alignment.known && (alignment.memory == 0 || alignment.offset == 0)) {
-    direct.reason = fmt::format("the file system has no direct I/O for files in {}", path);
-    return direct;
-  }
-  if (!alignment.known) {
-    alignment = {false, kUnknownAlignment, kUnknownAlignment};
-  }
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) {
-    direct.reason = system_error(errno, fmt::format("O_DIRECT refused for {}", path)).message;
-    return direct;
-  }
-  return {true, alignment.memory, alignment.offset, {}};
-}
-
 class OsFileSystem final : public FileSystem {
  public:
   Result<File> create_scratch(const std::string& directory, DirectMode mode) override {
@@ -168,74 +93,27 @@ class OsFileSystem final : public FileSystem {
       return system_error(-fd, fmt::format("cannot create a scratch file in {}", directory),
                           directory);
     }
-    return make_file(*this, fd, directory, learn_direct_io(fd, directory, mode));
+    return make_file(*this, fd, directory, probe_direct_io(fd, directory, mode));
   }
 
   Result<File> open(const std::string& path, File::Access access, DirectMode mode) override {
-    int flags = O_CLOEXEC | (access == File::Access::kRead ? O_RDONLY : O_RDWR);
-    if (access == File::Access::kCreate) {
-      flags |= O_CREAT;
+    Result<int> fd = os_open(AT_FDCWD, path, access, path);
+    if (fd.has_error()) {
+      return std::move(fd).error();
     }
-    const int fd = retry_interrupted([&] { return ::open(path.c_str(), flags, kFileMode); });
-    if (fd < 0) {
-      return system_error(errno, fmt::format("cannot open {}", path), path);
-    }
-    return make_file(*this, fd, path, learn_direct_io(fd, path, mode));
+    return make_file(*this, *fd, path, probe_direct_io(*fd, path, mode));
   }
 
   Result<void> make_directories(const std::string& path) override {
-    if (const int error = make_missing_directories(path); error != 0) {
+    const bool cut = path.find('\0') != std::string::npos;  // the system would see less of it
+    if (const int error = cut ? EINVAL : make_missing_directories(path); error != 0) {
       return system_error(error, fmt::format("cannot create the directory {}", path), path);
     }
     return {};
   }
 
-  Result<std::vector<std::string>> list(const std::string& directory) override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
-    if (stream == nullptr) {
-      return system_error(errno, fmt::format("cannot list {}", directory), directory);
-    }
-    std::vector<std::string> names;
-    errno = 0;
-    while (const ::dirent* const entry = ::readdir(stream.get())) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") {
-        names.push_back(name);
-      }
-    }
-    if (errno != 0) {
-      return system_error(errno, fmt::format("cannot list {}", directory), directory);
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) {
-      return system_error(errno, fmt::format("cannot rename {} to {}", from, to), to);
-    }
-    return {};
-  }
-
-  Result<void> remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) {
-      return system_error(errno, fmt::format("cannot remove {}", path), path);
-    }
-    return {};
-  }
-
-  Result<void> sync_directory(const std::string& directory) override {
-    const int fd = retry_interrupted(
-        [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-    const int error = fd < 0 ? errno : -result_of(retry_interrupted([fd] { return ::fsync(fd); }));
-    if (fd >= 0) {
-      ::close(fd);
-    }
-    // Some file systems (FUSE, network ones) know no fsync of directories, and need none.
-    if (error != 0 && error != EINVAL && error != ENOSYS) {
-      return system_error(error, fmt::format("cannot sync the directory {}", directory), directory);
-    }
-    return {};
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override {
+    return open_os_directory(*this, path);
   }
 
   std::optional<std::uint64_t> free_bytes(const std::string& path) override {
@@ -300,7 +178,10 @@ class OsFileSystem final : public FileSystem {
     return result_of(retry_interrupted([fd] { return ::fdatasync(fd); }));
   }
 
-  int try_lock(int fd) override { return result_of(::flock(fd, LOCK_EX | LOCK_NB)); }
+  int try_lock(int fd, File::Lock kind) override {
+    const int operation = kind == File::Lock::kShared ? LOCK_SH : LOCK_EX;
+    return result_of(::flock(fd, operation | LOCK_NB));
+  }
   int unlock(int fd) override { return result_of(::flock(fd, LOCK_UN)); }
 
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override {

@@ -11,35 +11,15 @@
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
+#include "io/sim_disk_node.h"
 
 namespace penstock {
 namespace {
-
-using BlockBytes = std::array<std::byte, SimDisk::kBlockBytes>;
 
 constexpr std::array<std::string_view, kSimFaults> kFaultNames = {
     "short",  "EINTR",    "EAGAIN",   "read EIO",   "write EIO",        "EIO on a range",
     "ENOSPC", "sync EIO", "bit flip", "stale read", "misdirected read", "power cut",
 };
-
-// One way to write a path: no slash at its end, none doubled.
-std::string normal(const std::string& path) {
-  std::string result;
-  for (const char c : path) {
-    if (c != '/' || result.empty() || result.back() != '/') {
-      result.push_back(c);
-    }
-  }
-  while (result.size() > 1 && result.back() == '/') {
-    result.pop_back();
-  }
-  return result;
-}
-
-std::string parent_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash);
-}
 
 // Of a 64-bit random number: below it, the fault happens.
 std::uint64_t threshold(double rate) {
@@ -52,39 +32,6 @@ std::uint64_t threshold(double rate) {
 std::string_view to_string(SimFault fault) {
   return kFaultNames[static_cast<std::size_t>(fault)];
 }
-
-struct SimDisk::Node {
-  struct Block {
-    std::unique_ptr<BlockBytes> now;      // null: zeros
-    std::unique_ptr<BlockBytes> durable;  // null: the same as `now`
-    std::unique_ptr<BlockBytes> older;    // before the last write; null: never written
-    bool dirty = false;                   // `durable` differs, or its zeros do
-  };
-
-  Node(bool is_directory, std::uint64_t* used) : directory(is_directory), used_bytes(used) {}
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
-  ~Node() { *used_bytes -= blocks.size() * kBlockBytes; }
-
-  const bool directory;
-  std::uint64_t* const used_bytes;  // of the disk
-  std::vector<Block> blocks;        // all the space that the file has
-  std::vector<std::size_t> dirty;
-  std::uint64_t size = 0;
-  std::uint64_t durable_size = 0;
-  int lock_holder = -1;
-};
-
-struct SimDisk::Handle {
-  std::shared_ptr<Node> node;
-  bool direct = false;
-};
-
-// What became of some names at once; null: gone.
-struct SimDisk::NameChange {
-  std::string directory;
-  std::vector<std::pair<std::string, std::shared_ptr<Node>>> entries;
-};
 
 SimDisk::SimDisk(const SimDiskOptions& options)
     : random_(options.seed), capacity_bytes_(options.capacity_bytes) {
@@ -140,13 +87,13 @@ void SimDisk::restore_power() {
 }
 
 void SimDisk::survive(Node& node) {
-  constexpr BlockBytes kZeros{};
+  constexpr Node::BlockBytes kZeros{};
   for (const std::size_t index : std::exchange(node.dirty, {})) {
     if (index >= node.blocks.size()) {
       continue;
     }
     Node::Block& block = node.blocks[index];
-    const BlockBytes& before = block.durable ? *block.durable : kZeros;
+    const Node::BlockBytes& before = block.durable ? *block.durable : kZeros;
     for (std::uint64_t at = 0; at < kBlockBytes && block.dirty; at += kSectorBytes) {
       if (block.now && random_() % 2 == 0) {
         std::memcpy(block.now->data() + at, before.data() + at, kSectorBytes);
@@ -194,164 +141,6 @@ bool SimDisk::power_fails() {
   return power_cut_;
 }
 
-// --- Names
-// ----------------------------------------------------------------------------------------
-
-std::shared_ptr<SimDisk::Node> SimDisk::find(const std::string& path) const {
-  const auto found = names_.find(path);
-  return found == names_.end() ? nullptr : found->second;
-}
-
-// 0 if `path` may be made: its directory is there.
-int SimDisk::parent_errno(const std::string& path) const {
-  const std::string parent = parent_of(path);
-  if (parent.empty()) {
-    return 0;
-  }
-  const std::shared_ptr<Node> node = find(parent);
-  return node == nullptr ? ENOENT : node->directory ? 0 : ENOTDIR;
-}
-
-void SimDisk::apply(const NameChange& change, Names& names) {
-  for (const auto& [path, node] : change.entries) {
-    if (node == nullptr) {
-      names.erase(path);
-    } else {
-      names[path] = node;
-    }
-  }
-}
-
-void SimDisk::change_name(const std::string& path, std::shared_ptr<Node> node) {
-  unsynced_.push_back({parent_of(path), {{path, std::move(node)}}});
-  apply(unsynced_.back(), names_);
-}
-
-File SimDisk::hand_out(std::shared_ptr<Node> node, const std::string& path, DirectMode mode) {
-  DirectIo direct;
-  if (mode == DirectMode::kAuto) {
-    direct = {true,
-              static_cast<std::uint32_t>(kSectorBytes),
-              static_cast<std::uint32_t>(kSectorBytes),
-              {}};
-  }
-  const int fd = next_fd_++;
-  handles_[fd] = std::make_unique<Handle>(Handle{std::move(node), direct.supported});
-  return make_file(*this, fd, path, std::move(direct));
-}
-
-Result<File> SimDisk::create_scratch(const std::string& directory, DirectMode mode) {
-  PENSTOCK_TRY(make_directories(directory));
-  const std::lock_guard lock(mutex_);
-  return hand_out(std::make_shared<Node>(false, &used_bytes_), directory, mode);
-}
-
-Result<File> SimDisk::open(const std::string& path, File::Access access, DirectMode mode) {
-  const std::lock_guard lock(mutex_);
-  const std::string name = normal(path);
-  std::shared_ptr<Node> node = find(name);
-  int error = power_fails() ? EIO : 0;
-  if (error == 0 && node == nullptr) {
-    error = access == File::Access::kCreate ? parent_errno(name) : ENOENT;
-  }
-  if (error == 0 && node == nullptr) {
-    node = std::make_shared<Node>(false, &used_bytes_);
-    change_name(name, node);
-  }
-  if (error == 0 && node->directory) {
-    error = EISDIR;
-  }
-  if (error != 0) {
-    return system_error(error, fmt::format("cannot open {}", path), path);
-  }
-  return hand_out(std::move(node), path, mode);
-}
-
-Result<void> SimDisk::make_directories(const std::string& path) {
-  const std::lock_guard lock(mutex_);
-  const std::string name = normal(path);
-  int error = power_fails() ? EIO : 0;
-  for (std::size_t slash = name.find('/', 1); error == 0;) {
-    const std::string directory = name.substr(0, slash);
-    const std::shared_ptr<Node> node = find(directory);
-    if (node == nullptr) {
-      change_name(directory, std::make_shared<Node>(true, &used_bytes_));
-    } else if (!node->directory) {
-      error = ENOTDIR;
-    }
-    if (slash == std::string::npos) {
-      break;
-    }
-    slash = name.find('/', slash + 1);
-  }
-  if (error != 0) {
-    return system_error(error, fmt::format("cannot create the directory {}", path), path);
-  }
-  return {};
-}
-
-Result<std::vector<std::string>> SimDisk::list(const std::string& directory) {
-  const std::lock_guard lock(mutex_);
-  const std::string name = normal(directory);
-  const std::shared_ptr<Node> node = find(name);
-  const int error = power_fails() ? EIO : node == nullptr ? ENOENT : node->directory ? 0 : ENOTDIR;
-  if (error != 0) {
-    return system_error(error, fmt::format("cannot list {}", directory), directory);
-  }
-  std::vector<std::string> inside;
-  for (const auto& [path, entry] : names_) {
-    if (parent_of(path) == name) {
-      inside.push_back(path.substr(name.size() + 1));
-    }
-  }
-  return inside;
-}
-
-Result<void> SimDisk::rename(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Node> node = find(normal(from));
-  const int error = power_fails() ? EIO : node == nullptr ? ENOENT : parent_errno(normal(to));
-  if (error != 0) {
-    return system_error(error, fmt::format("cannot rename {} to {}", from, to), to);
-  }
-  unsynced_.push_back({parent_of(normal(to)), {{normal(to), node}, {normal(from), nullptr}}});
-  apply(unsynced_.back(), names_);
-  return {};
-}
-
-Result<void> SimDisk::remove(const std::string& path) {
-  const std::lock_guard lock(mutex_);
-  const int error = power_fails() ? EIO : find(normal(path)) == nullptr ? ENOENT : 0;
-  if (error != 0) {
-    return system_error(error, fmt::format("cannot remove {}", path), path);
-  }
-  change_name(normal(path), nullptr);
-  return {};
-}
-
-Result<void> SimDisk::sync_directory(const std::string& directory) {
-  const std::lock_guard lock(mutex_);
-  if (power_fails() || rolls(SimFault::kSyncError)) {
-    return system_error(EIO, fmt::format("cannot sync the directory {}", directory), directory);
-  }
-  const std::string name = normal(directory);
-  std::vector<NameChange> others;
-  for (NameChange& change : unsynced_) {
-    if (change.directory == name) {
-      apply(change, durable_names_);
-    } else {
-      others.push_back(std::move(change));
-    }
-  }
-  unsynced_ = std::move(others);
-  return {};
-}
-
-std::optional<std::uint64_t> SimDisk::free_bytes(const std::string& /*path*/) {
-  const std::lock_guard lock(mutex_);
-  return capacity_bytes_ - std::min(capacity_bytes_, used_bytes_);
-}
-
 // --- Files
 // ----------------------------------------------------------------------------------------
 
@@ -363,10 +152,7 @@ SimDisk::Handle& SimDisk::handle(int fd) {
 
 void SimDisk::close(int fd) noexcept {
   const std::lock_guard lock(mutex_);
-  Node& node = *handle(fd).node;
-  if (node.lock_holder == fd) {
-    node.lock_holder = -1;
-  }
+  handle(fd).node->locks.erase(fd);
   handles_.erase(fd);
 }
 
@@ -439,22 +225,23 @@ int SimDisk::sync(int fd) {
   return 0;
 }
 
-int SimDisk::try_lock(int fd) {
+int SimDisk::try_lock(int fd, File::Lock kind) {
   const std::lock_guard lock(mutex_);
-  Node& node = *handle(fd).node;
-  if (node.lock_holder != -1 && node.lock_holder != fd) {
+  std::map<int, File::Lock>& locks = handle(fd).node->locks;
+  const bool shared = kind == File::Lock::kShared;
+  const bool refused = std::ranges::any_of(locks, [&](const auto& held) {
+    return held.first != fd && !(shared && held.second == File::Lock::kShared);
+  });
+  if (refused) {
     return -EWOULDBLOCK;
   }
-  node.lock_holder = fd;
+  locks[fd] = kind;
   return 0;
 }
 
 int SimDisk::unlock(int fd) {
   const std::lock_guard lock(mutex_);
-  Node& node = *handle(fd).node;
-  if (node.lock_holder == fd) {
-    node.lock_holder = -1;
-  }
+  handle(fd).node->locks.erase(fd);
   return 0;
 }
 
@@ -566,11 +353,11 @@ std::int64_t SimDisk::write_blocks(Node& node, std::span<const std::byte> source
     const std::size_t index = (offset + done) / kBlockBytes;
     Node::Block& block = node.blocks[index];
     if (!block.now) {
-      block.now = std::make_unique<BlockBytes>();
+      block.now = std::make_unique<Node::BlockBytes>();
     }
-    block.older = std::make_unique<BlockBytes>(*block.now);
+    block.older = std::make_unique<Node::BlockBytes>(*block.now);
     if (!block.dirty) {
-      block.durable = std::make_unique<BlockBytes>(*block.now);
+      block.durable = std::make_unique<Node::BlockBytes>(*block.now);
       block.dirty = true;
       node.dirty.push_back(index);
     }

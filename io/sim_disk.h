@@ -61,10 +61,7 @@ class SimDisk final : public FileSystem {
   Result<File> create_scratch(const std::string& directory, DirectMode mode) override;
   Result<File> open(const std::string& path, File::Access access, DirectMode mode) override;
   Result<void> make_directories(const std::string& path) override;
-  Result<std::vector<std::string>> list(const std::string& directory) override;
-  Result<void> rename(const std::string& from, const std::string& to) override;
-  Result<void> remove(const std::string& path) override;
-  Result<void> sync_directory(const std::string& directory) override;
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override;
   std::optional<std::uint64_t> free_bytes(const std::string& path) override;
 
   /// One request, faults included: bytes moved or -errno.
@@ -92,7 +89,7 @@ class SimDisk final : public FileSystem {
   int truncate(int fd, std::uint64_t bytes) override;
   std::int64_t size(int fd) override;
   int sync(int fd) override;
-  int try_lock(int fd) override;
+  int try_lock(int fd, File::Lock kind) override;
   int unlock(int fd) override;
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override;
   std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) override;
@@ -101,8 +98,13 @@ class SimDisk final : public FileSystem {
   struct Node;
   struct Handle;
   struct NameChange;
+  class SimDirectory;
   using Names = std::map<std::string, std::shared_ptr<Node>>;
 
+  Result<std::vector<std::string>> list(const std::string& directory);
+  Result<void> rename(const std::string& from, const std::string& to);
+  Result<void> remove(const std::string& path);
+  Result<void> sync_directory(const std::string& directory);
   bool rolls(SimFault fault);
   void count(SimFault fault) { ++made_[static_cast<std::size_t>(fault)]; }
   bool power_fails();

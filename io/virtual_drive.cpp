@@ -108,17 +108,8 @@ Result<File> VirtualDrive::open(const std::string& path, File::Access /*access*/
                                 DirectMode /*mode*/) {
   return keeps_no_names(path);
 }
-Result<std::vector<std::string>> VirtualDrive::list(const std::string& directory) {
-  return keeps_no_names(directory);
-}
-Result<void> VirtualDrive::rename(const std::string& from, const std::string& /*to*/) {
-  return keeps_no_names(from);
-}
-Result<void> VirtualDrive::remove(const std::string& path) {
+Result<std::unique_ptr<Directory>> VirtualDrive::open_directory(const std::string& path) {
   return keeps_no_names(path);
-}
-Result<void> VirtualDrive::sync_directory(const std::string& directory) {
-  return keeps_no_names(directory);
 }
 
 void VirtualDrive::close(int fd) noexcept {
@@ -152,7 +143,7 @@ std::int64_t VirtualDrive::size(int fd) {
 int VirtualDrive::sync(int /*fd*/) {
   return 0;
 }
-int VirtualDrive::try_lock(int /*fd*/) {
+int VirtualDrive::try_lock(int /*fd*/, File::Lock /*kind*/) {
   return 1;
 }
 int VirtualDrive::unlock(int /*fd*/) {

@@ -35,10 +35,7 @@ class VirtualDrive final : public FileSystem {
 
   // What needs names is refused with ENOTSUP.
   Result<File> open(const std::string& path, File::Access access, DirectMode mode) override;
-  Result<std::vector<std::string>> list(const std::string& directory) override;
-  Result<void> rename(const std::string& from, const std::string& to) override;
-  Result<void> remove(const std::string& path) override;
-  Result<void> sync_directory(const std::string& directory) override;
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override;
 
  protected:
   void close(int fd) noexcept override;
@@ -46,7 +43,7 @@ class VirtualDrive final : public FileSystem {
   int truncate(int fd, std::uint64_t bytes) override;
   std::int64_t size(int fd) override;
   int sync(int fd) override;
-  int try_lock(int fd) override;
+  int try_lock(int fd, File::Lock kind) override;
   int unlock(int fd) override;
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override;
   std::int64_t write(int fd, std::span<const std::byte> source, std::uint64_t offset) override;

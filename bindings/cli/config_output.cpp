@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
+#include "io/file_system.h"
 #include "swap/store/partial_file.h"
 
 namespace penstock::cli {
@@ -59,8 +61,11 @@ Result<void> write_config(const std::string& path, const std::string& text) {
   PENSTOCK_TRY(check_output(path));
   const fs::path place = place_of(path);
   const ::mode_t mode = mode_of(place);
-  Result<PartialFile> file = PartialFile::begin(os_file_system(), directory_of(place),
-                                                place.filename().string(), text.size());
+  const Result<std::unique_ptr<Directory>> directory =
+      os_file_system().open_directory(directory_of(place));
+  PENSTOCK_TRY(directory);
+  Result<PartialFile> file =
+      PartialFile::begin(**directory, place.filename().string(), text.size());
   PENSTOCK_TRY(file);
   PENSTOCK_TRY(file->write(text));
   if (::fchmod(file->file().fd(), mode) != 0) {

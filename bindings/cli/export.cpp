@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
@@ -19,7 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ExportArguments {
-  std::string store;
+  StoreChoice store;
   std::string dtype;
   std::string max_shard = "5GB";
   ExportOptions options;
@@ -71,13 +72,13 @@ int run_export(ExportArguments& arguments) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (arguments.as_json) {
     const ordered_json document{{"schema", "penstock.export/1"},
-                                {"store", arguments.store},
+                                {"store", arguments.store.directory},
                                 {"target", arguments.options.target},
                                 {"tensors", report->tensors},
                                 {"bytes", report->bytes},
                                 {"files", report->files},
                                 {"seconds", seconds}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}", document_text(document));
   } else {
     fmt::print("exported {} tensors, {}, to {} in {:.2f} s\n", report->tensors,
                format_bytes(report->bytes), arguments.options.target, seconds);
@@ -95,7 +96,7 @@ void add_export(CLI::App& app, int& exit_code) {
       "for shards with an index. Nothing stands under a final name before all of it is whole.\n"
       "Example:\n  penstock export /nvme0/model model.safetensors --dtype f32");
   const auto arguments = std::make_shared<ExportArguments>();
-  verb->add_option("STORE", arguments->store, "The store's directory")->required();
+  add_store_options(*verb, arguments->store);
   verb->add_option("DST", arguments->options.target, "The checkpoint to write")->required();
   verb->add_option("--dtype", arguments->dtype,
                    "Write bf16, f16 and f32 tensors as this one of the three; others as they are");

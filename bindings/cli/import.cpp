@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
@@ -20,7 +21,7 @@ using nlohmann::ordered_json;
 
 struct ImportOptions {
   std::string source;
-  std::string store;
+  StoreChoice store;
   bool as_json = false;
 };
 
@@ -63,15 +64,15 @@ int run_import(const ImportOptions& options) {
   if (options.as_json) {
     const ordered_json document{{"schema", "penstock.import/1"},
                                 {"source", options.source},
-                                {"store", options.store},
+                                {"store", options.store.directory},
                                 {"tensors", report->tensors},
                                 {"bytes", report->bytes},
                                 {"written_bytes", report->written_bytes},
                                 {"seconds", seconds}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}", document_text(document));
   } else {
     fmt::print("imported {} tensors, {}, into {} in {:.2f} s\n", report->tensors,
-               format_bytes(report->bytes), options.store, seconds);
+               format_bytes(report->bytes), options.store.directory, seconds);
   }
   return kDone;
 }
@@ -89,7 +90,7 @@ void add_import(CLI::App& app, int& exit_code) {
       "Example:\n  penstock import model.safetensors /nvme0/model");
   const auto options = std::make_shared<ImportOptions>();
   verb->add_option("SRC", options->source, "The checkpoint")->required();
-  verb->add_option("STORE", options->store, "The store's directory")->required();
+  add_store_options(*verb, options->store);
   verb->add_flag("--json", options->as_json, "One JSON document (penstock.import/1)");
   verb->callback([options, &exit_code] { exit_code = run_import(*options); });
 }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,9 +12,11 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
 #include "bindings/cli/verb.h"
+#include "io/file_system.h"
 #include "swap/plan/natural_order.h"
 #include "swap/store/manifest.h"
 #include "swap/store/manifest_batch.h"
@@ -48,12 +52,25 @@ struct StoreReport {
   std::uint64_t bytes = 0;
 };
 
-DriveReport look_at(const DriveRecord& record, const std::string& store) {
+Result<std::uint64_t> file_bytes(const DriveRecord& record, Directory& home) {
+  if (record.directory.empty()) {
+    const Result<File> file = home.open(record.file, File::Access::kRead, DirectMode::kBuffered);
+    return file ? file->size_bytes() : file.error();
+  }
+  // Outside the store's own directory only the user says what may be opened.
+  const std::string path = record.directory + "/" + record.file;
+  struct ::stat facts{};
+  if (path.find('\0') != std::string::npos || ::lstat(path.c_str(), &facts) != 0) {
+    return system_error(errno, fmt::format("cannot look at {}", path), path);
+  }
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
+DriveReport look_at(const DriveRecord& record, Directory& home) {
   DriveReport drive;
   drive.record = record;
-  drive.path = (record.directory.empty() ? store : record.directory) + "/" + record.file;
-  const Result<File> file = File::open(drive.path, File::Access::kRead, DirectMode::kBuffered);
-  const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
+  drive.path = (record.directory.empty() ? home.path() : record.directory) + "/" + record.file;
+  const Result<std::uint64_t> size = file_bytes(record, home);
   if (size.has_error()) {
     drive.problem = size.error().message;
   } else {
@@ -63,15 +80,19 @@ DriveReport look_at(const DriveRecord& record, const std::string& store) {
 }
 
 Result<StoreReport> look(const std::string& store) {
-  Result<ManifestState> state = Manifest::read(os_file_system(), store);
+  const Result<std::unique_ptr<Directory>> home = os_file_system().open_directory(store);
+  if (home.has_error()) {
+    return home.error();
+  }
+  Result<ManifestState> state = Manifest::read(**home);
   if (state.has_error()) {
     return std::move(state).error();
   }
   StoreReport report;
   report.state = std::move(state).value();
-  report.user = StoreLock::holder(os_file_system(), store);
+  report.user = StoreLock::holder(**home);
   for (const DriveRecord& record : report.state.drives) {
-    report.drives.push_back(look_at(record, store));
+    report.drives.push_back(look_at(record, **home));
   }
   for (const auto& [name, entry] : report.state.tensors) {
     report.entries.push_back(&entry);
@@ -141,7 +162,7 @@ std::string json_text(const InspectOptions& options, const StoreReport& report) 
   for (const StoreEntry* entry : report.entries) {
     document["tensors"].push_back(tensor_json(*entry));
   }
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document_text(document);
 }
 
 std::string plain_text(const InspectOptions& options, const StoreReport& report) {

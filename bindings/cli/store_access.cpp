@@ -12,11 +12,21 @@ Result<std::unique_ptr<IoQueue>> start_queue() {
   return IoQueue::start(defaults->penstock.engine, IoEngineOptions());
 }
 
-Result<std::unique_ptr<DurableStore>> open_store(const std::string& directory,
+void add_store_options(CLI::App& verb, StoreChoice& choice) {
+  verb.add_option("STORE", choice.directory, "The store's directory")->required();
+  verb.add_option("--path", choice.paths,
+                  "Another directory in which the store has contents; its manifest may come from "
+                  "elsewhere, so only those named here are opened (repeatable)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+Result<std::unique_ptr<DurableStore>> open_store(const StoreChoice& choice,
                                                  DurableStoreOptions::Access access) {
   DurableStoreOptions options;
-  options.directory = directory;
+  options.directory = choice.directory;
   options.access = access;
+  options.trusted = choice.paths;
   return DurableStore::open(std::move(options));
 }
 

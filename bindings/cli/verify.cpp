@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
@@ -19,7 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct VerifyOptions {
-  std::string store;
+  StoreChoice store;
   bool as_json = false;
 };
 
@@ -45,7 +46,7 @@ std::string json_text(const VerifyOptions& options, const VerifyReport& report) 
     bad.push_back({{"name", error.tensor}, {"path", error.path}, {"problem", error.message}});
   }
   const ordered_json document{{"schema", "penstock.verify/1"},
-                              {"store", options.store},
+                              {"store", options.store.directory},
                               {"good", report.bad.empty()},
                               {"tensors", report.tensors},
                               {"bytes", report.bytes},
@@ -54,7 +55,7 @@ std::string json_text(const VerifyOptions& options, const VerifyReport& report) 
                                 {"sampled", report.by_level[1]},
                                 {"off", report.by_level[0]}}},
                               {"bad", std::move(bad)}};
-  return document.dump(2) + "\n";
+  return document_text(document);
 }
 
 std::string plain_text(const VerifyReport& report) {
@@ -84,7 +85,7 @@ int run_verify(const VerifyOptions& options) {
     return kDone;
   }
   report_error(fmt::format("{} of {} tensors in {} are bad", report->bad.size(), report->tensors,
-                           options.store));
+                           options.store.directory));
   return kFailed;
 }
 
@@ -96,7 +97,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       "Exit status 1 and a list of the bad tensors if anything is wrong.\n"
       "Example:\n  penstock verify /nvme0/model");
   const auto options = std::make_shared<VerifyOptions>();
-  verb->add_option("STORE", options->store, "The store's directory")->required();
+  add_store_options(*verb, options->store);
   verb->add_flag("--json", options->as_json, "One JSON document (penstock.verify/1)");
   verb->callback([options, &exit_code] { exit_code = run_verify(*options); });
 }

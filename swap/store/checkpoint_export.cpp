@@ -36,6 +36,7 @@ class Exporter {
  private:
   Result<void> choose_tensors();
   Result<void> choose_directory();
+  Result<void> open_directory(const std::string& path);
   Result<void> lay_out();
   Result<void> write_files(IoQueue& queue);
   Result<void> write_file(const SafetensorsFile& layout, StoredReader& reader,
@@ -52,7 +53,7 @@ class Exporter {
   std::vector<TensorInfo> written_;  // the same, as they are written
   std::vector<std::size_t> order_;   // of reading
   SafetensorsLayout layout_;
-  std::string directory_;
+  std::unique_ptr<Directory> directory_;
   std::uint64_t done_bytes_ = 0;   // read
   std::uint64_t total_bytes_ = 0;  // to be read
   std::vector<PartialFile> files_;
@@ -92,13 +93,12 @@ Result<void> Exporter::choose_tensors() {
 
 Result<void> Exporter::choose_directory() {
   if (is_single_file(options_.target)) {
-    directory_ = std::filesystem::path(options_.target).parent_path().string();
-    directory_ = directory_.empty() ? "." : directory_;
-    return {};
+    const std::string parent = std::filesystem::path(options_.target).parent_path().string();
+    return open_directory(parent.empty() ? "." : parent);
   }
-  directory_ = options_.target;
-  PENSTOCK_TRY(system_.make_directories(directory_));
-  const Result<std::vector<std::string>> names = system_.list(directory_);
+  PENSTOCK_TRY(system_.make_directories(options_.target));
+  PENSTOCK_TRY(open_directory(options_.target));
+  const Result<std::vector<std::string>> names = directory_->list();
   if (names.has_error()) {
     return names.error();
   }
@@ -109,9 +109,18 @@ Result<void> Exporter::choose_directory() {
     return system_error(EEXIST,
                         fmt::format("cannot export to {}, which holds {} already; choose another "
                                     "directory or take that away",
-                                    directory_, *checkpoint),
-                        directory_);
+                                    options_.target, *checkpoint),
+                        options_.target);
   }
+  return {};
+}
+
+Result<void> Exporter::open_directory(const std::string& path) {
+  Result<std::unique_ptr<Directory>> directory = system_.open_directory(path);
+  if (directory.has_error()) {
+    return std::move(directory).error();
+  }
+  directory_ = std::move(directory).value();
   return {};
 }
 
@@ -134,7 +143,7 @@ Result<void> Exporter::lay_out() {
 Result<void> Exporter::write_files(IoQueue& queue) {
   // All of them, and all the room they need, before the first byte: a full drive is said at once.
   for (const SafetensorsFile& layout : layout_.files) {
-    Result<PartialFile> file = PartialFile::begin(system_, directory_, layout.name, layout.bytes);
+    Result<PartialFile> file = PartialFile::begin(*directory_, layout.name, layout.bytes);
     if (file.has_error()) {
       return std::move(file).error();
     }
@@ -219,8 +228,7 @@ Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialF
 Result<void> Exporter::publish() {
   std::optional<PartialFile> index;
   if (!layout_.index.empty()) {
-    Result<PartialFile> begun =
-        PartialFile::begin(system_, directory_, kIndexName, layout_.index.size());
+    Result<PartialFile> begun = PartialFile::begin(*directory_, kIndexName, layout_.index.size());
     if (begun.has_error()) {
       return std::move(begun).error();
     }
@@ -234,7 +242,7 @@ Result<void> Exporter::publish() {
   if (index) {
     PENSTOCK_TRY(index->publish());
   }
-  return system_.sync_directory(directory_);
+  return directory_->sync();
 }
 
 }  // namespace

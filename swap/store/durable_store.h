@@ -24,10 +24,13 @@ struct DurableStoreOptions {
   std::string directory;
   Access access = Access::kWrite;
   /// The drives to write to, each with its weight; the directory itself is one only if it is named.
-  /// Drives of the store that are missing here are read and take nothing new. Empty: all that the
-  /// store has, for a new store its directory.
+  /// One with `max_bytes` 0 is read and takes nothing new. Empty: all that is named, for a new
+  /// store its directory.
   std::vector<PathConfig> paths;
   FileSystem* system = &os_file_system();  ///< outlives the store
+  /// More directories that the manifest may name. A manifest may come from elsewhere, so contents
+  /// outside the store's own directory are opened only where the caller names their directory.
+  std::vector<std::string> trusted = {};
 };
 
 /// A store whose published contents outlive the process and survive a crash at any instant: a
@@ -71,12 +74,16 @@ class DurableStore final : public SwapStore {
 
   // Opening (durable_store_opening.cpp).
   Result<void> take_directory();
-  Result<void> check_directory() const;
+  Result<void> check_directory();
   Result<void> begin_manifest(ManifestState& state);
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
   Result<void> open_drives(const ManifestState& state);
-  Result<File> open_drive(const DriveRecord& drive, bool holds_contents);
-  bool is_wanted(const DriveRecord& drive) const;
+  Result<File> open_drive(const DriveRecord& drive, std::uint64_t contents_end);
+  Result<File> open_contents(Directory& place, const DriveRecord& drive,
+                             std::uint64_t contents_end);
+  std::string place_of(const std::string& path) const;
+  bool is_named(const DriveRecord& drive) const;
+  bool grows(const DriveRecord& drive) const;
   void restore(const ManifestState& state);
 
   std::vector<ManifestRecord> all_records() const;
@@ -85,6 +92,7 @@ class DurableStore final : public SwapStore {
   Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
 
   const DurableStoreOptions options_;
+  std::unique_ptr<Directory> home_;
   std::optional<StoreLock> lock_;
   std::size_t known_drives_ = 0;  // that the manifest had when it was read
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "alloc/excerpt.h"
 #include "swap/store/durable_store.h"
 #include "swap/store/random_number.h"
 
@@ -31,7 +32,8 @@ std::string absolute(const std::string& path) {
 Result<void> make_path_safe(FileSystem& system, const std::string& path) {
   const std::filesystem::path whole = absolute(path);
   for (std::filesystem::path at = whole.parent_path();; at = at.parent_path()) {
-    const Result<void> synced = system.sync_directory(at.string());
+    const Result<std::unique_ptr<Directory>> directory = system.open_directory(at.string());
+    const Result<void> synced = directory ? (*directory)->sync() : directory.error();
     if (synced.has_error()) {
       const int number = synced.error().system_errno();
       const bool not_ours = number == EACCES || number == EPERM || number == EINVAL;
@@ -80,12 +82,11 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
   }
   std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
   PENSTOCK_TRY(store->take_directory());
-  FileSystem& system = *store->options_.system;
-  Result<ManifestState> state = Manifest::read(system, store->directory());
+  Result<ManifestState> state = Manifest::read(*store->home_);
   const bool is_new = state.has_error() && state.error().system_errno() == ENOENT;
   if (is_new && store->writes()) {
     PENSTOCK_TRY(store->check_directory());
-    PENSTOCK_TRY(make_path_safe(system, store->directory()));
+    PENSTOCK_TRY(make_path_safe(*store->options_.system, store->directory()));
     state = ManifestState();
     state->store = random_number();
   } else if (state.has_error()) {
@@ -100,16 +101,23 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
   return store;
 }
 
+/// Whatever refuses the directory does so before a lock file is made in it.
 Result<void> DurableStore::take_directory() {
   FileSystem& system = *options_.system;
   if (writes()) {
     PENSTOCK_TRY(system.make_directories(directory()));
-  } else {
-    // Looked at before the lock: whoever mistypes a path wants no lock file there.
-    PENSTOCK_TRY(Manifest::read(system, directory()));
   }
-  Result<StoreLock> lock = StoreLock::take(
-      system, directory(), writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
+  Result<std::unique_ptr<Directory>> home = system.open_directory(directory());
+  if (home.has_error()) {
+    return std::move(home).error();
+  }
+  home_ = std::move(home).value();
+  if (Result<ManifestState> state = Manifest::read(*home_); state.has_error()) {
+    const bool is_new = state.error().system_errno() == ENOENT;
+    PENSTOCK_TRY(is_new && writes() ? check_directory() : std::move(state).error());
+  }
+  Result<StoreLock> lock =
+      StoreLock::take(*home_, writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
   if (lock.has_error()) {
     return std::move(lock).error();
   }
@@ -117,22 +125,27 @@ Result<void> DurableStore::take_directory() {
   return {};
 }
 
-/// A store is begun in an empty directory: nobody's files lie among ours by a slip of the keyboard.
-Result<void> DurableStore::check_directory() const {
-  const Result<std::vector<std::string>> names = options_.system->list(directory());
+/// A store is begun in an empty directory, so that a slip of the keyboard mixes no files.
+Result<void> DurableStore::check_directory() {
+  const Result<std::vector<std::string>> names = home_->list();
   if (names.has_error()) {
     return names.error();
   }
   const auto foreign = std::ranges::find_if_not(*names, may_lie_beside);
   if (foreign != names->end()) {
-    Error error = system_error(
+    return system_error(
         ENOTEMPTY,
         fmt::format("cannot begin a store in {}, where there is {}; choose an empty directory",
                     directory(), *foreign),
         directory());
-    return error;
   }
   return {};
+}
+
+/// As a DriveRecord says it: empty for the store's own directory.
+std::string DurableStore::place_of(const std::string& path) const {
+  const std::string full = absolute(path);
+  return full == absolute(directory()) ? std::string() : full;
 }
 
 /// The drives that the caller names, as records: known ones as they are now, then new ones.
@@ -143,14 +156,13 @@ std::vector<DriveRecord> DurableStore::wanted_drives(const ManifestState& state)
     paths.push_back({directory(), std::nullopt, std::nullopt});
   }
   for (const PathConfig& path : paths) {
-    const std::string full = absolute(path.path);
-    const std::string place = full == absolute(directory()) ? std::string() : full;
+    const std::string place = place_of(path.path);
     auto known = std::ranges::find(drives, place, &DriveRecord::directory);
     if (known == drives.end()) {
       DriveRecord drive;
       drive.index = static_cast<std::uint32_t>(drives.size());
       drive.directory = place;
-      drive.file = fmt::format("tensors-{:016x}.data", state.store);
+      drive.file = data_file_name(state.store);
       known = drives.insert(drives.end(), std::move(drive));
     }
     known->weight = path.weight.value_or(1.0);
@@ -164,7 +176,7 @@ Result<void> DurableStore::begin_manifest(ManifestState& state) {
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
   Result<std::unique_ptr<Manifest>> manifest =
-      Manifest::begin(*options_.system, directory(), state.store, state.sequence, records);
+      Manifest::begin(*home_, state.store, state.sequence, records);
   if (manifest.has_error()) {
     return std::move(manifest).error();
   }
@@ -172,12 +184,18 @@ Result<void> DurableStore::begin_manifest(ManifestState& state) {
   return {};
 }
 
-bool DurableStore::is_wanted(const DriveRecord& drive) const {
+bool DurableStore::is_named(const DriveRecord& drive) const {
+  const auto is_this = [&](const std::string& path) { return drive.directory == place_of(path); };
+  return drive.directory.empty() || std::ranges::any_of(options_.trusted, is_this) ||
+         std::ranges::any_of(options_.paths, is_this, &PathConfig::path);
+}
+
+bool DurableStore::grows(const DriveRecord& drive) const {
   const auto is_this = [&](const PathConfig& path) {
-    const std::string full = absolute(path.path);
-    return drive.directory == (full == absolute(directory()) ? std::string() : full);
+    return drive.directory == place_of(path.path);
   };
-  return options_.paths.empty() || std::ranges::any_of(options_.paths, is_this);
+  return writes() && drive.max_bytes != 0U &&
+         (options_.paths.empty() || std::ranges::any_of(options_.paths, is_this));
 }
 
 Result<void> DurableStore::open_drives(const ManifestState& state) {
@@ -191,12 +209,12 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
     std::vector<Extent>& extents = taken[drive.index];
     std::ranges::sort(extents, {}, &Extent::offset);
     const PathConfig config{drive.directory, drive.weight, drive.max_bytes};
-    Result<File> file = open_drive(drive, !extents.empty());
+    Result<File> file = open_drive(drive, extents.empty() ? 0 : extents.back().end());
     if (file.has_value()) {
-      const bool grows = writes() && is_wanted(drive);
-      drives().add(std::move(file).value(), config,
-                   grows ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired, extents);
-      takes_new = takes_new || grows;
+      const StoreDrives::Role role =
+          grows(drive) ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired;
+      drives().add(std::move(file).value(), config, role, extents);
+      takes_new = takes_new || grows(drive);
     } else if (drive.index >= known_drives_) {
       return std::move(file).error();
     } else {
@@ -212,26 +230,58 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
   return {};
 }
 
-/// A drive that holds nothing is made anew where it is missing; one that holds contents must be
-/// the one that it was.
-Result<File> DurableStore::open_drive(const DriveRecord& drive, bool holds_contents) {
+/// `contents_end`: where the last content ends; 0: the drive holds nothing.
+Result<File> DurableStore::open_drive(const DriveRecord& drive, std::uint64_t contents_end) {
+  if (drive.directory.empty()) {
+    return open_contents(*home_, drive, contents_end);
+  }
+  if (!is_named(drive)) {
+    return system_error(
+        EPERM,
+        fmt::format("the manifest of {} says that contents lie in {}, which is opened only where "
+                    "you name it, too (--path, penstock.paths)",
+                    directory(), excerpt(drive.directory)),
+        drive.directory);
+  }
   FileSystem& system = *options_.system;
-  const std::string place = drive.directory.empty() ? directory() : drive.directory;
-  const std::string path = place + "/" + drive.file;
+  if (writes() && contents_end == 0) {
+    PENSTOCK_TRY(system.make_directories(drive.directory));
+  }
+  const Result<std::unique_ptr<Directory>> place = system.open_directory(drive.directory);
+  if (place.has_error()) {
+    return place.error();
+  }
+  return open_contents(**place, drive, contents_end);
+}
+
+/// A drive that holds nothing is made anew where it is missing; one that holds contents must be
+/// the one that it was, and as long: what is written to a shorter one would have no room of its
+/// own.
+Result<File> DurableStore::open_contents(Directory& place, const DriveRecord& drive,
+                                         std::uint64_t contents_end) {
   if (!writes()) {
-    return system.open(path, File::Access::kRead, DirectMode::kAuto);
+    return place.open(drive.file, File::Access::kRead, DirectMode::kAuto);
   }
-  if (!holds_contents) {
-    PENSTOCK_TRY(system.make_directories(place));
-  }
-  Result<File> file = system.open(
-      path, holds_contents ? File::Access::kReadWrite : File::Access::kCreate, DirectMode::kAuto);
+  const bool holds_contents = contents_end > 0;
+  Result<File> file =
+      place.open(drive.file, holds_contents ? File::Access::kReadWrite : File::Access::kCreate,
+                 DirectMode::kAuto);
   if (file.has_error()) {
     return file;
   }
+  const Result<std::uint64_t> size = file->size_bytes();
+  if (size.has_value() && *size < contents_end) {
+    Error error = fault(
+        Fault::kCorrupt,
+        fmt::format("{} is cut short: it has {} bytes, and contents end at {}; export what is "
+                    "whole (penstock verify lists what is not), or restore the file",
+                    file->path(), *size, contents_end));
+    error.path = file->path();
+    return error;
+  }
   if (!holds_contents) {
-    PENSTOCK_TRY(system.sync_directory(place));
-    PENSTOCK_TRY(make_path_safe(system, place));
+    PENSTOCK_TRY(place.sync());
+    PENSTOCK_TRY(make_path_safe(*options_.system, place.path()));
   }
   return lock_contents(std::move(file).value());
 }

@@ -21,14 +21,10 @@ constexpr int kReadsMax = 3;
 // More than ten million tensors need; a file that claims more is none of ours.
 constexpr std::uint64_t kManifestBytesMax = 4 * kGiB;
 
-std::string manifest_path(const std::string& directory) {
-  return directory + "/manifest";
-}
-std::string new_manifest_path(const std::string& directory) {
-  return directory + "/manifest.new";
-}
+constexpr const char* kManifestName = "manifest";
+constexpr const char* kNewManifestName = "manifest.new";
 
-Result<std::vector<std::byte>> read_whole(const File& file) {
+Result<ManifestState> read_once(const File& file) {
   const Result<std::uint64_t> size = file.size_bytes();
   if (size.has_error()) {
     return size.error();
@@ -39,17 +35,10 @@ Result<std::vector<std::byte>> read_whole(const File& file) {
     error.path = file.path();
     return error;
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
-  PENSTOCK_TRY(file.read_at(0, bytes));
-  return bytes;
-}
-
-Result<ManifestState> read_once(const File& file) {
-  const Result<std::vector<std::byte>> bytes = read_whole(file);
-  if (bytes.has_error()) {
-    return bytes.error();
-  }
-  Result<ManifestState> state = parse_manifest(*bytes, file.path());
+  const ManifestBytes bytes{*size, [&file](std::uint64_t offset, std::span<std::byte> target) {
+                              return file.read_at(offset, target);
+                            }};
+  Result<ManifestState> state = parse_manifest(bytes, file.path());
   if (state.has_error()) {
     Error error = std::move(state).error();
     error.path = file.path();
@@ -60,16 +49,17 @@ Result<ManifestState> read_once(const File& file) {
 
 }  // namespace
 
-Manifest::Manifest(FileSystem& system, std::string directory, std::uint64_t store)
-    : system_(system), directory_(std::move(directory)), store_(store) {}
+Manifest::Manifest(Directory& directory, std::uint64_t store)
+    : directory_(directory), store_(store) {}
 
-Result<ManifestState> Manifest::read(FileSystem& system, const std::string& directory) {
+Result<ManifestState> Manifest::read(Directory& directory) {
   const Result<File> file =
-      system.open(manifest_path(directory), File::Access::kRead, DirectMode::kBuffered);
+      directory.open(kManifestName, File::Access::kRead, DirectMode::kBuffered);
   if (file.has_error() && file.error().system_errno() == ENOENT) {
     return system_error(
-        ENOENT, fmt::format("{} is no durable store of penstock, it has no manifest", directory),
-        directory);
+        ENOENT,
+        fmt::format("{} is no durable store of penstock, it has no manifest", directory.path()),
+        directory.path());
   }
   if (file.has_error()) {
     return file.error();
@@ -84,11 +74,11 @@ Result<ManifestState> Manifest::read(FileSystem& system, const std::string& dire
   return best;
 }
 
-Result<std::unique_ptr<Manifest>> Manifest::begin(FileSystem& system, const std::string& directory,
-                                                  std::uint64_t store, std::uint64_t sequence,
+Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uint64_t store,
+                                                  std::uint64_t sequence,
                                                   std::span<const ManifestRecord> records) {
-  std::unique_ptr<Manifest> manifest(new Manifest(system, directory, store));
-  Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(system, directory);
+  std::unique_ptr<Manifest> manifest(new Manifest(directory, store));
+  Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(directory);
   if (spare.has_error()) {
     return std::move(spare).error();
   }
@@ -137,10 +127,10 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   bytes.insert(bytes.end(), batch.begin(), batch.end());
   PENSTOCK_TRY(write_beside(bytes));
   in_doubt_ = true;
-  PENSTOCK_TRY(system_.rename(new_manifest_path(directory_), manifest_path(directory_)));
-  PENSTOCK_TRY(system_.sync_directory(directory_));
+  PENSTOCK_TRY(directory_.rename(kNewManifestName, kManifestName));
+  PENSTOCK_TRY(directory_.sync());
   Result<File> file =
-      system_.open(manifest_path(directory_), File::Access::kReadWrite, DirectMode::kBuffered);
+      directory_.open(kManifestName, File::Access::kReadWrite, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::move(file).error();
   }
@@ -152,13 +142,24 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   return {};
 }
 
+/// What has the name already was begun before a crash, or is none of ours: it goes, whatever it is.
+Result<File> Manifest::make_beside() {
+  const auto make = [this] {
+    return directory_.open(kNewManifestName, File::Access::kExclusive, DirectMode::kBuffered);
+  };
+  Result<File> file = make();
+  if (file.has_error() && file.error().system_errno() == EEXIST) {
+    PENSTOCK_TRY(directory_.remove(kNewManifestName));
+    file = make();
+  }
+  return file;
+}
+
 Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
-  const Result<File> file =
-      system_.open(new_manifest_path(directory_), File::Access::kCreate, DirectMode::kBuffered);
+  const Result<File> file = make_beside();
   if (file.has_error()) {
     return file.error();
   }
-  PENSTOCK_TRY(file->truncate(0));  // of one that was begun before a crash
   PENSTOCK_TRY(write(*file, 0, bytes));
   return file->sync();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "io/file_system.h"
+#include "io/directory.h"
 #include "swap/store/manifest_state.h"
 #include "swap/store/spare_space.h"
 
@@ -22,14 +22,14 @@ class Manifest {
   /// What the manifest in `directory` says; changes nothing. A drive may give wrong bytes once, so
   /// what is not whole is read again before it is believed. Errors: ENOENT if there is none; as
   /// parse_manifest.
-  static Result<ManifestState> read(FileSystem& system, const std::string& directory);
+  static Result<ManifestState> read(Directory& directory);
 
   /// Whoever writes begins a manifest anew, with number `sequence` + 1: nobody knows whether the
   /// last syncs before, of the file or of its name, have come through. What was read() may be in
   /// the cache only, and what is appended to it would go with it when the power does. Safe on
-  /// return.
-  static Result<std::unique_ptr<Manifest>> begin(FileSystem& system, const std::string& directory,
-                                                 std::uint64_t store, std::uint64_t sequence,
+  /// return. `directory` outlives it.
+  static Result<std::unique_ptr<Manifest>> begin(Directory& directory, std::uint64_t store,
+                                                 std::uint64_t sequence,
                                                  std::span<const ManifestRecord> records);
 
   /// All of the store as it is once `changes` are published.
@@ -47,15 +47,15 @@ class Manifest {
   SpareSpace& spare() noexcept { return *spare_; }
 
  private:
-  Manifest(FileSystem& system, std::string directory, std::uint64_t store);
+  Manifest(Directory& directory, std::uint64_t store);
   Result<void> append(std::span<const ManifestRecord> records);
   Result<void> rewrite(std::span<const ManifestRecord> records);
+  Result<File> make_beside();
   Result<void> write_beside(std::span<const std::byte> bytes);
   Result<void> write(const File& file, std::uint64_t offset, std::span<const std::byte> bytes);
   bool is_long() const noexcept;
 
-  FileSystem& system_;
-  std::string directory_;
+  Directory& directory_;
   std::uint64_t store_;
   std::unique_ptr<SpareSpace> spare_;
   std::unique_ptr<File> file_;

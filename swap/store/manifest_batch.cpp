@@ -11,7 +11,7 @@ constexpr std::uint64_t kBatchMagic = 0x4843544142534e50;  // "PNSBATCH"
 constexpr std::size_t kSealBytes = 8;
 constexpr std::size_t kHeadFieldsBytes = 8 + 4 + 4 + 8 + 8;
 constexpr std::size_t kBatchFieldsBytes = 5 * 8;
-constexpr std::size_t kBatchHeaderBytes = kBatchFieldsBytes + kSealBytes;
+static_assert(BatchHeader::kBytes == kBatchFieldsBytes + kSealBytes);
 
 std::uint64_t seal_of(std::span<const std::byte> bytes) {
   return checksum(IntegrityLevel::kFull, bytes);
@@ -58,7 +58,7 @@ std::vector<std::byte> encode_batch(std::uint64_t store, std::uint64_t sequence,
     encode_record(record, payload);
   }
   std::vector<std::byte> batch;
-  batch.reserve(align_up(kBatchHeaderBytes + payload.size(), kBlockBytes));
+  batch.reserve(align_up(BatchHeader::kBytes + payload.size(), kBlockBytes));
   WireWriter out(batch);
   out.put_u64(kBatchMagic);
   out.put_u64(store);
@@ -71,23 +71,18 @@ std::vector<std::byte> encode_batch(std::uint64_t store, std::uint64_t sequence,
   return batch;
 }
 
-std::optional<FoundBatch> find_batch(std::uint64_t store, std::span<const std::byte> bytes) {
+std::optional<BatchHeader> decode_batch_header(std::uint64_t store,
+                                               std::span<const std::byte> bytes) {
   WireReader in(bytes);
-  if (in.take_u64() != kBatchMagic || in.take_u64() != store || bytes.size() < kBatchHeaderBytes ||
-      !is_sealed(bytes, kBatchFieldsBytes)) {
+  if (in.take_u64() != kBatchMagic || in.take_u64() != store ||
+      bytes.size() < BatchHeader::kBytes || !is_sealed(bytes, kBatchFieldsBytes)) {
     return std::nullopt;
   }
-  FoundBatch batch;
-  batch.sequence = in.take_u64();
-  const std::uint64_t payload_bytes = in.take_u64();
-  const std::uint64_t payload_seal = in.take_u64();
-  if (payload_bytes > bytes.size() - kBatchHeaderBytes) {
-    return batch;
-  }
-  batch.bytes = align_up(kBatchHeaderBytes + payload_bytes, kBlockBytes);
-  batch.records = bytes.subspan(kBatchHeaderBytes).first(static_cast<std::size_t>(payload_bytes));
-  batch.whole = batch.bytes <= bytes.size() && seal_of(batch.records) == payload_seal;
-  return batch;
+  BatchHeader header;
+  header.sequence = in.take_u64();
+  header.records_bytes = in.take_u64();
+  header.records_seal = in.take_u64();
+  return header;
 }
 
 }  // namespace penstock

@@ -34,15 +34,24 @@ HeadIs decode_head(std::span<const std::byte> bytes, ManifestHead& head);
 std::vector<std::byte> encode_batch(std::uint64_t store, std::uint64_t sequence,
                                     std::span<const ManifestRecord> records);
 
-/// A batch found in a manifest; borrows the bytes it was found in.
-struct FoundBatch {
+/// The header of a batch, which carries a seal of its own: where one of this store stands, it was
+/// written whole once, and so was every batch before it.
+struct BatchHeader {
+  static constexpr std::uint64_t kBytes = 48;
+
   std::uint64_t sequence = 0;
-  std::uint64_t bytes = 0;  ///< with header and padding
-  std::span<const std::byte> records;
-  bool whole = false;  ///< `records` are what was written; otherwise only the header is
+  std::uint64_t records_bytes = 0;  ///< behind the header; what it says need not be there
+  std::uint64_t records_seal = 0;   ///< checksum of these, IntegrityLevel::kFull
+
+  /// Of the whole batch, with header and padding; for `records_bytes` below 2^63.
+  std::uint64_t batch_bytes() const noexcept {
+    return align_up(kBytes + records_bytes, kBlockBytes);
+  }
 };
 
-/// What begins at the first of `bytes`; nothing if that is no batch header of this store.
-std::optional<FoundBatch> find_batch(std::uint64_t store, std::span<const std::byte> bytes);
+/// What stands at the first of `bytes` (BatchHeader::kBytes of them suffice); nothing if that is no
+/// batch header of this store.
+std::optional<BatchHeader> decode_batch_header(std::uint64_t store,
+                                               std::span<const std::byte> bytes);
 
 }  // namespace penstock

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/utf8.h"
 #include "swap/plan/config.h"
+#include "swap/plan/tensor_name.h"
 #include "swap/store/wire.h"
 
 namespace penstock {
@@ -93,10 +95,12 @@ bool is_laid_out(const StoredTensor& stored) {
 std::optional<ManifestRecord> decode_entry(WireReader& in) {
   StoreEntry entry;
   entry.info.name = in.take_text();
+  const bool named = check_tensor_name(entry.info.name).has_value();
   const Result<DType> dtype = parse_dtype(in.take_text());
   const Result<Role> role = parse_role(in.take_text());
   const std::uint32_t sides = in.take_u32();
-  if (dtype.has_error() || role.has_error() || sides > in.left() / sizeof(std::uint64_t)) {
+  if (!named || dtype.has_error() || role.has_error() ||
+      sides > in.left() / sizeof(std::uint64_t)) {
     return std::nullopt;
   }
   entry.info.dtype = *dtype;
@@ -123,6 +127,16 @@ std::optional<ManifestRecord> decode_entry(WireReader& in) {
   return entry;
 }
 
+std::optional<ManifestRecord> decode_note(WireReader& in) {
+  NoteRecord note;
+  note.key = in.take_text();
+  note.text = in.take_text();
+  if (!is_utf8(note.key) || !is_utf8(note.text)) {
+    return std::nullopt;
+  }
+  return note;
+}
+
 std::optional<ManifestRecord> decode_session(WireReader& in) {
   const std::uint8_t event = in.take_u8();
   if (event > static_cast<std::uint8_t>(SessionRecord::Event::kClosed)) {
@@ -139,10 +153,8 @@ std::optional<ManifestRecord> decode_fields(WireReader& in) {
       return decode_entry(in);
     case Kind::kRemoval:
       return RemovalRecord{in.take_text()};
-    case Kind::kNote: {
-      std::string key = in.take_text();
-      return NoteRecord{std::move(key), in.take_text()};
-    }
+    case Kind::kNote:
+      return decode_note(in);
     case Kind::kSession:
       return decode_session(in);
   }

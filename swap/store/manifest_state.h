@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "swap/store/manifest_bytes.h"
 #include "swap/store/manifest_record.h"
 
 namespace penstock {
@@ -27,10 +28,16 @@ struct ManifestState {
   std::vector<ManifestRecord> records() const;
 };
 
-/// Reads a manifest from memory. Pure: any bytes may be given. A last batch that is not whole is
-/// what a crash leaves; it does not count. Errors, with `origin` and the offset: Fault::kCorrupt
-/// (damage in front of something whole, or that contradicts itself), kInvalidArgument (no
-/// manifest), kUnsupported (a newer penstock's).
+/// The name of the file of contents in every drive's directory. No manifest can name another.
+std::string data_file_name(std::uint64_t store);
+
+/// Reads a manifest. Any bytes may be given: memory is that of the records, not of what the file
+/// claims, and time is linear in its length. A last batch that is not whole is what a crash leaves;
+/// it does not count. Errors, with `origin` and the offset: Fault::kCorrupt (damage in front of
+/// something whole, or that contradicts itself), kInvalidArgument (no manifest), kUnsupported (a
+/// newer penstock's), and those of reading.
+Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::string& origin);
+/// The same from memory.
 Result<ManifestState> parse_manifest(std::span<const std::byte> bytes, const std::string& origin);
 
 }  // namespace penstock

@@ -12,10 +12,9 @@ namespace {
 
 constexpr const char* kSuffix = ".partial";
 
-// What a process that died has left: nobody holds its lock.
-Result<void> remove_abandoned(FileSystem& system, const std::string& directory,
-                              const std::string& name) {
-  const Result<std::vector<std::string>> names = system.list(directory);
+// What a process that died has left: its lock is free.
+Result<void> remove_abandoned(Directory& directory, const std::string& name) {
+  const Result<std::vector<std::string>> names = directory.list();
   if (names.has_error()) {
     return names.error();
   }
@@ -23,11 +22,11 @@ Result<void> remove_abandoned(FileSystem& system, const std::string& directory,
     if (!found.starts_with("." + name + ".") || !found.ends_with(kSuffix)) {
       continue;
     }
-    const std::string path = directory + "/" + found;
-    const Result<File> file = system.open(path, File::Access::kReadWrite, DirectMode::kBuffered);
+    const Result<File> file =
+        directory.open(found, File::Access::kReadWrite, DirectMode::kBuffered);
     const Result<bool> locked = file ? file->try_lock() : Result<bool>(false);
     if (locked && *locked) {
-      (void)system.remove(path);  // or it has got its name, or somebody else removed it
+      (void)directory.remove(found);  // or it has got its name, or another process removed it
     }
   }
   return {};
@@ -35,47 +34,46 @@ Result<void> remove_abandoned(FileSystem& system, const std::string& directory,
 
 }  // namespace
 
-PartialFile::PartialFile(FileSystem& system, File file, std::string partial_path, std::string path,
-                         std::uint64_t bytes)
-    : system_(&system),
+PartialFile::PartialFile(Directory& directory, File file, std::string partial_name,
+                         std::string name, std::uint64_t bytes)
+    : directory_(&directory),
       file_(std::move(file)),
-      partial_path_(std::move(partial_path)),
-      path_(std::move(path)),
+      partial_name_(std::move(partial_name)),
+      name_(std::move(name)),
       bytes_(bytes) {}
 
 PartialFile::PartialFile(PartialFile&& other) noexcept
-    : system_(other.system_),
+    : directory_(other.directory_),
       file_(std::move(other.file_)),
-      partial_path_(std::exchange(other.partial_path_, {})),
-      path_(std::move(other.path_)),
+      partial_name_(std::exchange(other.partial_name_, {})),
+      name_(std::move(other.name_)),
       bytes_(other.bytes_) {}
 
 PartialFile& PartialFile::operator=(PartialFile&& other) noexcept {
   PartialFile taken(std::move(other));
-  std::swap(system_, taken.system_);
+  std::swap(directory_, taken.directory_);
   std::swap(file_, taken.file_);
-  std::swap(partial_path_, taken.partial_path_);
-  std::swap(path_, taken.path_);
+  std::swap(partial_name_, taken.partial_name_);
+  std::swap(name_, taken.name_);
   std::swap(bytes_, taken.bytes_);
   return *this;
 }
 
 PartialFile::~PartialFile() {
-  if (!partial_path_.empty()) {
-    (void)system_->remove(partial_path_);  // what failed before is being told already
+  if (!partial_name_.empty()) {
+    (void)directory_->remove(partial_name_);  // what failed before is being told already
   }
 }
 
-Result<PartialFile> PartialFile::begin(FileSystem& system, const std::string& directory,
-                                       const std::string& name, std::uint64_t bytes) {
-  PENSTOCK_TRY(remove_abandoned(system, directory, name));
-  const std::string partial_path =
-      fmt::format("{}/.{}.{:016x}{}", directory, name, random_number(), kSuffix);
-  Result<File> file = system.open(partial_path, File::Access::kCreate, DirectMode::kAuto);
+Result<PartialFile> PartialFile::begin(Directory& directory, const std::string& name,
+                                       std::uint64_t bytes) {
+  PENSTOCK_TRY(remove_abandoned(directory, name));
+  const std::string partial_name = fmt::format(".{}.{:016x}{}", name, random_number(), kSuffix);
+  Result<File> file = directory.open(partial_name, File::Access::kExclusive, DirectMode::kAuto);
   if (file.has_error()) {
     return std::move(file).error();
   }
-  PartialFile partial(system, std::move(file).value(), partial_path, directory + "/" + name, bytes);
+  PartialFile partial(directory, std::move(file).value(), partial_name, name, bytes);
   const Result<bool> locked = partial.file_.try_lock();
   if (locked.has_error()) {
     return locked.error();
@@ -87,7 +85,7 @@ Result<PartialFile> PartialFile::begin(FileSystem& system, const std::string& di
 Result<void> PartialFile::write(const std::string& text) {
   // Small and unaligned: not for a file whose I/O is direct.
   const Result<File> buffered =
-      system_->open(partial_path_, File::Access::kReadWrite, DirectMode::kBuffered);
+      directory_->open(partial_name_, File::Access::kReadWrite, DirectMode::kBuffered);
   if (buffered.has_error()) {
     return buffered.error();
   }
@@ -101,8 +99,8 @@ Result<void> PartialFile::finish() {
 }
 
 Result<void> PartialFile::publish() {
-  PENSTOCK_TRY(system_->rename(partial_path_, path_));
-  partial_path_.clear();
+  PENSTOCK_TRY(directory_->rename(partial_name_, name_));
+  partial_name_.clear();
   return {};
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "alloc/result.h"
-#include "io/file_system.h"
+#include "io/directory.h"
 
 namespace penstock {
 
@@ -13,9 +13,10 @@ namespace penstock {
 /// writes NAME.
 class PartialFile {
  public:
-  /// With room for all of `bytes`. Errors: ENOSPC and others with the path.
-  static Result<PartialFile> begin(FileSystem& system, const std::string& directory,
-                                   const std::string& name, std::uint64_t bytes);
+  /// With room for all of `bytes`. `directory` outlives it. Errors: ENOSPC and others with the
+  /// path.
+  static Result<PartialFile> begin(Directory& directory, const std::string& name,
+                                   std::uint64_t bytes);
   ~PartialFile();
   PartialFile(PartialFile&& other) noexcept;
   PartialFile& operator=(PartialFile&& other) noexcept;
@@ -31,13 +32,13 @@ class PartialFile {
   Result<void> publish();
 
  private:
-  PartialFile(FileSystem& system, File file, std::string partial_path, std::string path,
+  PartialFile(Directory& directory, File file, std::string partial_name, std::string name,
               std::uint64_t bytes);
 
-  FileSystem* system_;
+  Directory* directory_;
   File file_;
-  std::string partial_path_;  // empty: it has its name, or was moved from
-  std::string path_;
+  std::string partial_name_;  // empty: it has its name, or was moved from
+  std::string name_;
   std::uint64_t bytes_;
 };
 

@@ -7,18 +7,17 @@
 namespace penstock {
 namespace {
 
+constexpr const char* kSpareName = "spare";
 constexpr std::uint64_t kReserveStepBytes = kMiB;
 
 }  // namespace
 
-Result<std::unique_ptr<SpareSpace>> SpareSpace::open(FileSystem& system,
-                                                     const std::string& directory) {
-  Result<File> file =
-      system.open(directory + "/spare", File::Access::kCreate, DirectMode::kBuffered);
+Result<std::unique_ptr<SpareSpace>> SpareSpace::open(Directory& directory) {
+  Result<File> file = directory.open(kSpareName, File::Access::kCreate, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::move(file).error();
   }
-  return std::unique_ptr<SpareSpace>(new SpareSpace(system, std::move(file).value()));
+  return std::unique_ptr<SpareSpace>(new SpareSpace(directory, std::move(file).value()));
 }
 
 Result<void> SpareSpace::keep(std::uint64_t bytes) {
@@ -47,7 +46,7 @@ Result<void> SpareSpace::release() {
 
 Result<void> SpareSpace::remove() {
   PENSTOCK_TRY(release());
-  return system_.remove(file_.path());
+  return directory_.remove(kSpareName);
 }
 
 }  // namespace penstock

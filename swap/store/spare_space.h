@@ -4,10 +4,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "alloc/result.h"
-#include "io/file_system.h"
+#include "io/directory.h"
 
 namespace penstock {
 
@@ -16,8 +15,8 @@ namespace penstock {
 /// contents to give up. Thread-safe.
 class SpareSpace {
  public:
-  /// Named `spare` in `directory`. Errors: errno and path.
-  static Result<std::unique_ptr<SpareSpace>> open(FileSystem& system, const std::string& directory);
+  /// Named `spare` in `directory`, which outlives it. Errors: errno and path.
+  static Result<std::unique_ptr<SpareSpace>> open(Directory& directory);
 
   /// At least `bytes` are kept from here on. Errors: ENOSPC… with the path; what was kept stays.
   Result<void> keep(std::uint64_t bytes);
@@ -27,9 +26,9 @@ class SpareSpace {
   Result<void> remove();
 
  private:
-  SpareSpace(FileSystem& system, File file) : system_(system), file_(std::move(file)) {}
+  SpareSpace(Directory& directory, File file) : directory_(directory), file_(std::move(file)) {}
 
-  FileSystem& system_;
+  Directory& directory_;
   File file_;
   std::mutex mutex_;
   std::uint64_t kept_bytes_ = 0;  // guarded by mutex_

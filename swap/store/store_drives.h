@@ -61,8 +61,8 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   void note_failure(std::uint32_t drive);
 
   std::size_t count() const noexcept { return drives_.size(); }
-  /// Errors: why a drive is missing.
-  Result<void> check_present(std::uint32_t drive) const;
+  /// Errors: why the drive is missing; Fault::kCorrupt where its file ends before the extent does.
+  Result<void> check_present(std::uint32_t drive, Extent extent) const;
   /// Of a drive that is not missing.
   const File& file(std::uint32_t drive) const;
   std::uint64_t used_bytes() const;

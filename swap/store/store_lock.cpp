@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include "alloc/excerpt.h"
@@ -15,7 +17,11 @@
 namespace penstock {
 namespace {
 
+constexpr const char* kLockName = "lock";
 constexpr std::size_t kTextBytesMax = 512;
+// `penstock inspect` holds the lock for a moment to learn who writes: no reason to refuse a writer.
+constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kPause{5};
 
 std::string describe_this_process() {
   std::array<char, 256> host{};
@@ -32,10 +38,6 @@ std::string describe_this_process() {
   return text.substr(0, kTextBytesMax);
 }
 
-std::string lock_path(const std::string& directory) {
-  return directory + "/lock";
-}
-
 // What the holder wrote; whoever has just locked the file may not have written yet.
 std::string read_holder(const File& file) {
   const Result<std::uint64_t> size = file.size_bytes();
@@ -46,58 +48,71 @@ std::string read_holder(const File& file) {
   return excerpt(text);
 }
 
-bool cannot_be_written(const Error& error) {
-  const int number = error.system_errno();
-  return number == EROFS || number == EACCES || number == EPERM;
-}
-
 Result<void> sign(const File& file) {
   PENSTOCK_TRY(file.truncate(0));
   const std::string text = describe_this_process();
   return file.write_at(0, std::as_bytes(std::span(text)));
 }
 
+Error in_use(const std::string& directory, const std::string& user) {
+  return system_error(EBUSY, fmt::format("cannot use the store {}: {}", directory, user),
+                      directory);
+}
+
 }  // namespace
 
-Result<StoreLock> StoreLock::take(FileSystem& system, const std::string& directory, Use use) {
-  const std::string path = lock_path(directory);
-  bool writable = true;
-  Result<File> file = system.open(path, File::Access::kCreate, DirectMode::kBuffered);
-  if (file.has_error() && use == Use::kRead && cannot_be_written(file.error())) {
-    writable = false;
-    file = system.open(path, File::Access::kRead, DirectMode::kBuffered);
-    if (file.has_error() && file.error().system_errno() == ENOENT) {
-      return StoreLock(std::nullopt);
-    }
+Result<StoreLock> StoreLock::take(Directory& directory, Use use) {
+  if (use == Use::kRead) {
+    return take_to_read(directory);
   }
+  Result<File> file = directory.open(kLockName, File::Access::kCreate, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::move(file).error();
   }
-  Result<bool> locked = file->try_lock();
+  for (auto waited = std::chrono::milliseconds::zero();; waited += kPause) {
+    const Result<bool> locked = file->try_lock();
+    if (locked.has_error()) {
+      return locked.error();
+    }
+    if (*locked) {
+      break;
+    }
+    const Result<bool> shared = file->try_lock(File::Lock::kShared);
+    if (shared.has_error() || !*shared) {
+      return in_use(directory.path(), read_holder(*file) + " writes to it");
+    }
+    PENSTOCK_TRY(file->unlock());
+    if (waited >= kPatience) {
+      return in_use(directory.path(), "another process reads it");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  PENSTOCK_TRY(sign(*file));
+  return StoreLock(std::move(file).value());
+}
+
+Result<StoreLock> StoreLock::take_to_read(Directory& directory) {
+  Result<File> file = directory.open(kLockName, File::Access::kRead, DirectMode::kBuffered);
+  if (file.has_error()) {
+    return file.error().system_errno() == ENOENT ? Result<StoreLock>(StoreLock(std::nullopt))
+                                                 : std::move(file).error();
+  }
+  const Result<bool> locked = file->try_lock(File::Lock::kShared);
   if (locked.has_error()) {
-    return std::move(locked).error();
+    return locked.error();
   }
   if (!*locked) {
-    return system_error(
-        EBUSY, fmt::format("cannot use the store {}: {} uses it", directory, read_holder(*file)),
-        directory);
-  }
-  if (writable) {
-    // A full drive is no reason to keep anybody from reading.
-    if (Result<void> signed_in = sign(*file); signed_in.has_error() && use == Use::kWrite) {
-      return std::move(signed_in).error();
-    }
+    return in_use(directory.path(), read_holder(*file) + " writes to it");
   }
   return StoreLock(std::move(file).value());
 }
 
-std::optional<std::string> StoreLock::holder(FileSystem& system, const std::string& directory) {
-  const Result<File> file =
-      system.open(lock_path(directory), File::Access::kRead, DirectMode::kBuffered);
+std::optional<std::string> StoreLock::holder(Directory& directory) {
+  const Result<File> file = directory.open(kLockName, File::Access::kRead, DirectMode::kBuffered);
   if (file.has_error()) {
     return std::nullopt;
   }
-  const Result<bool> locked = file->try_lock();
+  const Result<bool> locked = file->try_lock(File::Lock::kShared);
   return locked.has_error() || *locked ? std::nullopt : std::optional(read_holder(*file));
 }
 

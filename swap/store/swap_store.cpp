@@ -45,7 +45,7 @@ Result<StoredTensor> SwapStore::reserve(std::uint64_t tensor, std::uint64_t gene
 
 Result<void> SwapStore::check_readable(const StoredTensor& stored,
                                        const std::string& tensor_name) const {
-  Result<void> present = drives_->check_present(stored.drive);
+  Result<void> present = drives_->check_present(stored.drive, stored.extent);
   if (present.has_value()) {
     return {};
   }

@@ -51,6 +51,7 @@ class FileSystemContract : public testing::TestWithParam<Maker> {
 
   Place place_ = GetParam().make();
   FileSystem& system_ = *place_.system;
+  std::unique_ptr<Directory> directory_ = system_.open_directory(place_.directory).value();
 };
 
 TEST_P(FileSystemContract, WhatWasWrittenIsReadWithinTheFileOnly) {
@@ -80,19 +81,19 @@ TEST_P(FileSystemContract, ARenamedFileReplacesTheOther) {
   write("new", "new");
   write("old", "old and longer");
   const File before = open("old", File::Access::kRead);
-  ASSERT_TRUE(system_.rename(path("new"), path("old")));
+  ASSERT_TRUE(directory_->rename("new", "old"));
   EXPECT_EQ(read("old"), "new");
   EXPECT_EQ(*before.size_bytes(), 14U) << "who has the old one open goes on seeing it";
-  EXPECT_EQ(*system_.list(place_.directory), std::vector<std::string>{"old"});
-  EXPECT_TRUE(system_.sync_directory(place_.directory));
-  EXPECT_EQ(system_.rename(path("new"), path("old")).error().system_errno(), ENOENT);
+  EXPECT_EQ(*directory_->list(), std::vector<std::string>{"old"});
+  EXPECT_TRUE(directory_->sync());
+  EXPECT_EQ(directory_->rename("new", "old").error().system_errno(), ENOENT);
 }
 
 TEST_P(FileSystemContract, RemovedIsGone) {
   write("a", "x");
-  ASSERT_TRUE(system_.remove(path("a")));
-  EXPECT_TRUE(system_.list(place_.directory)->empty());
-  const Result<void> again = system_.remove(path("a"));
+  ASSERT_TRUE(directory_->remove("a"));
+  EXPECT_TRUE(directory_->list()->empty());
+  const Result<void> again = directory_->remove("a");
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().system_errno(), ENOENT);
   EXPECT_EQ(system_.open(path("a"), File::Access::kReadWrite, DirectMode::kBuffered)
@@ -106,8 +107,10 @@ TEST_P(FileSystemContract, DirectoriesAreMadeAndListedInOrder) {
   ASSERT_TRUE(system_.make_directories(path("d/e"))) << "that exist by now";
   write("d/2", "");
   write("d/1", "");
-  EXPECT_EQ(*system_.list(path("d")), (std::vector<std::string>{"1", "2", "e"}));
-  EXPECT_EQ(system_.list(path("missing")).error().system_errno(), ENOENT);
+  EXPECT_EQ(*system_.open_directory(path("d")).value()->list(),
+            (std::vector<std::string>{"1", "2", "e"}));
+  EXPECT_EQ(system_.open_directory(path("missing")).error().system_errno(), ENOENT);
+  EXPECT_EQ(system_.open_directory(path("d/1")).error().system_errno(), ENOTDIR);
   write("file", "");
   EXPECT_EQ(system_.make_directories(path("file/below")).error().system_errno(), ENOTDIR);
 }
@@ -128,10 +131,34 @@ TEST_P(FileSystemContract, OneHolderOfALock) {
   EXPECT_TRUE(*third.try_lock());
 }
 
+TEST_P(FileSystemContract, SharedLocksKeepAnExclusiveOneAway) {
+  const File first = open("lock");
+  const File second = open("lock", File::Access::kRead);
+  const File third = open("lock");
+  EXPECT_TRUE(*first.try_lock(File::Lock::kShared));
+  EXPECT_TRUE(*second.try_lock(File::Lock::kShared));
+  EXPECT_FALSE(*third.try_lock());
+  EXPECT_TRUE(first.unlock());
+  EXPECT_FALSE(*third.try_lock()) << "one is left";
+  EXPECT_TRUE(second.unlock());
+  EXPECT_TRUE(*third.try_lock());
+  EXPECT_FALSE(*first.try_lock(File::Lock::kShared));
+}
+
+TEST_P(FileSystemContract, AFileIsMadeOnce) {
+  const auto make = [this] {
+    return directory_->open("a", File::Access::kExclusive, DirectMode::kBuffered);
+  };
+  EXPECT_TRUE(make());
+  EXPECT_EQ(make().error().system_errno(), EEXIST);
+  ASSERT_TRUE(directory_->remove("a"));
+  EXPECT_TRUE(make());
+}
+
 TEST_P(FileSystemContract, ScratchFilesHaveNoName) {
   const Result<File> file = system_.create_scratch(path("scratch"), DirectMode::kAuto);
   ASSERT_TRUE(file);
-  EXPECT_TRUE(system_.list(path("scratch"))->empty());
+  EXPECT_TRUE(system_.open_directory(path("scratch")).value()->list()->empty());
   EXPECT_GT(system_.free_bytes(path("scratch")).value_or(0), 0U);
 }
 

@@ -46,6 +46,15 @@ class DurableFixture : public ::testing::Test {
     EXPECT_TRUE(opened.has_value()) << opened.error().message;
     return std::move(opened).value();
   }
+  std::unique_ptr<DurableStore> open_trusting(std::vector<std::string> trusted) {
+    Opened opened = DurableStore::open({directory_ / "store",
+                                        DurableStoreOptions::Access::kWrite,
+                                        {},
+                                        &os_file_system(),
+                                        std::move(trusted)});
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return std::move(opened).value();
+  }
   std::unique_ptr<DurableStore> open_to_read() {
     return try_open({}, os_file_system(), DurableStoreOptions::Access::kRead).value();
   }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -117,10 +118,10 @@ TEST_F(DurableStoreTest, TheSecondOpenerIsToldWhoTheFirstIs) {
     EXPECT_EQ(second.error().path, directory_ / "store");
     EXPECT_THAT(second.error().message, HasSubstr("process " + std::to_string(::getpid())));
   }
-  EXPECT_THAT(StoreLock::holder(os_file_system(), directory_ / "store").value_or(""),
-              HasSubstr(std::to_string(::getpid())));
+  const auto home = os_file_system().open_directory(directory_ / "store").value();
+  EXPECT_THAT(StoreLock::holder(*home).value_or(""), HasSubstr(std::to_string(::getpid())));
   store.reset();
-  EXPECT_FALSE(StoreLock::holder(os_file_system(), directory_ / "store"));
+  EXPECT_FALSE(StoreLock::holder(*home));
   EXPECT_TRUE(try_open());
 }
 
@@ -185,7 +186,7 @@ TEST_F(DurableStoreTest, DrivesKeepTheirWeights) {
     ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, i)));
   }
   ASSERT_TRUE(store->close());
-  store = open();  // the manifest remembers both
+  store = open_trusting({directory_ / "other"});  // the manifest remembers both
   const std::vector<DriveState> drives = store->drive_states();
   ASSERT_EQ(drives.size(), 2U);
   EXPECT_NEAR(static_cast<double>(drives[1].used_bytes) / static_cast<double>(drives[0].used_bytes),
@@ -196,14 +197,16 @@ TEST_F(DurableStoreTest, DrivesKeepTheirWeights) {
   }
 }
 
-TEST_F(DurableStoreTest, ADriveThatIsNoLongerNamedIsReadAndTakesNothingNew) {
+TEST_F(DurableStoreTest, ADriveOfNoBytesIsReadAndTakesNothingNew) {
   const PathConfig home = path(directory_ / "store");
   auto store = open({home, path(directory_ / "other")});
   for (unsigned i = 0; i < 8; ++i) {
     ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, i)));
   }
   ASSERT_TRUE(store->close());
-  store = open({home});
+  PathConfig other = path(directory_ / "other");
+  other.max_bytes = 0;
+  store = open({home, other});
   const std::uint64_t before = store->drive_states()[1].used_bytes;
   ASSERT_GT(before, 0U);
   for (unsigned i = 0; i < 8; ++i) {
@@ -214,6 +217,116 @@ TEST_F(DurableStoreTest, ADriveThatIsNoLongerNamedIsReadAndTakesNothingNew) {
   EXPECT_EQ(store->drive_states()[1].used_bytes, 0U) << "everything new went home";
 }
 
+TEST_F(DurableStoreTest, ContentsElsewhereAreOpenedOnlyWhereTheCallerNamesThem) {
+  const PathConfig home = path(directory_ / "store");
+  auto store = open({home, path(directory_ / "other")});
+  for (unsigned i = 0; i < 8; ++i) {
+    ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, i)));
+  }
+  ASSERT_TRUE(store->close());
+  const auto check = [&](DurableStore& opened) {
+    ASSERT_TRUE(opened.drive_states()[1].missing);
+    EXPECT_THAT(opened.drive_states()[1].missing->message, HasSubstr("only where you name it"));
+    EXPECT_EQ(opened.drive_states()[1].used_bytes, 0U);
+  };
+  check(*open_to_read());
+  check(*open({home}));
+  store = open_trusting({directory_ / "other"});
+  for (unsigned i = 0; i < 8; ++i) {
+    EXPECT_TRUE(holds(*store, "t" + std::to_string(i), content(4096, i)));
+  }
+}
+
+TEST_F(DurableStoreTest, AFileCutShortTakesItsOwnTensorsAlong) {
+  auto store = open();
+  for (unsigned i = 0; i < 4; ++i) {
+    ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(8192, i)));
+  }
+  ASSERT_TRUE(store->close());
+  const std::string file = store->drive_states()[0].path;
+  store.reset();
+  std::filesystem::resize_file(file, 16 * kKiB);
+  const Opened refused = try_open();
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_THAT(refused.error().message, HasSubstr("is cut short"));
+  EXPECT_EQ(std::filesystem::file_size(file), 16 * kKiB);
+  store = open_to_read();
+  unsigned lost = 0;
+  for (const CatalogEntry& entry : store->contents()) {
+    const Result<void> there = store->check_readable(*entry.extent, entry.info.name);
+    lost += there.has_error() ? 1U : 0U;
+    EXPECT_EQ(there.has_value(), entry.extent->extent.end() <= 16 * kKiB);
+  }
+  EXPECT_EQ(lost, 3U);
+}
+
+TEST_F(DurableStoreTest, SeveralReadAndNoneWritesMeanwhile) {
+  {
+    auto store = open();
+    ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+    ASSERT_TRUE(store->close());
+  }
+  std::filesystem::remove(directory_ / "store/spare");
+  const auto listing = [&] {
+    std::map<std::string, std::filesystem::file_time_type> files;
+    for (const auto& file : std::filesystem::directory_iterator(directory_ / "store")) {
+      files[file.path().string()] = file.last_write_time();
+    }
+    return files;
+  };
+  const auto before = listing();
+  const auto first = open_to_read();
+  const auto second = open_to_read();
+  EXPECT_TRUE(holds(*second, "a", content(5000, 1)));
+  const Opened writer = try_open();
+  ASSERT_TRUE(writer.has_error());
+  EXPECT_EQ(writer.error().system_errno(), EBUSY);
+  EXPECT_THAT(writer.error().message, HasSubstr("another process reads it"));
+  EXPECT_EQ(listing(), before);
+}
+
+TEST_F(DurableStoreTest, ARefusedDirectoryGetsNoLockFile) {
+  std::filesystem::create_directories(directory_ / "store/of another program");
+  EXPECT_EQ(try_open().error().system_errno(), ENOTEMPTY);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "store/lock"));
+}
+
+/// Every file of a store in turn is a link to a file elsewhere, which stays as it is.
+TEST_F(DurableStoreTest, LinksInAStoreAreNotFollowed) {
+  {
+    auto store = open();
+    ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+    ASSERT_TRUE(store->close());
+  }
+  std::string data;
+  for (const auto& file : std::filesystem::directory_iterator(directory_ / "store")) {
+    const std::string name = file.path().filename().string();
+    data = name.starts_with("tensors-") ? name : data;
+  }
+  const std::string victim = directory_ / "victim";
+  for (const std::string& name : {std::string("lock"), std::string("spare"),
+                                  std::string("manifest"), std::string("manifest.new"), data}) {
+    const std::string hostile = directory_ / "hostile";
+    std::filesystem::copy(directory_ / "store", hostile);
+    std::ofstream(victim) << "precious";
+    std::filesystem::remove(hostile + "/" + name);
+    std::filesystem::create_symlink(victim, hostile + "/" + name);
+    for (const Access access : {Access::kRead, Access::kWrite}) {
+      Opened opened = DurableStore::open({hostile, access, {}});
+      if (opened.has_value()) {  // of what is not read, or is removed before it is made
+        EXPECT_TRUE(access == Access::kRead || name == "manifest.new") << name;
+        opened->reset();
+      } else {
+        EXPECT_EQ(opened.error().system_errno(), ELOOP) << name << ": " << opened.error().message;
+      }
+      std::string text;
+      std::getline(std::ifstream(victim), text);
+      EXPECT_EQ(text, "precious") << name;
+    }
+    std::filesystem::remove_all(hostile);
+  }
+}
+
 TEST_F(DurableStoreTest, OfADriveThatIsGoneEachTensorSaysSoAndTheRestIsRead) {
   auto store = open({path(directory_ / "store"), path(directory_ / "other")});
   for (unsigned i = 0; i < 8; ++i) {
@@ -221,7 +334,7 @@ TEST_F(DurableStoreTest, OfADriveThatIsGoneEachTensorSaysSoAndTheRestIsRead) {
   }
   ASSERT_TRUE(store->close());
   std::filesystem::remove_all(directory_ / "other");
-  store = open();
+  store = open_trusting({directory_ / "other"});
   ASSERT_TRUE(store->drive_states()[1].missing);
   unsigned lost = 0;
   for (const CatalogEntry& entry : store->contents()) {
@@ -240,7 +353,7 @@ TEST_F(DurableStoreTest, OfADriveThatIsGoneEachTensorSaysSoAndTheRestIsRead) {
     ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(4096, 50 + i)));
   }
   ASSERT_TRUE(store->close());
-  store = open();
+  store = open_trusting({directory_ / "other"});
   for (unsigned i = 0; i < 8; ++i) {
     EXPECT_TRUE(holds(*store, "t" + std::to_string(i), content(4096, 50 + i)));
   }

@@ -49,19 +49,13 @@ class FlakyFileSystem final : public FileSystem {
     PENSTOCK_TRY(check("mkdir", path));
     return os_file_system().make_directories(path);
   }
-  Result<std::vector<std::string>> list(const std::string& directory) override {
-    return os_file_system().list(directory);
-  }
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    PENSTOCK_TRY(check("rename", to));
-    return os_file_system().rename(from, to);
-  }
-  Result<void> remove(const std::string& path) override {
-    PENSTOCK_TRY(check("remove", path));
-    return os_file_system().remove(path);
-  }
-  Result<void> sync_directory(const std::string& directory) override {
-    return check("syncdir", directory);
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override {
+    Result<std::unique_ptr<Directory>> opened = os_file_system().open_directory(path);
+    if (opened.has_error()) {
+      return opened;
+    }
+    return std::unique_ptr<Directory>(
+        std::make_unique<FlakyDirectory>(*this, std::move(opened).value()));
   }
   std::optional<std::uint64_t> free_bytes(const std::string& path) override {
     return os_file_system().free_bytes(path);
@@ -84,7 +78,9 @@ class FlakyFileSystem final : public FileSystem {
   int sync(int fd) override {
     return run("sync", fd, [](const File&) { return Result<void>(); });
   }
-  int try_lock(int fd) override { return *file_of(fd).try_lock() ? 0 : -EWOULDBLOCK; }
+  int try_lock(int fd, File::Lock kind) override {
+    return *file_of(fd).try_lock(kind) ? 0 : -EWOULDBLOCK;
+  }
   int unlock(int fd) override {
     const Result<void> done = file_of(fd).unlock();
     return done ? 0 : -done.error().system_errno();
@@ -100,6 +96,33 @@ class FlakyFileSystem final : public FileSystem {
   }
 
  private:
+  class FlakyDirectory final : public Directory {
+   public:
+    FlakyDirectory(FlakyFileSystem& system, std::unique_ptr<Directory> inner)
+        : Directory(inner->path()), system_(system), inner_(std::move(inner)) {}
+
+    Result<File> open(const std::string& name, File::Access access, DirectMode mode) override {
+      if (access != File::Access::kRead) {
+        PENSTOCK_TRY(system_.check("open", path_of(name)));
+      }
+      return system_.hand_out(inner_->open(name, access, mode));
+    }
+    Result<std::vector<std::string>> list() override { return inner_->list(); }
+    Result<void> rename(const std::string& from, const std::string& to) override {
+      PENSTOCK_TRY(system_.check("rename", path_of(to)));
+      return inner_->rename(from, to);
+    }
+    Result<void> remove(const std::string& name) override {
+      PENSTOCK_TRY(system_.check("remove", path_of(name)));
+      return inner_->remove(name);
+    }
+    Result<void> sync() override { return system_.check("syncdir", path()); }
+
+   private:
+    FlakyFileSystem& system_;
+    std::unique_ptr<Directory> inner_;
+  };
+
   Result<void> check(const std::string& verb, const std::string& path) {
     const std::string call = verb + " " + path;
     const std::lock_guard lock(mutex_);

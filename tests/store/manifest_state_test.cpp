@@ -30,7 +30,7 @@ StoreEntry entry(const std::string& name, std::uint64_t offset, std::uint64_t ge
   return entry;
 }
 
-const DriveRecord kDrive{0, "", "tensors.data", 1.5, 10 * kMiB};
+const DriveRecord kDrive{0, "", data_file_name(kStore), 1.5, 10 * kMiB};
 
 class Journal {
  public:
@@ -66,7 +66,7 @@ Journal three_batches() {
 TEST(ManifestState, EveryRecordComesBack) {
   Journal journal;
   journal.add({entry("scalar", 0, 1, {}), entry("empty", 64 * kKiB, 9, {0, 4})});
-  journal.add({DriveRecord{1, "/nvme1", "x.data", 3.0, std::nullopt}});
+  journal.add({DriveRecord{1, "/nvme1", data_file_name(kStore), 3.0, std::nullopt}});
   journal.add({NoteRecord{"format", "pt"}, SessionRecord{}});
   const ManifestState state = parse_manifest(journal.bytes(), "m").value();
   EXPECT_EQ(state.store, kStore);
