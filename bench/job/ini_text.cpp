@@ -63,7 +63,7 @@ class IniParser {
 
   Result<void> parse(std::string_view text, const std::string& file) {
     open_.push_back(std::filesystem::path(file).lexically_normal().string());
-    TextPlace place{file, 0};
+    TextPlace place{file, 0, open_.size() > 1};
     while (!text.empty()) {
       const std::size_t end = std::min(text.find('\n'), text.size());
       ++place.line;
@@ -105,7 +105,7 @@ class IniParser {
   }
 
   Result<void> begin_section(std::string_view line, const TextPlace& place) {
-    if (open_.size() > 1) {
+    if (place.is_included) {
       return wrong(place, "an included file holds keys only, no sections");
     }
     const std::string_view name =
@@ -128,13 +128,17 @@ class IniParser {
   Result<void> assign(std::string_view key, std::size_t equals, std::string_view line,
                       const TextPlace& place) {
     if (key.empty()) {
-      return wrong(place, fmt::format("\"{}\" has no key before the =", excerpt(line)));
+      return wrong(place, place.is_included
+                              ? "this line of an included file is no key of a job"
+                              : fmt::format("\"{}\" has no key before the =", excerpt(line)));
     }
     Assignment assignment{std::string(key), {}, place};
     if (equals != std::string_view::npos) {
       Result<std::string> value = expanded_value(line.substr(equals + 1));
       if (value.has_error()) {
-        return wrong(place, fmt::format("{} {}", excerpt(key), value.error().message));
+        return wrong(place, place.is_included
+                                ? "this line of an included file is no key of a job"
+                                : fmt::format("{} {}", excerpt(key), value.error().message));
       }
       assignment.value = std::move(*value);
     }

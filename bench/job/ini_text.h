@@ -15,6 +15,9 @@ namespace penstock::bench {
 struct TextPlace {
   std::string file;
   std::size_t line = 0;
+  /// The file was named by an `include`. A job may come from elsewhere and include any file: what
+  /// stands there is never shown, unless it is a key of a job.
+  bool is_included = false;
 
   /// ` in FILE, line 7`, or nothing for the command line.
   std::string text() const;

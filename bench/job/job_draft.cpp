@@ -11,6 +11,14 @@
 namespace penstock::bench {
 namespace {
 
+Error not_a_job(const TextPlace& place) {
+  Error error = fault(Fault::kConfiguration,
+                      fmt::format("{}, line {}: this line of an included file is no key of a job",
+                                  excerpt(place.file), place.line));
+  error.path = place.file;
+  return error;
+}
+
 Error refused(const Assignment& assignment, std::string_view what) {
   Error error = fault(Fault::kConfiguration, fmt::format("{} {}", given_place(assignment), what));
   error.path = assignment.place.file;
@@ -60,7 +68,8 @@ Result<std::vector<GivenKey>> known_keys(std::span<const Assignment> assignments
   for (const Assignment& assignment : assignments) {
     const JobKey* key = find_job_key(assignment.key);
     if (key == nullptr) {
-      return refused(assignment, unknown_job_key(assignment.key));
+      return assignment.place.is_included ? not_a_job(assignment.place)
+                                          : refused(assignment, unknown_job_key(assignment.key));
     }
     if (!assignment.value && !key->stands_alone) {
       return refused(assignment, fmt::format("needs a value: {}=…", key->name));

@@ -42,6 +42,10 @@ Result<FileFacts> look_at(const std::string& path) {
   if (S_ISDIR(info.st_mode)) {
     return system_error(EISDIR, fmt::format("cannot open {}", path), path);
   }
+  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) {
+    return system_error(
+        EINVAL, fmt::format("{} is a FIFO or a socket; jobs run on files and drives", path), path);
+  }
   FileFacts facts{true, S_ISBLK(info.st_mode), static_cast<std::uint64_t>(info.st_size)};
   if (facts.device) {
     const Result<File> device = File::open(path, File::Access::kRead, DirectMode::kBuffered);

@@ -80,7 +80,7 @@ DriveReport look_at(const DriveRecord& record, Directory& home) {
 }
 
 Result<StoreReport> look(const std::string& store) {
-  const Result<std::unique_ptr<Directory>> home = os_file_system().open_directory(store);
+  const Result<std::unique_ptr<Directory>> home = open_store_directory(os_file_system(), store);
   if (home.has_error()) {
     return home.error();
   }

@@ -107,7 +107,7 @@ Result<void> DurableStore::take_directory() {
   if (writes()) {
     PENSTOCK_TRY(system.make_directories(directory()));
   }
-  Result<std::unique_ptr<Directory>> home = system.open_directory(directory());
+  Result<std::unique_ptr<Directory>> home = open_store_directory(system, directory());
   if (home.has_error()) {
     return std::move(home).error();
   }

@@ -47,7 +47,21 @@ Result<ManifestState> read_once(const File& file) {
   return state;
 }
 
+Error no_store(const std::string& directory, const std::string& why) {
+  return system_error(ENOENT, fmt::format("{} is no durable store of penstock, {}", directory, why),
+                      directory);
+}
+
 }  // namespace
+
+Result<std::unique_ptr<Directory>> open_store_directory(FileSystem& system,
+                                                        const std::string& path) {
+  Result<std::unique_ptr<Directory>> directory = system.open_directory(path);
+  if (directory.has_error() && directory.error().system_errno() == ENOENT) {
+    return no_store(path, "there is no such directory");
+  }
+  return directory;
+}
 
 Manifest::Manifest(Directory& directory, std::uint64_t store)
     : directory_(directory), store_(store) {}
@@ -56,10 +70,7 @@ Result<ManifestState> Manifest::read(Directory& directory) {
   const Result<File> file =
       directory.open(kManifestName, File::Access::kRead, DirectMode::kBuffered);
   if (file.has_error() && file.error().system_errno() == ENOENT) {
-    return system_error(
-        ENOENT,
-        fmt::format("{} is no durable store of penstock, it has no manifest", directory.path()),
-        directory.path());
+    return no_store(directory.path(), "it has no manifest");
   }
   if (file.has_error()) {
     return file.error();

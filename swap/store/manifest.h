@@ -8,11 +8,15 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "io/directory.h"
+#include "io/file_system.h"
 #include "swap/store/manifest_state.h"
 #include "swap/store/spare_space.h"
 
 namespace penstock {
+
+/// The directory of a durable store that is there. Errors: ENOENT and others with the path.
+Result<std::unique_ptr<Directory>> open_store_directory(FileSystem& system,
+                                                        const std::string& path);
 
 /// The manifest of a durable store as a file that is written: what has been published is safe from
 /// any crash, what is being published is there as a whole or not at all. One thread at a time, in

@@ -122,6 +122,11 @@ TEST(JobFileTest, WrongIncludesAreErrors) {
               HasSubstr("c, line 1: b includes itself"));
   EXPECT_THAT(problem("[x]\ninclude b\n", files({{"b", "[y]\n"}})),
               HasSubstr("b, line 1: an included file holds keys only"));
+  for (const char* const secret :
+       {"root:$6$secret:19000", "secret", "secret=1", "=secret", "x=${secret", "iodepth"}) {
+    const std::string said = problem("[x]\ninclude b\n", files({{"b", secret}}));
+    EXPECT_THAT(said, testing::AllOf(HasSubstr("b"), testing::Not(HasSubstr("secret"))));
+  }
   EXPECT_THAT(problem("[x]\ninclude b\n", files({{"b", "\niodpeth=3\n"}})),
               HasSubstr("iodpeth in b, line 2 is not a key"));
 }
