@@ -12,8 +12,10 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "bench/measure/cpu_clock.h"
 #include "bench/workload/workload_run.h"
@@ -49,6 +51,7 @@ class Group {
  private:
   void work(Member& member);
   void run_prepared(WorkloadRun& run, Member& member);
+  std::vector<std::jthread> start(const BenchmarkOptions& options);
   void watch(const BenchmarkOptions& options, const std::stop_token& ended);
   BenchmarkProgress progress() const;
   void share_helpers_cpu(const CpuTime& process);
@@ -89,12 +92,7 @@ Group::Group(std::span<const Job> jobs, std::uint32_t number, std::size_t first)
 
 void Group::run(const BenchmarkOptions& options) {
   begun_ = Clock::now();
-  std::vector<std::jthread> threads;
-  threads.reserve(members_.size());
-  for (const std::unique_ptr<Member>& member : members_) {
-    threads.emplace_back([this, &member] { work(*member); });
-  }
-  std::jthread watcher([this, &options](const std::stop_token& ended) { watch(options, ended); });
+  std::vector<std::jthread> threads = start(options);
   prepared_.arrive_and_wait();
   begun_ = Clock::now();
   const CpuTime before = process_cpu_time();
@@ -102,6 +100,38 @@ void Group::run(const BenchmarkOptions& options) {
   const CpuTime spent = process_cpu_time() - before;
   threads.clear();  // joins
   share_helpers_cpu(spent);
+}
+
+/// A thread a member, and one that watches. A member whose thread the system refuses fails, and the
+/// others do not wait for it.
+std::vector<std::jthread> Group::start(const BenchmarkOptions& options) {
+  std::vector<std::jthread> threads;
+  threads.reserve(members_.size() + 1);
+  const auto refused = [](const std::system_error& error) {
+    return system_error(error.code().value(), "cannot start a thread of the benchmark");
+  };
+  std::optional<Error> unwatched;
+  try {
+    threads.emplace_back([this, &options](const std::stop_token& ended) { watch(options, ended); });
+  } catch (const std::system_error& error) {
+    unwatched = refused(error);  // Ctrl-C would be ignored
+  }
+  for (const std::unique_ptr<Member>& member : members_) {
+    std::optional<Error> problem = unwatched;
+    try {
+      if (!problem) {
+        threads.emplace_back([this, &member] { work(*member); });
+      }
+    } catch (const std::system_error& error) {
+      problem = refused(error);
+    }
+    if (problem) {
+      member->result.fail(*problem);
+      prepared_.arrive_and_drop();
+      finished_.arrive_and_drop();
+    }
+  }
+  return threads;
 }
 
 void Group::work(Member& member) {

@@ -90,6 +90,9 @@ class SwapEngine {
   SwapEngine(const SwapEngine&) = delete;
   SwapEngine& operator=(const SwapEngine&) = delete;
 
+  /// Errors: Fault::kClosed in a child made by fork().
+  Result<void> usable() const;
+
   /// A store on `paths` (empty: the configuration's); directories are created. A durable store
   /// brings its tensors along, declared and readable without being copied (tensors(), find()); one
   /// warning for each drive that cannot be opened, names of tensors included. Errors: errno and
@@ -186,7 +189,6 @@ class SwapEngine {
 
  private:
   SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace);
-  Result<void> usable() const;
   void trace_contents(NamespaceId space) const;
   Result<TensorId> traced_declare(NamespaceId space, TensorInfo info, bool to_put);
   void trace_use(TraceOp op, TensorId tensor) const noexcept;

@@ -12,6 +12,9 @@
 namespace penstock::c {
 namespace {
 
+// How many warnings of engines this thread is telling a program of just now.
+thread_local int warnings_under_way = 0;
+
 // Rounding and sums of tensors must stay within 64 bits.
 constexpr std::uint64_t kTensorBytesMax = std::uint64_t{1} << 56;
 
@@ -51,7 +54,9 @@ Result<std::shared_ptr<OpenEngine>> open_engine(const penstock_engine_options& g
   options.ranks_on_node = given.ranks_on_node == 0 ? 1 : given.ranks_on_node;
   if (given.warn != nullptr) {
     options.warn = [warn = given.warn, context = given.warn_context](const std::string& sentence) {
+      ++warnings_under_way;
       warn(context, sentence.c_str());
+      --warnings_under_way;
     };
   }
   Result<std::vector<PathConfig>> paths = read_paths(given);
@@ -120,6 +125,10 @@ int penstock_open(const penstock_engine_options* options, penstock_engine** engi
 
 int penstock_close(penstock_engine* engine) {
   return guarded([&]() -> Result<void> {
+    if (warnings_under_way > 0) {  // it would wait for the operation that warns
+      return fault(Fault::kInvalidArgument,
+                   "penstock_close() was called by a `warn` function, which must not call penstock");
+    }
     const Result<std::shared_ptr<OpenEngine>> closing = engines().take(engine);
     PENSTOCK_TRY(closing);
     return (*closing)->swap->close();

@@ -46,6 +46,7 @@ Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name)
   PENSTOCK_TRY(known_as);
   const std::optional<TensorId> tensor = (*open)->swap->find((*open)->space, *known_as);
   if (!tensor) {
+    PENSTOCK_TRY((*open)->swap->usable());  // in a child made by fork() nothing is found
     Error error = fault(Fault::kUnknownTensor,
                         fmt::format("there is no tensor '{}': declare it first", *known_as));
     error.tensor = *known_as;

@@ -22,6 +22,7 @@ struct HeldLease {
   Lease lease;
   Access access = Access::kRead;
   const penstock_engine* engine = nullptr;  ///< who gave it
+  std::string tensor;                       ///< its name
 };
 
 /// What a penstock_ticket stands for.
@@ -29,6 +30,7 @@ struct BegunOperation {
   Ticket ticket;
   std::optional<Access> access;  ///< of the lease that it promises; nothing: it promises none
   const penstock_engine* engine = nullptr;
+  std::string tensor;  ///< the name; empty where it promises no lease
 };
 
 HandleTable<penstock_engine, OpenEngine>& engines();

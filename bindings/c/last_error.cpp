@@ -1,5 +1,6 @@
 #include "bindings/c/last_error.h"
 
+#include <cerrno>
 #include <string>
 
 namespace penstock::c {
@@ -17,7 +18,7 @@ LastError& last_error() noexcept {
 
 penstock_status status_of(const Error& error) noexcept {
   if (error.code.category() != fault_category()) {
-    return PENSTOCK_ERROR_STORAGE;
+    return error.system_errno() == ENOMEM ? PENSTOCK_ERROR_EXHAUSTED : PENSTOCK_ERROR_STORAGE;
   }
   switch (static_cast<Fault>(error.code.value())) {
     case Fault::kInvalidArgument:

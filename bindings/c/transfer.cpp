@@ -51,6 +51,7 @@ Result<Ticket> begin_commit(penstock_engine* engine, penstock_lease* lease) {
     return fault(Fault::kInvalidArgument,
                  "this lease was taken for reading: get with PENSTOCK_UPDATE to change a content");
   }
+  PENSTOCK_TRY(find_tensor(engine, (*held)->tensor.c_str()));  // it may have been forgotten
   return (*open)->swap->commit((*held)->lease);
 }
 
@@ -65,13 +66,13 @@ Result<void> clear(Handle** place, std::string_view what) {
 // Gives the ticket of an operation that `begin` begins.
 template <class Begin>
 int begun(penstock_engine* engine, penstock_ticket** ticket, std::optional<Access> access,
-          Begin begin) {
+          const char* tensor, Begin begin) {
   return guarded([&]() -> Result<void> {
     PENSTOCK_TRY(clear(ticket, "the place for the ticket"));
     Result<Ticket> operation = begin();
     PENSTOCK_TRY(operation);
     *ticket = tickets().add(
-        std::make_shared<BegunOperation>(BegunOperation{*std::move(operation), access, engine}));
+        std::make_shared<BegunOperation>(BegunOperation{*std::move(operation), access, engine, tensor}));
     return {};
   });
 }
@@ -98,7 +99,7 @@ int penstock_put(penstock_engine* engine, const char* name, const void* data, si
 
 int penstock_put_async(penstock_engine* engine, const char* name, const void* data, size_t bytes,
                        penstock_ticket** ticket) {
-  return begun(engine, ticket, std::nullopt, [&] { return begin_put(engine, name, data, bytes); });
+  return begun(engine, ticket, std::nullopt, "", [&] { return begin_put(engine, name, data, bytes); });
 }
 
 int penstock_get_into(penstock_engine* engine, const char* name, void* target, size_t bytes) {
@@ -107,7 +108,7 @@ int penstock_get_into(penstock_engine* engine, const char* name, void* target, s
 
 int penstock_get_into_async(penstock_engine* engine, const char* name, void* target, size_t bytes,
                             penstock_ticket** ticket) {
-  return begun(engine, ticket, std::nullopt,
+  return begun(engine, ticket, std::nullopt, "",
                [&] { return begin_get_into(engine, name, target, bytes); });
 }
 
@@ -117,7 +118,7 @@ int penstock_commit(penstock_engine* engine, penstock_lease* lease) {
 
 int penstock_commit_async(penstock_engine* engine, penstock_lease* lease,
                           penstock_ticket** ticket) {
-  return begun(engine, ticket, std::nullopt, [&] { return begin_commit(engine, lease); });
+  return begun(engine, ticket, std::nullopt, "", [&] { return begin_commit(engine, lease); });
 }
 
 int penstock_get(penstock_engine* engine, const char* name, int access, penstock_lease** lease) {
@@ -129,7 +130,7 @@ int penstock_get(penstock_engine* engine, const char* name, int access, penstock
     PENSTOCK_TRY(operation);
     Result<Lease> got = operation->lease();
     PENSTOCK_TRY(got);
-    *lease = leases().add(std::make_shared<HeldLease>(HeldLease{*std::move(got), *wanted, engine}));
+    *lease = leases().add(std::make_shared<HeldLease>(HeldLease{*std::move(got), *wanted, engine, name}));
     return {};
   });
 }
@@ -138,7 +139,7 @@ int penstock_get_async(penstock_engine* engine, const char* name, int access,
                        penstock_ticket** ticket) {
   const Result<Access> wanted = read_access(access);
   return begun(engine, ticket, wanted ? std::optional(*wanted) : std::nullopt,
-               [&]() -> Result<Ticket> {
+               name != nullptr ? name : "", [&]() -> Result<Ticket> {
                  PENSTOCK_TRY(wanted);
                  return begin_get(engine, name, *wanted);
                });
@@ -152,7 +153,7 @@ int penstock_allocate(penstock_engine* engine, const char* name, penstock_lease*
     Result<Lease> got = tensor->engine->swap->allocate(tensor->id);
     PENSTOCK_TRY(got);
     *lease = leases().add(
-        std::make_shared<HeldLease>(HeldLease{*std::move(got), Access::kUpdate, engine}));
+        std::make_shared<HeldLease>(HeldLease{*std::move(got), Access::kUpdate, engine, name}));
     return {};
   });
 }

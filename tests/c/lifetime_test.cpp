@@ -1,5 +1,9 @@
 // Who may do what from which thread, and what outlives what.
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -116,6 +120,55 @@ TEST_F(CLifetime, EnginesCloseUnderTheirUsers) {
     }
     engine_ = open(directory_.path());
   }
+}
+
+TEST_F(CLifetime, AForkedChildIsToldThatTheEngineIsClosed) {
+  put("a", 1);
+  const ::pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::vector<unsigned char> data(kBytes);
+    penstock_lease* lease = nullptr;
+    const int expected = PENSTOCK_ERROR_CLOSED;
+    const bool right = penstock_put(engine_, "a", data.data(), kBytes) == expected &&
+                       penstock_get_into(engine_, "a", data.data(), kBytes) == expected &&
+                       penstock_get(engine_, "a", PENSTOCK_READ, &lease) == expected &&
+                       penstock_allocate(engine_, "a", &lease) == expected &&
+                       penstock_forget(engine_, "a") == expected;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CLifetime, NoEngineIsClosedByItsOwnWarning) {
+  struct Context {
+    std::atomic<penstock_engine*> engine{nullptr};
+    std::atomic<int> status{PENSTOCK_OK};
+  } context;
+  const std::string path = directory_.path();
+  const char* const paths[] = {path.c_str()};
+  penstock_engine_options options{};
+  options.struct_size = sizeof options;
+  options.config_json = R"({"penstock": {"ram_bytes": "64MiB"}})";
+  options.paths = paths;
+  options.path_count = 1;
+  options.warn = [](void* given, const char*) {
+    auto* const known = static_cast<Context*>(given);
+    known->status = penstock_close(known->engine);
+  };
+  options.warn_context = &context;
+  ASSERT_EQ(penstock_close(engine_), PENSTOCK_OK);
+  ASSERT_EQ(penstock_open(&options, &engine_), PENSTOCK_OK) << penstock_last_error();
+  context.engine = engine_;
+  ::rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const ::rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  put("a", 1);  // no drive takes it: a warning, and RAM keeps it
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(context.status, PENSTOCK_ERROR_ARGUMENT);
 }
 
 TEST_F(CLifetime, WarningsGoWhereTheyWereAskedFor) {

@@ -1,5 +1,7 @@
 // Whatever a caller does wrong is an error with a sentence, and the engine goes on.
 
+#include <sys/resource.h>
+
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -261,6 +263,26 @@ TEST_F(CMistakes, LeasesInTheWrongPlace) {
   EXPECT_EQ(penstock_ticket_wait(ticket, -1), PENSTOCK_OK);
   EXPECT_EQ(penstock_ticket_drop(ticket), PENSTOCK_OK);
   EXPECT_EQ(penstock_close(other), PENSTOCK_OK);
+}
+
+TEST_F(CMistakes, AForgottenTensorIsNamed) {
+  put("weight", 1);
+  penstock_lease* const lease = get("weight", PENSTOCK_UPDATE);
+  ASSERT_EQ(penstock_forget(engine_, "weight"), PENSTOCK_OK);
+  expect_error(penstock_commit(engine_, lease), PENSTOCK_ERROR_UNKNOWN_TENSOR, "'weight'");
+  EXPECT_EQ(penstock_release(lease), PENSTOCK_OK);
+}
+
+TEST_F(CMistakes, MoreThanTheMachineHasIsExhausted) {
+  ::rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  ::rlimit limit = before;
+  limit.rlim_cur = std::uint64_t{32} << 30;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  ASSERT_EQ(declare("large", std::uint64_t{64} << 30), PENSTOCK_OK) << penstock_last_error();
+  penstock_lease* lease = nullptr;
+  expect_error(penstock_allocate(engine_, "large", &lease), PENSTOCK_ERROR_EXHAUSTED, "64.0 GiB");
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
 }
 
 TEST_F(CMistakes, ConfigurationsAndPathsThatWillNotDo) {

@@ -74,6 +74,16 @@ def test_output_that_does_not_arrive_is_no_success(penstock):
     assert "cannot write the output" in done.stderr
 
 
+def test_where_nothing_can_be_written_it_is_exit_1(penstock):
+    """`penstock … > log 2>&1` on a full disk."""
+    for arguments in (["version"], ["doctor"], ["plan", INVENTORY], ["verify", "/nowhere"], ["version", "--wrong"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [penstock.binary, *map(str, arguments)], stdout=full, stderr=full, timeout=60, check=False
+            )
+        assert done.returncode == (2 if "--wrong" in arguments else 1), arguments
+
+
 def test_json_is_one_document_and_nothing_else(penstock):
     for arguments in (["version"], ["doctor"], ["plan", INVENTORY], ["plan", "--show-config"]):
         done = penstock(*arguments, "--json")
