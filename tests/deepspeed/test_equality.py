@@ -80,6 +80,21 @@ def test_grpo_with_lora(
 
 
 @pytest.mark.deep
+def test_grpo_that_generates_without_gathering(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
+    """ds3_gather_for_generation: false: each layer comes from the drive for each token."""
+    script = tmp_path / "generates.py"
+    text = (DATA / "grpo_lora.py").read_text()
+    script.write_text(text.replace("beta=0.0, seed=7)", "beta=0.0, seed=7, ds3_gather_for_generation=False)"))
+    assert script.read_text() != text
+    values = []
+    for config, through in ((grpo_config(None), False), (grpo_config(swap, **FROM_DRIVE), True)):
+        run = runner.script(script, [str(small_model), runner.config(config), "2"], through)
+        assert run.returncode == 0, run.output
+        values.append(run.values)
+    assert len(values[0]) == 2 and values[0] == values[1]
+
+
+@pytest.mark.deep
 def test_a_whole_model_handed_to_initialize(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
     """zero3_init_flag: false: the model exists before DeepSpeed shards it."""
     script = tmp_path / "whole.py"
