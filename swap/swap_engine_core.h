@@ -280,6 +280,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> start_read(TensorRecord& record, IoPriority priority);
   void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
                      std::optional<Error> error) noexcept;
+  bool reads_again(TensorRecord& record) noexcept;
   void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox) noexcept;
 
   // Reading ahead (swap_engine_ahead.cpp).

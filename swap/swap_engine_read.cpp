@@ -282,6 +282,7 @@ Result<void> SwapEngineCore::start_read(TensorRecord& record, IoPriority priorit
     return std::move(transfer).error();
   }
   record.reading = std::move(transfer).value();
+  record.reads_ahead = priority == IoPriority::kAhead;
   // The transfer, the memory, the extent and the store live until the last completion has been
   // seen.
   record.reading->start([core = shared_from_this(), keep = record.reading, block = record.block,
@@ -302,6 +303,9 @@ void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
     TensorRecord* record = record_of(tensor);
     if (record != nullptr && record->fill == fill && record->presence == Presence::kFilling &&
         record->block == block) {
+      if (error && reads_again(*record)) {
+        return;
+      }
       if (error) {
         drop_memory(*record, outbox);
         fail_reads(*record, *error, outbox);
@@ -317,6 +321,13 @@ void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
     operation_ended();
   }
   run_ahead();
+}
+
+/// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of
+/// its own, since whatever was wrong may be over.
+bool SwapEngineCore::reads_again(TensorRecord& record) noexcept {
+  return record.reads_ahead && !record.waiting_for_read.empty() &&
+         unless_out_of_memory([&] { return start_read(record, IoPriority::kDemand); }).has_value();
 }
 
 void SwapEngineCore::fail_reads(TensorRecord& record, const Error& error, Outbox& outbox) noexcept {

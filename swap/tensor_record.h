@@ -54,6 +54,7 @@ struct TensorRecord {
   std::uint64_t memory_generation = 0;  ///< of what `block` holds, where that is current
   std::uint64_t fill = 0;               ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
+  bool reads_ahead = false;  ///< `reading` began before a get asked for it
   bool arriving = false;  ///< kFilling, from a device, with the newest content
   OlderContent replaced;  ///< by it, should it not arrive
   std::vector<WaitingGet> waiting_for_read;
