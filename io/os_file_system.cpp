@@ -6,6 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "alloc/bytes.h"
 #include "io/direct_io_probe.h"
 #include "io/file_system.h"
 #include "io/os_call.h"
@@ -82,6 +85,21 @@ bool exceeds_file_size_limit(std::uint64_t end) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          end > limit.rlim_cur;
+}
+
+// Fills a file from its end on to another, in whole blocks, as direct I/O wants them. 0 or -errno.
+int write_zeros(int fd, std::uint64_t from, std::uint64_t to) {
+  alignas(kBlockBytes) static const std::array<std::byte, std::size_t{64} << 10U> zeros{};
+  for (std::uint64_t at = align_up(from, kBlockBytes); at < to;) {
+    const std::uint64_t bytes =
+        std::min<std::uint64_t>(align_up(to - at, kBlockBytes), zeros.size());
+    const ssize_t written = ::pwrite(fd, zeros.data(), bytes, static_cast<::off_t>(at));
+    if (written <= 0 && errno != EINTR) {
+      return written == 0 ? -EIO : -errno;
+    }
+    at += written > 0 ? static_cast<std::uint64_t>(written) : 0;
+  }
+  return result_of(retry_interrupted([&] { return ::ftruncate(fd, static_cast<::off_t>(to)); }));
 }
 
 class OsFileSystem final : public FileSystem {
