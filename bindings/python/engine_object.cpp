@@ -71,6 +71,14 @@ class EngineObject {
     infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
     return to_number(id);
   }
+  /// Should the put that is to follow fail, the tensor is unknown again.
+  std::uint64_t declare_to_put(std::uint32_t space, const std::string& name,
+                               const std::string& dtype, std::vector<std::uint64_t> shape) {
+    TensorInfo info{name, unwrap(parse_dtype(dtype)), std::move(shape), Role::kParam};
+    const TensorId id = unwrap(engine_->declare_to_put(NamespaceId{space}, info));
+    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
+    return to_number(id);
+  }
   std::optional<std::uint64_t> find(std::uint32_t space, const std::string& name) const {
     const std::optional<TensorId> id = engine_->find(NamespaceId{space}, name);
     return id ? std::optional(to_number(*id)) : std::nullopt;
@@ -345,6 +353,8 @@ void bind_engine(nb::module_& module) {
       .def("close_namespace", &EngineObject::close_namespace)
       .def("declare", &EngineObject::declare, nb::arg("space"), nb::arg("name"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("role") = "param")
+      .def("declare_to_put", &EngineObject::declare_to_put, nb::arg("space"),
+           nb::arg("name"), nb::arg("dtype"), nb::arg("shape"))
       .def("find", &EngineObject::find)
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)

@@ -116,15 +116,19 @@ void bind_lease(nb::module_& module) {
           "it is one of ml_dtypes, where that is installed, else an UnsupportedError: "
           "torch.from_dlpack(lease) has them all.")
       .def(
-          "release", [](LeaseObject& self) { self.release(); },
-          nb::call_guard<nb::gil_scoped_release>(), "Idempotent.")
+          "release",
+          [](LeaseObject& self) {
+            Lease ended =
+                std::exchange(self.lease, {});  // with the GIL: others may release it, too
+            GilRelease without_gil;
+            ended.end_update();
+            ended.release();
+          },
+          "Idempotent.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](LeaseObject& self, nb::args) { self.release(); })
-      .def("__dlpack_device__", [](const LeaseObject&) { return std::pair(1, 0); })
-      .def("__dlpack__", [](const LeaseObject& self, nb::kwargs) {
-        self.expect_held();
-        return export_dlpack(self.lease, *self.info);
-      });
+      .def("__dlpack_device__", [](const LeaseObject&) { return kOnCpu; })
+      .def("__dlpack__", &dlpack_of);
 }
 
 }  // namespace penstock::python

@@ -13,19 +13,20 @@ namespace penstock::python {
 
 /// A lease with the shape and dtype that Python wants to see.
 struct LeaseObject {
-  LeaseObject(Lease held, std::shared_ptr<const TensorInfo> what)
-      : lease(std::move(held)), info(std::move(what)) {}
+  LeaseObject(Lease held, std::shared_ptr<const TensorInfo> what, Access wanted, const void* from)
+      : lease(std::move(held)), info(std::move(what)), access(wanted), giver(from) {}
   LeaseObject(LeaseObject&&) noexcept = default;
   LeaseObject& operator=(LeaseObject&&) = delete;
   ~LeaseObject() { release(); }
 
   Lease lease;
   std::shared_ptr<const TensorInfo> info;
-  Access access = Access::kRead;  // kRead: its views are to read only
-  const void* giver = nullptr;    // the engine object; compared, never followed
+  Access access;                // kRead: its views are to read only
+  const void* giver = nullptr;  // the engine object; compared, never followed
 
   /// Raises penstock.Error after release().
   void expect_held() const;
+  bool read_only() const noexcept { return access == Access::kRead; }
   /// Views live on, and change nothing that could still be committed.
   void release() noexcept {
     lease.end_update();

@@ -315,3 +315,31 @@ os.kill(os.getpid(), 9)
     with penstock.Engine({"penstock": {"mode": "durable"}}, path=tmp_path / "store") as engine:
         with engine.get("a") as lease:
             assert set(lease.array) == {1.0}
+
+
+def test_a_first_put_that_fails_leaves_nothing_behind(tmp_path):
+    """Neither name, size nor shape: the name may be put anew with another shape."""
+    script = f"""
+import resource, numpy, penstock
+engine = penstock.Engine({{"penstock": {{"ram_bytes": 0, "max_pinned_bytes": "16MiB"}}}}, {str(tmp_path)!r})
+engine.put("other", numpy.ones(10, numpy.uint8))
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+for put in (engine.put, lambda *arguments: engine.put_async(*arguments).result()):
+    try:
+        put("a", numpy.ones(200 << 20, numpy.uint8))
+    except (penstock.Error, OSError):
+        pass
+    else:
+        raise SystemExit("the put did not fail")
+    assert engine.names() == ["other"], engine.names()
+    try:
+        engine.get("a")
+    except penstock.UnknownTensorError:
+        pass
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+engine.put("a", numpy.full(5, 7, numpy.int16))
+assert engine.get("a").array.tolist() == [7] * 5 and engine.names() == ["other", "a"]
+engine.close()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

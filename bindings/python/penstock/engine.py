@@ -62,6 +62,7 @@ class Engine:
             name: (dtype, shape) for name, (_, dtype, shape) in brought.items()
         }
         self._declaring = threading.Lock()
+        self._first_puts: set[str] = set()  # names whose first put may still fail
 
     def put(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> None:
         """Stores the content of `tensor` (DLPack or buffer protocol) under `name`.
@@ -154,6 +155,8 @@ class Engine:
         return self._core.state(self._id(name))
 
     def names(self) -> list[str]:
+        for name in list(self._first_puts):
+            self._undo_failed_put(name)
         return list(self._ids)
 
     def close(self) -> None:
@@ -173,19 +176,22 @@ class Engine:
 
     def _kept_dtype(self, name: str, dtype: str, convert: bool) -> str:
         """In which dtype `name` is kept, when a tensor of `dtype` becomes its content."""
+        self._undo_failed_put(name)
         known = self._described.get(name)
         return known[0] if convert and known is not None else dtype
 
     def _declared(self, name: str, dtype: str, shape: list[int]) -> tuple[int, bool]:
         """The tensor of this name, and whether it is a new one."""
         with self._declaring:
+            self._undo_failed_put(name)
             known = self._described.get(name)
             if known is None:
                 try:
                     interrupted = self._core.find(self._space, name)  # by Ctrl-C, when it was declared but not noted
                     if interrupted is not None:
                         self._core.forget(interrupted)  # nothing was put yet
-                    self._ids[name] = self._core.declare(self._space, name, dtype, shape)
+                    self._ids[name] = self._core.declare_to_put(self._space, name, dtype, shape)
+                    self._first_puts.add(name)
                 except TypeError:
                     raise ArgumentError(f"{name!r} is no name for a tensor: a text is") from None
                 self._described[name] = (dtype, shape)
@@ -194,7 +200,19 @@ class Engine:
                 raise ArgumentError(f"tensor '{name}' is {was}, not {now}: forget() it first, or put the same")
             return self._ids[name], known is None
 
+    def _undo_failed_put(self, name: str) -> None:
+        """A name whose first put has failed is free again: the core has forgotten the tensor already."""
+        if name not in self._first_puts:
+            return
+        found = self._core.find(self._space, name)
+        if found is None:
+            self._ids.pop(name, None)
+            self._described.pop(name, None)
+        if found is None or not self._core.state(found)["writing"]:
+            self._first_puts.discard(name)
+
     def _id(self, name: str) -> int:
+        self._undo_failed_put(name)
         try:
             return self._ids[name]
         except KeyError:
