@@ -30,7 +30,7 @@ Result<ImportReport> import(const ImportOptions& options) {
   if (checkpoint.has_error()) {
     return checkpoint.error();
   }
-  PENSTOCK_TRY(check_not_empty(*checkpoint));  // before a store is made for it
+  PENSTOCK_TRY(check_importable(*checkpoint));  // before a store is made for it
   Result<std::unique_ptr<IoQueue>> queue = start_queue();
   if (queue.has_error()) {
     return std::move(queue).error();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "swap/plan/json_document.h"
-#include "swap/plan/tensor_name.h"
 
 namespace penstock {
 namespace {
@@ -41,11 +40,6 @@ Result<std::vector<std::uint64_t>> read_shape(const json& entry) {
 Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) {
   if (!entry.is_object()) {
     return bad_tensor(fmt::format("is {}, not an object", describe_json(entry)));
-  }
-  if (check_tensor_name(name).has_error()) {
-    return bad_tensor(
-        "has a name that no tensor can have: 1 to 4096 bytes of UTF-8 without control characters, "
-        "not __metadata__");
   }
   TensorInfo info;
   info.name = name;

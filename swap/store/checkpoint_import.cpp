@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "swap/plan/tensor_name.h"
 #include "swap/store/checksum.h"
 #include "swap/store/stream_reader.h"
 #include "swap/store/stream_writer.h"
@@ -224,9 +225,17 @@ Result<void> Importer::settle() {
 
 }  // namespace
 
-Result<void> check_not_empty(const Checkpoint& checkpoint) {
+Result<void> check_importable(const Checkpoint& checkpoint) {
   if (checkpoint.tensors.empty()) {
     return fault(Fault::kInvalidArgument, "there is nothing to import: no tensors");
+  }
+  for (const CheckpointTensor& tensor : checkpoint.tensors) {
+    if (Result<void> named = check_tensor_name(tensor.info.name); named.has_error()) {
+      Error error = std::move(named).error();
+      error.message = fmt::format("{}: {}", checkpoint.files[tensor.file], error.message);
+      error.path = checkpoint.files[tensor.file];
+      return error;
+    }
   }
   return {};
 }
@@ -234,7 +243,7 @@ Result<void> check_not_empty(const Checkpoint& checkpoint) {
 Result<ImportReport> import_checkpoint(const Checkpoint& checkpoint, FileSystem& system,
                                        DurableStore& store, IoQueue& queue,
                                        const OnProgress& on_progress) {
-  PENSTOCK_TRY(check_not_empty(checkpoint));
+  PENSTOCK_TRY(check_importable(checkpoint));
   Importer importer(checkpoint, store, on_progress);
   PENSTOCK_TRY(importer.open(system, queue));
   return importer.run();

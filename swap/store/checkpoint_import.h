@@ -21,7 +21,7 @@ struct ImportReport {
 };
 
 /// Errors: there is nothing in it to import.
-Result<void> check_not_empty(const Checkpoint& checkpoint);
+Result<void> check_importable(const Checkpoint& checkpoint);
 
 /// Copies every tensor of `checkpoint` into `store` with a full checksum and publishes: what it
 /// brings gets a new generation, what else is there stays. Needs some tens of MiB of memory,
