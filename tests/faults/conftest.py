@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_group import MemoryGroup, memory_group
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,6 +102,38 @@ def python(tmp_path: Path) -> Callable[[str], list[str | Path]]:
         return [sys.executable, script]
 
     return command
+
+
+@pytest.fixture
+def memory_limit() -> Iterator[Callable[[int], MemoryGroup]]:
+    """Makes control groups with so many bytes of memory, which go with the test."""
+    with contextlib.ExitStack() as groups:
+
+        def limit(bytes_max: int) -> MemoryGroup:
+            try:
+                return groups.enter_context(memory_group(bytes_max))
+            except OSError as error:
+                pytest.skip(f"no control group with a limit on memory can be made here: {error}")
+
+        yield limit
+
+
+@pytest.fixture(scope="session")
+def jumping_clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which the calendar jumps by years at every look."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler, to make a clock that jumps")
+    library = tmp_path_factory.mktemp("clock") / "jumping_clock.so"
+    source = Path(__file__).parent / "jumping_clock.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, capture_output=True)
+    environment = {"LD_PRELOAD": str(library)}
+    look = "import time; print(len({time.time() // 86400 for _ in range(6)}))"
+    seen = subprocess.run(
+        [sys.executable, "-c", look], env=os.environ | environment, check=True, capture_output=True, text=True
+    )
+    assert int(seen.stdout) > 3, "it jumps"
+    return environment
 
 
 @pytest.fixture(scope="session")
