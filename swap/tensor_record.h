@@ -55,8 +55,8 @@ struct TensorRecord {
   std::uint64_t fill = 0;               ///< counts fillings, so that a late one is recognised
   std::shared_ptr<StoreTransfer> reading;
   bool reads_ahead = false;  ///< `reading` began before a get asked for it
-  bool arriving = false;  ///< kFilling, from a device, with the newest content
-  OlderContent replaced;  ///< by it, should it not arrive
+  bool arriving = false;     ///< kFilling, from a device, with the newest content
+  OlderContent replaced;     ///< by it, should it not arrive
   std::vector<WaitingGet> waiting_for_read;
   std::vector<WaitingGet> waiting_for_write;
   std::uint32_t writes_in_flight = 0;

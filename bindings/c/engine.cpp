@@ -126,8 +126,9 @@ int penstock_open(const penstock_engine_options* options, penstock_engine** engi
 int penstock_close(penstock_engine* engine) {
   return guarded([&]() -> Result<void> {
     if (warnings_under_way > 0) {  // it would wait for the operation that warns
-      return fault(Fault::kInvalidArgument,
-                   "penstock_close() was called by a `warn` function, which must not call penstock");
+      return fault(
+          Fault::kInvalidArgument,
+          "penstock_close() was called by a `warn` function, which must not call penstock");
     }
     const Result<std::shared_ptr<OpenEngine>> closing = engines().take(engine);
     PENSTOCK_TRY(closing);

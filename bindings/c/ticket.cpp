@@ -44,9 +44,8 @@ int penstock_ticket_lease(penstock_ticket* ticket, penstock_lease** lease) {
     }
     Result<Lease> got = (*operation)->ticket.lease();
     PENSTOCK_TRY(got);
-    *lease = leases().add(std::make_shared<HeldLease>(
-        HeldLease{*std::move(got), *(*operation)->access, (*operation)->engine,
-                  (*operation)->tensor}));
+    *lease = leases().add(std::make_shared<HeldLease>(HeldLease{
+        *std::move(got), *(*operation)->access, (*operation)->engine, (*operation)->tensor}));
     return {};
   });
 }

@@ -71,8 +71,8 @@ int begun(penstock_engine* engine, penstock_ticket** ticket, std::optional<Acces
     PENSTOCK_TRY(clear(ticket, "the place for the ticket"));
     Result<Ticket> operation = begin();
     PENSTOCK_TRY(operation);
-    *ticket = tickets().add(
-        std::make_shared<BegunOperation>(BegunOperation{*std::move(operation), access, engine, tensor}));
+    *ticket = tickets().add(std::make_shared<BegunOperation>(
+        BegunOperation{*std::move(operation), access, engine, tensor}));
     return {};
   });
 }
@@ -99,7 +99,8 @@ int penstock_put(penstock_engine* engine, const char* name, const void* data, si
 
 int penstock_put_async(penstock_engine* engine, const char* name, const void* data, size_t bytes,
                        penstock_ticket** ticket) {
-  return begun(engine, ticket, std::nullopt, "", [&] { return begin_put(engine, name, data, bytes); });
+  return begun(engine, ticket, std::nullopt, "",
+               [&] { return begin_put(engine, name, data, bytes); });
 }
 
 int penstock_get_into(penstock_engine* engine, const char* name, void* target, size_t bytes) {
@@ -130,7 +131,8 @@ int penstock_get(penstock_engine* engine, const char* name, int access, penstock
     PENSTOCK_TRY(operation);
     Result<Lease> got = operation->lease();
     PENSTOCK_TRY(got);
-    *lease = leases().add(std::make_shared<HeldLease>(HeldLease{*std::move(got), *wanted, engine, name}));
+    *lease = leases().add(
+        std::make_shared<HeldLease>(HeldLease{*std::move(got), *wanted, engine, name}));
     return {};
   });
 }

@@ -15,6 +15,7 @@
 #include "bindings/cli/doctor_report.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/verb.h"
+#include "swap/plan/budgets.h"
 
 namespace penstock::cli {
 namespace {
@@ -42,8 +43,6 @@ void read_meminfo(DoctorReport& report) {
     words >> key >> value;
     if (key == "MemTotal:") {
       report.mem_total_bytes = value * kKiB;
-    } else if (key == "MemAvailable:") {
-      report.mem_available_bytes = value * kKiB;
     } else if (key == "HugePages_Total:") {
       report.huge_pages_reserved = value;
     } else if (key == "HugePages_Free:") {
@@ -117,6 +116,7 @@ DoctorReport examine(const DoctorOptions& options) {
   report.engines = probe_engines();
   report.memlock_bytes = memlock_limit_bytes();
   read_meminfo(report);
+  report.mem_available_bytes = read_mem_available_bytes();
   report.transparent_huge_pages = read_transparent_huge_pages();
   const Result<std::shared_ptr<const NumaTopology>> numa = NumaTopology::read();
   if (numa) {

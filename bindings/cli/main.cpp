@@ -3,9 +3,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
+#include <string_view>
 
 #include "bindings/cli/error_output.h"
 #include "bindings/cli/printable.h"
@@ -91,6 +94,28 @@ int run(int argc, const char* const* argv) {
   return exit_code;
 }
 
+void report_no_memory() noexcept {
+  constexpr std::string_view kSentence =
+      "penstock: there is not enough memory for this; `ulimit -v` or a container may limit it\n";
+  (void)std::fwrite(kSentence.data(), 1, kSentence.size(), stderr);
+}
+
+// Destructors of JSON documents allocate. Where that fails nothing can be caught any more, but it
+// is no reason to end as if penstock were broken.
+[[noreturn]] void end_for_want_of_memory() noexcept {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) {
+      std::rethrow_exception(thrown);
+    }
+  } catch (const std::bad_alloc&) {
+    report_no_memory();
+    std::_Exit(kFailed);
+  } catch (...) {
+    std::abort();
+  }
+  std::abort();
+}
+
 }  // namespace
 
 void report_error(const std::string& sentence) {
@@ -109,8 +134,11 @@ int main(int argc, char** argv) {
   int exit_code = cli::kFailed;
   // A limit on the size of files (`ulimit -f`) is an error like any other, not a signal.
   (void)std::signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate(cli::end_for_want_of_memory);
   try {
     exit_code = cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    cli::report_no_memory();
   } catch (const std::exception& error) {
     cli::report_error(error.what());
   }

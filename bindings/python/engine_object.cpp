@@ -353,8 +353,8 @@ void bind_engine(nb::module_& module) {
       .def("close_namespace", &EngineObject::close_namespace)
       .def("declare", &EngineObject::declare, nb::arg("space"), nb::arg("name"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("role") = "param")
-      .def("declare_to_put", &EngineObject::declare_to_put, nb::arg("space"),
-           nb::arg("name"), nb::arg("dtype"), nb::arg("shape"))
+      .def("declare_to_put", &EngineObject::declare_to_put, nb::arg("space"), nb::arg("name"),
+           nb::arg("dtype"), nb::arg("shape"))
       .def("find", &EngineObject::find)
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)

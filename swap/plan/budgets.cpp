@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "alloc/bytes.h"
+#include "swap/plan/control_group.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock {
@@ -51,15 +53,16 @@ Budgets resolve_budgets(const Config& config, const BudgetFacts& facts) {
 }
 
 std::uint64_t read_mem_available_bytes() {
+  const std::optional<std::uint64_t> group = control_group_free_bytes();
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
   std::uint64_t kib = 0;
   for (std::string line; meminfo >> key >> kib; std::getline(meminfo, line)) {
     if (key == "MemAvailable:") {
-      return kib * kKiB;
+      return std::min(group.value_or(kib * kKiB), kib * kKiB);
     }
   }
-  return 0;
+  return group.value_or(0);
 }
 
 }  // namespace penstock

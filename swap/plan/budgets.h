@@ -19,7 +19,7 @@ struct Budgets {
 };
 
 struct BudgetFacts {
-  std::uint64_t mem_available_bytes = 0;  ///< MemAvailable of /proc/meminfo
+  std::uint64_t mem_available_bytes = 0;  ///< read_mem_available_bytes()
   std::uint32_t ranks_on_node = 1;
   std::uint32_t element_bytes = 4;             ///< of the dtype that DeepSpeed holds
   std::uint64_t largest_class_slot_bytes = 0;  ///< 0 before an inventory is known
@@ -30,7 +30,8 @@ struct BudgetFacts {
 /// class), capped at the quarter. ram = given, else max(0, B - max_pinned). Pure.
 Budgets resolve_budgets(const Config& config, const BudgetFacts& facts);
 
-/// MemAvailable in bytes, 0 where /proc/meminfo does not tell.
+/// MemAvailable in bytes, or what a control group (a container) leaves of it; 0 where neither can
+/// be read.
 std::uint64_t read_mem_available_bytes();
 
 }  // namespace penstock

@@ -151,7 +151,8 @@ TEST_F(CLifetime, NoEngineIsClosedByItsOwnWarning) {
   const char* const paths[] = {path.c_str()};
   penstock_engine_options options{};
   options.struct_size = sizeof options;
-  options.config_json = R"({"penstock": {"ram_bytes": "64MiB", "tensors": [{"match": "*", "place": "class"}]}})";
+  options.config_json =
+      R"({"penstock": {"ram_bytes": "64MiB", "tensors": [{"match": "*", "place": "class"}]}})";
   options.paths = paths;
   options.path_count = 1;
   options.warn = [](void* given, const char*) {

@@ -53,7 +53,6 @@ def test_a_limit_on_memory(row: Row, python: Python, memory_limit: Callable[[int
     row.happened("all succeeds", "yes")
 
 
-@pytest.mark.xfail(strict=True, reason="ram_bytes follows from the machine's memory, not from the group's: SIGKILL")
 def test_the_default_budget_within_a_limit(python: Python, memory_limit: Callable[[int], MemoryGroup]) -> None:
     """DeepSpeed may pin 4 GB by this file, and a quarter of what the group has is 128 MiB."""
     group = memory_limit(512 << 20)
