@@ -44,7 +44,8 @@ class OsDirectory final : public Directory {
       return link ? refused(ELOOP, path, "it is a symbolic link, which is not followed here")
                   : std::move(fd).error();
     }
-    const Result<void> checked = check(*fd, path);
+    const bool is_new = access == File::Access::kExclusive;
+    const Result<void> checked = check(*fd, path, is_new);
     if (checked.has_error()) {
       ::close(*fd);
       return checked.error();
@@ -108,7 +109,8 @@ class OsDirectory final : public Directory {
     return system_error(error, fmt::format("cannot {} the directory {}", verb, path()), path());
   }
 
-  Result<void> check(int fd, const std::string& path) const {
+  /// `is_new`: this process has just made it, whatever owner a network file system shows.
+  Result<void> check(int fd, const std::string& path, bool is_new) const {
     struct ::stat facts{};
     if (::fstat(fd, &facts) != 0) {
       return system_error(errno, fmt::format("cannot look at {}", path), path);
@@ -122,7 +124,9 @@ class OsDirectory final : public Directory {
                                  "of them; copy it instead",
                                  facts.st_nlink));
     }
-    if (facts.st_uid != ::geteuid() && facts.st_uid != 0 && facts.st_uid != owner_) {
+    const bool is_ours =
+        is_new || facts.st_uid == ::geteuid() || facts.st_uid == 0 || facts.st_uid == owner_;
+    if (!is_ours) {
       return refused(EPERM, path,
                      fmt::format("it belongs to user {}, not to this process's user {}, to root or "
                                  "to the owner of the directory",

@@ -43,6 +43,9 @@ CALLS = {
     "io_uring_enter": 426,
     "io_uring_register": 427,
 }
+# Starts a thread.
+CLONE3 = "clone3"
+_NUMBERS = CALLS | {CLONE3: 435}
 # openat() with this in its flags makes a file without a name.
 TMPFILE = "openat with O_TMPFILE"
 _OPENAT, _O_TMPFILE = 257, 0o20000000
@@ -70,7 +73,7 @@ def _program(call: str, error: int) -> bytes:
             step(_ANY_BIT, _O_TMPFILE, 0, 1),
         ]
     else:
-        steps += [step(_EQUAL, CALLS[call], 0, 1)]
+        steps += [step(_EQUAL, _NUMBERS[call], 0, 1)]
     return b"".join([*steps, step(_RETURN, _ERRNO | error), step(_RETURN, _ALLOW)])
 
 

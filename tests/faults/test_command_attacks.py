@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from conftest import Row
 from memory_group import MemoryGroup
-from seccomp_filter import CALLS, TMPFILE, refusing, unavailable
+from seccomp_filter import CALLS, CLONE3, TMPFILE, refusing, unavailable
 from test_command import BINARY, built, refused, run
 
 __all__ = ["built"]
@@ -293,6 +293,14 @@ def test_tuning_with_a_call_refused(row: Row, tmp_path: Path, tuning: Callable[[
             assert clear(done) == place.with_suffix(".out.json").exists(), call
             assert list(place.iterdir()) == [], f"{call}: what is left of it"
     row.happened("`tune`: exit status 0, or 1 and one sentence; nothing is left on the drive")
+
+
+def test_a_benchmark_that_may_not_start_a_thread(tmp_path: Path) -> None:
+    if unavailable():
+        pytest.skip(unavailable())
+    jobs = [f"--directory={tmp_path}", "--name=x", "--rw=write", "--bs=4k", "--size=1m", "--numjobs=4"]
+    done = run("bench", *jobs, preexec_fn=refusing(CLONE3, errno.EPERM))
+    assert done.returncode == 1 and "cannot start a thread of the benchmark" in done.stderr, done.stderr
 
 
 # --- What goes away while it is used ------------------------------------------------------------
