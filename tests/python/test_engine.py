@@ -343,3 +343,33 @@ assert engine.get("a").array.tolist() == [7] * 5 and engine.names() == ["other",
 engine.close()
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("size", [1 << 20, 8 << 20, 64 << 20, 200 << 20])
+@pytest.mark.parametrize("room", [0, 1 << 20, 16 << 20, 100 << 20, 300 << 20])
+def test_memory_that_is_short_ends_one_put(tmp_path, size, room):
+    """Then flush, close and the interpreter's exit return, and what was put before is there."""
+    script = f"""
+import resource, numpy, penstock
+engine = penstock.Engine({{}}, {str(tmp_path)!r})
+engine.put("before", numpy.full(5000, 7, numpy.uint8))
+data = numpy.ones({size}, numpy.uint8)
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + {room}, hard))
+for attempt in range(3):
+    try:
+        engine.put("large", data)
+    except (MemoryError, penstock.Error):
+        pass
+    try:
+        engine.get("large").release()
+    except (MemoryError, penstock.Error):
+        pass
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+engine.put("large", data)
+assert engine.get("large").array[-1] == 1 and (engine.get("before").array == 7).all()
+engine.flush()
+{"engine.close()" if room else ""}
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
