@@ -68,8 +68,9 @@ Result<std::vector<GivenKey>> known_keys(std::span<const Assignment> assignments
   for (const Assignment& assignment : assignments) {
     const JobKey* key = find_job_key(assignment.key);
     if (key == nullptr) {
-      return assignment.place.is_included ? not_a_job(assignment.place)
-                                          : refused(assignment, unknown_job_key(assignment.key));
+      const bool is_hidden = assignment.place.is_included && !resembles_job_key(assignment.key);
+      return is_hidden ? not_a_job(assignment.place)
+                       : refused(assignment, unknown_job_key(assignment.key));
     }
     if (!assignment.value && !key->stands_alone) {
       return refused(assignment, fmt::format("needs a value: {}=…", key->name));

@@ -211,6 +211,15 @@ bool has_alias(const JobKey& key, std::string_view name) {
   return false;
 }
 
+// `; did you mean "iodepth"?`, or nothing.
+std::string nearest_job_key(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const JobKey& key : kKeys) {
+    names.push_back(key.name);
+  }
+  return did_you_mean(name, names);
+}
+
 }  // namespace
 
 std::span<const JobKey> job_keys() {
@@ -227,14 +236,14 @@ std::string unknown_job_key(std::string_view name) {
   if (is_command_option(name)) {
     return fmt::format("is an option of penstock bench (--{}), not a key of a job", name);
   }
-  std::vector<std::string_view> names;
-  for (const JobKey& key : kKeys) {
-    names.push_back(key.name);
-  }
   return fmt::format("{}{}",
                      is_foreign_key(name) ? "is a key of fio that penstock does not have"
                                           : "is not a key of a job",
-                     did_you_mean(name, names));
+                     nearest_job_key(name));
+}
+
+bool resembles_job_key(std::string_view name) {
+  return is_command_option(name) || is_foreign_key(name) || !nearest_job_key(name).empty();
 }
 
 std::string_view workload_name(Workload workload) {

@@ -53,6 +53,10 @@ const JobKey* find_job_key(std::string_view name);
 /// misspellings, and names the nearest key.
 std::string unknown_job_key(std::string_view name);
 
+/// Whether a name that is no key of a job is likely to be meant as one: a key of fio's, an option
+/// of the command, a slip of the pen.
+bool resembles_job_key(std::string_view name);
+
 /// `raw`, `swap`, `update`, `replay`.
 std::string_view workload_name(Workload workload);
 
