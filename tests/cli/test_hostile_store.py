@@ -1,4 +1,4 @@
-"""Stores that somebody else has prepared: each file in turn is not what it seems."""
+"""Stores that an attacker has prepared: each file in turn is not what it seems."""
 
 import os
 import shutil

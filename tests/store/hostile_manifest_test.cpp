@@ -1,4 +1,4 @@
-// Manifests with valid seals that somebody has made up.
+// Manifests with valid seals that an attacker has made up.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
