@@ -56,6 +56,13 @@ Error wrong_value(std::string why) {
   return fault(Fault::kConfiguration, std::move(why));
 }
 
+Error wrong(const TextPlace& place, std::string_view what) {
+  Error error = fault(Fault::kConfiguration,
+                      fmt::format("{}, line {}: {}", excerpt(place.file), place.line, what));
+  error.path = place.file;
+  return error;
+}
+
 /// One text with what it includes.
 class IniParser {
  public:
@@ -77,13 +84,6 @@ class IniParser {
   std::vector<IniSection> take() { return std::move(sections_); }
 
  private:
-  static Error wrong(const TextPlace& place, std::string_view what) {
-    Error error = fault(Fault::kConfiguration,
-                        fmt::format("{}, line {}: {}", excerpt(place.file), place.line, what));
-    error.path = place.file;
-    return error;
-  }
-
   Result<void> parse_line(std::string_view line, const TextPlace& place) {
     if (line.empty()) {
       return {};
@@ -128,17 +128,17 @@ class IniParser {
   Result<void> assign(std::string_view key, std::size_t equals, std::string_view line,
                       const TextPlace& place) {
     if (key.empty()) {
-      return wrong(place, place.is_included
-                              ? "this line of an included file is no key of a job"
-                              : fmt::format("\"{}\" has no key before the =", excerpt(line)));
+      return place.is_included
+                 ? hidden_line(place)
+                 : wrong(place, fmt::format("\"{}\" has no key before the =", excerpt(line)));
     }
     Assignment assignment{std::string(key), {}, place};
     if (equals != std::string_view::npos) {
       Result<std::string> value = expanded_value(line.substr(equals + 1));
       if (value.has_error()) {
-        return wrong(place, place.is_included
-                                ? "this line of an included file is no key of a job"
-                                : fmt::format("{} {}", excerpt(key), value.error().message));
+        return place.is_included
+                   ? hidden_line(place)
+                   : wrong(place, fmt::format("{} {}", excerpt(key), value.error().message));
       }
       assignment.value = std::move(*value);
     }
@@ -183,6 +183,10 @@ class IniParser {
 
 std::string TextPlace::text() const {
   return file.empty() ? std::string() : fmt::format(" in {}, line {}", excerpt(file), line);
+}
+
+Error hidden_line(const TextPlace& place) {
+  return wrong(place, "this line of an included file is no key of a job");
 }
 
 Result<std::string> read_job_text(const std::string& path) {

@@ -23,6 +23,9 @@ struct TextPlace {
   std::string text() const;
 };
 
+/// For a line of an included file that is no key of a job: says where it stands, not what it says.
+Error hidden_line(const TextPlace& place);
+
 /// `key=value` or `key` alone, without blanks around either and with the environment put in.
 struct Assignment {
   std::string key;

@@ -11,14 +11,6 @@
 namespace penstock::bench {
 namespace {
 
-Error not_a_job(const TextPlace& place) {
-  Error error = fault(Fault::kConfiguration,
-                      fmt::format("{}, line {}: this line of an included file is no key of a job",
-                                  excerpt(place.file), place.line));
-  error.path = place.file;
-  return error;
-}
-
 Error refused(const Assignment& assignment, std::string_view what) {
   Error error = fault(Fault::kConfiguration, fmt::format("{} {}", given_place(assignment), what));
   error.path = assignment.place.file;
@@ -69,7 +61,7 @@ Result<std::vector<GivenKey>> known_keys(std::span<const Assignment> assignments
     const JobKey* key = find_job_key(assignment.key);
     if (key == nullptr) {
       const bool is_hidden = assignment.place.is_included && !resembles_job_key(assignment.key);
-      return is_hidden ? not_a_job(assignment.place)
+      return is_hidden ? hidden_line(assignment.place)
                        : refused(assignment, unknown_job_key(assignment.key));
     }
     if (!assignment.value && !key->stands_alone) {

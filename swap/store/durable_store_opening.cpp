@@ -101,7 +101,8 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
   return store;
 }
 
-/// Whatever refuses the directory does so before a lock file is made in it.
+/// What refuses the directory to a writer does so before a lock file is made in it; a reader makes
+/// none.
 Result<void> DurableStore::take_directory() {
   FileSystem& system = *options_.system;
   if (writes()) {
@@ -112,9 +113,11 @@ Result<void> DurableStore::take_directory() {
     return std::move(home).error();
   }
   home_ = std::move(home).value();
-  if (Result<ManifestState> state = Manifest::read(*home_); state.has_error()) {
-    const bool is_new = state.error().system_errno() == ENOENT;
-    PENSTOCK_TRY(is_new && writes() ? check_directory() : std::move(state).error());
+  if (writes()) {
+    if (Result<ManifestState> state = Manifest::read(*home_); state.has_error()) {
+      const bool is_new = state.error().system_errno() == ENOENT;
+      PENSTOCK_TRY(is_new ? check_directory() : std::move(state).error());
+    }
   }
   Result<StoreLock> lock =
       StoreLock::take(*home_, writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
