@@ -73,7 +73,7 @@ class DurableStore final : public SwapStore {
   bool writes() const noexcept { return options_.access == DurableStoreOptions::Access::kWrite; }
 
   // Opening (durable_store_opening.cpp).
-  Result<void> take_directory();
+  Result<ManifestState> take_directory();
   Result<void> check_directory();
   Result<void> begin_manifest(ManifestState& state);
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;

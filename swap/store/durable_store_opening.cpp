@@ -81,9 +81,9 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
     return no_paths();
   }
   std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
-  PENSTOCK_TRY(store->take_directory());
-  Result<ManifestState> state = Manifest::read(*store->home_);
-  const bool is_new = state.has_error() && state.error().system_errno() == ENOENT;
+  Result<ManifestState> state = store->take_directory();
+  // Without the lock it is the directory that is not there.
+  const bool is_new = store->lock_ && state.has_error() && state.error().system_errno() == ENOENT;
   if (is_new && store->writes()) {
     PENSTOCK_TRY(store->check_directory());
     PENSTOCK_TRY(make_path_safe(*store->options_.system, store->directory()));
@@ -102,8 +102,8 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
 }
 
 /// What refuses the directory to a writer does so before a lock file is made in it; a reader makes
-/// none.
-Result<void> DurableStore::take_directory() {
+/// none. Returns what the manifest says under the lock.
+Result<ManifestState> DurableStore::take_directory() {
   FileSystem& system = *options_.system;
   if (writes()) {
     PENSTOCK_TRY(system.make_directories(directory()));
@@ -113,8 +113,12 @@ Result<void> DurableStore::take_directory() {
     return std::move(home).error();
   }
   home_ = std::move(home).value();
+  std::optional<ManifestState> before;
   if (writes()) {
-    if (Result<ManifestState> state = Manifest::read(*home_); state.has_error()) {
+    Result<ManifestState> state = Manifest::read(*home_);
+    if (state.has_value()) {
+      before = std::move(state).value();
+    } else {
       const bool is_new = state.error().system_errno() == ENOENT;
       PENSTOCK_TRY(is_new ? check_directory() : std::move(state).error());
     }
@@ -125,7 +129,10 @@ Result<void> DurableStore::take_directory() {
     return std::move(lock).error();
   }
   lock_ = std::move(lock).value();
-  return {};
+  if (before && Manifest::is_still(*home_, *before)) {
+    return std::move(*before);
+  }
+  return Manifest::read(*home_);
 }
 
 /// A store is begun in an empty directory, so that a slip of the keyboard mixes no files.

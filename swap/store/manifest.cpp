@@ -85,6 +85,19 @@ Result<ManifestState> Manifest::read(Directory& directory) {
   return best;
 }
 
+bool Manifest::is_still(Directory& directory, const ManifestState& state) {
+  const Result<File> file =
+      directory.open(kManifestName, File::Access::kRead, DirectMode::kBuffered);
+  const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
+  if (size.has_error() || *size != state.valid_bytes + state.torn_bytes) {
+    return false;
+  }
+  std::vector<std::byte> block(kBlockBytes);
+  ManifestHead head;
+  return file->read_at(0, block).has_value() && decode_head(block, head) == HeadIs::kGood &&
+         head.store == state.store && head.first_sequence == state.first_sequence;
+}
+
 Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uint64_t store,
                                                   std::uint64_t sequence,
                                                   std::span<const ManifestRecord> records) {

@@ -28,6 +28,10 @@ class Manifest {
   /// parse_manifest.
   static Result<ManifestState> read(Directory& directory);
 
+  /// Whether the manifest in `directory` is still as it was when read() gave `state`: each writer
+  /// begins it anew with another first number and only appends, so head and length tell.
+  static bool is_still(Directory& directory, const ManifestState& state);
+
   /// Whoever writes begins a manifest anew, with number `sequence` + 1: nobody knows whether the
   /// last syncs before, of the file or of its name, have come through. What was read() may be in
   /// the cache only, and what is appended to it would go with it when the power does. Safe on

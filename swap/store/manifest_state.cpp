@@ -219,6 +219,7 @@ Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::stri
   }
   ManifestState state;
   state.store = head->store;
+  state.first_sequence = head->first_sequence;
   state.valid_bytes = kBlockBytes;
   std::uint64_t expected = head->first_sequence;
   for (;; ++expected) {

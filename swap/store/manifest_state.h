@@ -16,10 +16,11 @@ namespace penstock {
 /// What a manifest says: the state of a store after its last whole batch.
 struct ManifestState {
   std::uint64_t store = 0;
-  std::uint64_t sequence = 0;     ///< of the last batch
-  std::uint64_t valid_bytes = 0;  ///< up to there it is whole
-  std::uint64_t torn_bytes = 0;   ///< behind that: what a crash left of a batch
-  bool closed = false;            ///< the last process that wrote here ended in good order
+  std::uint64_t first_sequence = 0;  ///< of the first batch; every writer begins with a larger one
+  std::uint64_t sequence = 0;        ///< of the last batch
+  std::uint64_t valid_bytes = 0;     ///< up to there it is whole
+  std::uint64_t torn_bytes = 0;      ///< behind that: what a crash left of a batch
+  bool closed = false;               ///< the last process that wrote here ended in good order
   std::vector<DriveRecord> drives;
   std::map<std::string, StoreEntry> tensors;
   std::map<std::string, std::string> notes;
