@@ -13,6 +13,7 @@
 #include "alloc/bytes.h"
 #include "swap/plan/tensor_name.h"
 #include "swap/store/checksum.h"
+#include "swap/store/source_file.h"
 #include "swap/store/stream_reader.h"
 #include "swap/store/stream_writer.h"
 
@@ -23,30 +24,6 @@ namespace {
 constexpr std::size_t kStepBytes = 128 * kKiB;
 // So much is written before it is staged, which lets the store publish and free what it supersedes.
 constexpr std::uint64_t kSettleBytes = 256 * kMiB;
-
-/// A file of the checkpoint, open twice: only buffered I/O reads the last bytes of a file that is
-/// no whole number of blocks.
-struct SourceFile {
-  File direct;
-  File buffered;
-  std::uint64_t bytes;
-};
-
-Result<SourceFile> open_source(FileSystem& system, const std::string& path) {
-  Result<File> direct = system.open(path, File::Access::kRead, DirectMode::kAuto);
-  if (direct.has_error()) {
-    return std::move(direct).error();
-  }
-  Result<File> buffered = system.open(path, File::Access::kRead, DirectMode::kBuffered);
-  if (buffered.has_error()) {
-    return std::move(buffered).error();
-  }
-  const Result<std::uint64_t> bytes = buffered->size_bytes();
-  if (bytes.has_error()) {
-    return bytes.error();
-  }
-  return SourceFile{std::move(direct).value(), std::move(buffered).value(), *bytes};
-}
 
 class Importer {
  public:
@@ -87,7 +64,7 @@ class Importer {
 
 Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
   for (const std::string& path : checkpoint_.files) {
-    Result<SourceFile> file = open_source(system, path);
+    Result<SourceFile> file = SourceFile::open(system, path);
     if (file.has_error()) {
       return std::move(file).error();
     }
@@ -95,9 +72,7 @@ Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
   }
   std::vector<Stretch> stretches;
   for (const CheckpointTensor& tensor : checkpoint_.tensors) {
-    const SourceFile& file = files_[tensor.file];
-    stretches.push_back(
-        {&file.direct, &file.buffered, tensor.offset, tensor.info.bytes(), file.bytes});
+    stretches.push_back(files_[tensor.file].stretch(tensor.offset, tensor.info.bytes()));
   }
   Result<std::unique_ptr<StreamReader>> reader = StreamReader::make(queue, std::move(stretches));
   if (reader.has_error()) {

@@ -21,6 +21,7 @@ RANKS = {
     "swap/device": 2,
     "swap/store": 3,
     "swap/update": 3,
+    "swap/archive": 4,
     "swap": 4,
     "bench/job": 5,
     "bench/process": 5,

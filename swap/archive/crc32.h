@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace penstock {
+
+/// CRC-32 as ZIP archives have it, of bytes that come in parts: `so_far` is what the parts before
+/// gave, 0 for the first. Pure, thread-safe; several GB a second.
+std::uint32_t crc32(std::uint32_t so_far, std::span<const std::byte> part) noexcept;
+
+}  // namespace penstock

@@ -1,0 +1,179 @@
+#include "swap/archive/zip_directory.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "io/io_queue.h"
+#include "swap/archive/crc32.h"
+#include "swap/archive/record_check.h"
+#include "tests/io/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::uint32_t crc_of(const std::string& text) {
+  return crc32(0, std::as_bytes(std::span(text)));
+}
+
+template <class Number>
+std::string number(Number value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+struct Said {
+  std::string name;
+  std::string content;
+  bool has_descriptor = true;
+  bool is_64 = false;
+  std::uint16_t method = 0;
+};
+
+/// A ZIP archive as torch.save writes it, or nearly so.
+std::string archive(const std::vector<Said>& records, bool end_is_64 = false) {
+  std::string file;
+  std::string directory;
+  for (const Said& said : records) {
+    const std::string name = "model/" + said.name;
+    const auto bytes = static_cast<std::uint32_t>(said.content.size());
+    const auto flags = static_cast<std::uint16_t>(said.has_descriptor ? 8 : 0);
+    const std::uint32_t crc = crc_of(said.content);
+    const auto offset = static_cast<std::uint32_t>(file.size());
+    const auto name_bytes = static_cast<std::uint16_t>(name.size());
+    file += "PK\x03\x04" + number<std::uint16_t>(0) + number(flags) + number(said.method) +
+            number<std::uint32_t>(0) + number(said.has_descriptor ? 0U : crc) + number(bytes) +
+            number(bytes) + number(name_bytes) + number<std::uint16_t>(0) + name + said.content;
+    if (said.has_descriptor) {
+      file += "PK\x07\x08" + number(crc) + number(bytes) + number(bytes);
+    }
+    const std::string extra = said.is_64
+                                  ? number<std::uint16_t>(1) + number<std::uint16_t>(24) +
+                                        number<std::uint64_t>(bytes) +
+                                        number<std::uint64_t>(bytes) + number<std::uint64_t>(offset)
+                                  : "";
+    const std::uint32_t shown = said.is_64 ? 0xffffffff : bytes;
+    directory += "PK\x01\x02" + number<std::uint32_t>(0) + number(flags) + number(said.method) +
+                 number<std::uint32_t>(0) + number(crc) + number(shown) + number(shown) +
+                 number(name_bytes) + number(static_cast<std::uint16_t>(extra.size())) +
+                 number<std::uint16_t>(0) + number<std::uint64_t>(0) +
+                 number(said.is_64 ? 0xffffffff : offset) + name + extra;
+  }
+  const auto count = static_cast<std::uint16_t>(records.size());
+  const auto offset = static_cast<std::uint32_t>(file.size());
+  const auto bytes = static_cast<std::uint32_t>(directory.size());
+  file += directory;
+  if (end_is_64) {
+    const std::uint64_t end_offset = file.size();
+    file += "PK\x06\x06" + number<std::uint64_t>(44) + number<std::uint32_t>(0) +
+            number<std::uint64_t>(0) + number<std::uint64_t>(count) + number<std::uint64_t>(count) +
+            number<std::uint64_t>(bytes) + number<std::uint64_t>(offset);
+    file += "PK\x06\x07" + number<std::uint32_t>(0) + number(end_offset) + number<std::uint32_t>(1);
+  }
+  file += "PK\x05\x06" + number<std::uint32_t>(0) +
+          number(end_is_64 ? std::uint16_t{0xffff} : count) +
+          number(end_is_64 ? std::uint16_t{0xffff} : count) + number(bytes) + number(offset) +
+          number<std::uint16_t>(0);
+  return file;
+}
+
+class ZipDirectoryTest : public ::testing::Test {
+ protected:
+  File written(const std::string& bytes) {
+    File file = File::open(path_, File::Access::kCreate, DirectMode::kBuffered).value();
+    file.truncate(0).value();
+    file.write_at(0, std::as_bytes(std::span(bytes))).value();
+    return file;
+  }
+  std::string refusal(const std::string& bytes) {
+    const Result<ZipDirectory> read = read_zip_directory(written(bytes));
+    return read.has_error() ? read.error().message : "taken";
+  }
+  std::vector<DamagedRecord> damaged() {
+    const auto queue = IoQueue::start(EngineKind::kAuto, {}).value();
+    const File file = File::open(path_, File::Access::kRead, DirectMode::kBuffered).value();
+    return check_zip_records(os_file_system(), *queue, path_,
+                             read_zip_directory(file).value().records, {})
+        .value();
+  }
+
+  TempDirectory directory_;
+  std::string path_ = directory_ / "model.pt";
+};
+
+TEST_F(ZipDirectoryTest, ReadsWhatTorchWrites) {
+  const File file = written(archive({{"data.pkl", "pickle"},
+                                     {"data/0", "numbers", true, true},
+                                     {"data/1", "", false},
+                                     {"version", "3\n", false}},
+                                    true));
+  const ZipDirectory read = read_zip_directory(file).value();
+  ASSERT_EQ(read.records.size(), 4U);
+  const ZipRecord* numbers = read.find("data/0");
+  ASSERT_NE(numbers, nullptr);
+  EXPECT_EQ(numbers->bytes, 7U);
+  EXPECT_EQ(numbers->crc, crc_of("numbers"));
+  std::string content(7, '\0');
+  file.read_at(numbers->offset, std::as_writable_bytes(std::span(content))).value();
+  EXPECT_EQ(content, "numbers");
+  EXPECT_EQ(read.find("data/2"), nullptr);
+  EXPECT_THAT(damaged(), IsEmpty());
+}
+
+TEST_F(ZipDirectoryTest, FindsDamagedRecords) {
+  std::string bytes = archive({{"data/0", "first"}, {"data/1", "second"}, {"data/2", "third"}});
+  bytes[bytes.find("second")] = 'z';
+  (void)written(bytes);
+  const std::vector<DamagedRecord> found = damaged();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].record.name, "data/1");
+  EXPECT_EQ(found[0].reason, describe_wrong_crc(crc_of("zecond"), crc_of("second")));
+}
+
+TEST_F(ZipDirectoryTest, WritesTheCrcWhereverItIsKept) {
+  for (const bool has_descriptor : {false, true}) {
+    std::string bytes = archive({{"data/0", "first", has_descriptor}});
+    bytes[bytes.find("first")] = 'w';
+    const File file = written(bytes);
+    write_zip_crc(file, read_zip_directory(file).value().records[0], crc_of("wirst")).value();
+    std::string now(bytes.size(), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(now))).value();
+    EXPECT_EQ(now, archive({{"data/0", "wirst", has_descriptor}}));
+  }
+}
+
+TEST_F(ZipDirectoryTest, RefusesWhatIsNoArchiveOfRecords) {
+  const std::string good = archive({{"data/0", "first"}, {"data/1", "second"}});
+  EXPECT_THAT(refusal(""), HasSubstr("no ZIP archive"));
+  EXPECT_THAT(refusal("PK\x05\x06"), HasSubstr("no ZIP archive"));
+  EXPECT_THAT(refusal(good.substr(0, good.size() - 1)), HasSubstr("no ZIP archive"));
+  EXPECT_THAT(refusal(good.substr(10)), HasSubstr("damaged"));
+  EXPECT_THAT(refusal(archive({{"data/0", "first", true, false, 8}})), HasSubstr("compressed"));
+  EXPECT_THAT(refusal(archive({{"data/0", "first"}, {"data/0", "second"}})),
+              HasSubstr("two records data/0"));
+}
+
+TEST_F(ZipDirectoryTest, NoCutAndNoFlippedBitOfAnArchiveMakesItCrash) {
+  const std::string good =
+      archive({{"data/0", "first", true, true}, {"data/1", "second", false}}, true);
+  for (std::size_t bytes = 0; bytes < good.size(); ++bytes) {
+    EXPECT_NE(refusal(good.substr(0, bytes)), "taken") << bytes;
+  }
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string bytes = good;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    (void)refusal(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
