@@ -229,6 +229,17 @@ Result<StreamId> SwapEngine::stream_from_device(const Device& device) const {
   PENSTOCK_TRY(usable());
   return core_->device_stream(device, DeviceTransfer::Direction::kFromDevice);
 }
+Result<ContentReader> SwapEngine::read(const std::vector<TensorId>& tensors) {
+  PENSTOCK_TRY(usable());
+  for (const TensorId tensor : tensors) {
+    trace_use(TraceOp::kGetInto, tensor);
+  }
+  return core_->read(tensors);
+}
+Result<ContentWriter> SwapEngine::write() {
+  PENSTOCK_TRY(usable());
+  return core_->write();
+}
 void SwapEngine::prefetch(std::span<const TensorId> tensors) {
   if (process_.elsewhere()) {
     return;

@@ -15,6 +15,8 @@
 #include "alloc/result.h"
 #include "io/file_system.h"
 #include "io/io_queue.h"
+#include "swap/content_reader.h"
+#include "swap/content_writer.h"
 #include "swap/lease.h"
 #include "swap/plan/config.h"
 #include "swap/plan/placement.h"
@@ -156,6 +158,12 @@ class SwapEngine {
   /// name a stream in DeviceTensor (DLPack's `__dlpack__(stream=…)`). Errors: as theirs.
   Result<StreamId> stream_to_device(const Device& device) const;
   Result<StreamId> stream_from_device(const Device& device) const;
+
+  /// Reads contents in parts, in this order, in little memory: for checkpoints. Errors: a tensor is
+  /// not known or has no content; its drive is missing; no memory.
+  Result<ContentReader> read(const std::vector<TensorId>& tensors);
+  /// Writes contents in parts, in little memory. Errors: no memory.
+  Result<ContentWriter> write();
 
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);

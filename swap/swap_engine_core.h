@@ -21,6 +21,8 @@
 #include "alloc/page_source.h"
 #include "alloc/recycling_source.h"
 #include "io/io_queue.h"
+#include "swap/content_reader.h"
+#include "swap/content_writer.h"
 #include "swap/held_buffer_ledger.h"
 #include "swap/lease_token.h"
 #include "swap/plan/placement.h"
@@ -100,6 +102,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
   Result<StreamId> device_stream(const Device& device, DeviceTransfer::Direction direction) const;
   void prefetch(std::span<const TensorId> tensors);
+  Result<ContentReader> read(const std::vector<TensorId>& tensors);
+  Result<ContentWriter> write();
 
   Result<void> flush();
   Result<void> check();
@@ -109,6 +113,16 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::optional<std::string> overflow_advice() const;
   Result<TensorState> state(TensorId tensor) const;
   Result<void> close();
+
+  /// Room for a tensor's next content, for ContentWriter.
+  struct NewContent {
+    std::uint64_t bytes = 0;
+    Lease lease;                           // empty: on a drive
+    std::shared_ptr<StoredTensor> stored;  // null: in the lease
+    std::shared_ptr<SwapStore> store;
+  };
+  Result<NewContent> reserve_content(TensorId tensor);
+  Ticket adopt_content(TensorId tensor, std::shared_ptr<StoredTensor> stored);
 
   void lease_ended(LeaseToken& token) noexcept;
   void update_ended(LeaseToken& token) noexcept;
@@ -215,6 +229,14 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void warn(const std::string& sentence) const { options_.warn(sentence); }
   void operation_begun() { ++operations_; }
   void operation_ended() noexcept;
+
+  // Contents in parts (swap_engine_stream.cpp).
+  struct ReadyContent {
+    Lease lease;                          // empty: it lies on a drive
+    std::optional<StoredContent> stored;  // nothing: in the lease
+    std::shared_ptr<const SwapStore> store;
+  };
+  Result<ReadyContent> ready_content(TensorId tensor);
 
   // Devices (swap_engine_device.cpp).
   Result<void> open_stagings(const std::vector<PinHook>& hooks);

@@ -326,7 +326,7 @@ void SwapEngineCore::write_finished(const WritingPtr& finished,
     } else {
       stats_.tensor_write_bytes += writing.bytes;
       stats_.padding_bytes += writing.stored->extent.bytes - writing.bytes;
-      if (writing.source.empty()) {
+      if (writing.device) {
         stats_.from_device_bytes += writing.device->memory.bytes;
       }
       if (record != nullptr) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "archive_object.h"
 #include "array_argument.h"
 #include "error_translation.h"
 #include "future.h"
@@ -178,6 +179,15 @@ class EngineObject {
     const Result<void> closed = released([&] { return engine_->close(); });
     drop_done();
     unwrap(closed);
+  }
+
+  /// Contents into records that were reserved for them.
+  FillingObject fill_archive(const std::string& path, const nb::list& records) {
+    const std::vector<FilledRecord> filled = filled_records(records);
+    return {unwrap(released([&] { return ArchiveFilling::begin(*engine_, path, filled); }))};
+  }
+  IntakeObject take_archives() {
+    return {unwrap(released([&] { return ArchiveIntake::open(*engine_); }))};
   }
 
   nb::dict placement() const;
@@ -370,6 +380,9 @@ void bind_engine(nb::module_& module) {
            nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
       .def("device_stream", &EngineObject::device_stream, nb::arg("device"), nb::arg("to_device"))
       .def("prefetch", &EngineObject::prefetch)
+      .def("fill_archive", &EngineObject::fill_archive, nb::arg("path"), nb::arg("records"),
+           nb::keep_alive<0, 1>())
+      .def("take_archives", &EngineObject::take_archives, nb::keep_alive<0, 1>())
       .def("flush", &EngineObject::flush)
       .def("check", &EngineObject::check)
       .def("plan", &EngineObject::plan)

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "archive_object.h"
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
@@ -17,5 +18,6 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   penstock::python::bind_lease(module);
   penstock::python::bind_future(module);
+  penstock::python::bind_archive(module);
   penstock::python::bind_engine(module);
 }

@@ -15,7 +15,7 @@ namespace penstock {
 /// What is wrong with a record whose bytes are not what was written.
 struct DamagedRecord {
   ZipRecord record;
-  std::string reason;  ///< "its CRC-32 is 1234abcd instead of …", or why it cannot be read
+  std::string reason;  ///< a sentence with path and name: its CRC-32, or why it cannot be read
 };
 
 /// Reads every byte of `records` of the archive at `path`, through 16 MiB of memory, and compares
@@ -25,8 +25,5 @@ struct DamagedRecord {
 Result<std::vector<DamagedRecord>> check_zip_records(
     FileSystem& system, IoQueue& queue, const std::string& path,
     const std::vector<ZipRecord>& records, const std::function<void(std::uint64_t)>& on_progress);
-
-/// "its CRC-32 is … instead of …".
-std::string describe_wrong_crc(std::uint32_t found, std::uint32_t expected);
 
 }  // namespace penstock

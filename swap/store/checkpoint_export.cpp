@@ -149,12 +149,12 @@ Result<void> Exporter::write_files(IoQueue& queue) {
     }
     files_.push_back(std::move(file).value());
   }
-  std::vector<CatalogEntry> in_order;
+  std::vector<StoredContent> in_order;
   for (const std::size_t index : order_) {
-    in_order.push_back(entries_[index]);
+    const CatalogEntry& entry = entries_[index];
+    in_order.push_back({entry.info.name, entry.extent, &store_.file(*entry.extent)});
   }
-  Result<std::unique_ptr<StoredReader>> reader =
-      StoredReader::make(store_, queue, std::move(in_order));
+  Result<std::unique_ptr<StoredReader>> reader = StoredReader::make(queue, std::move(in_order));
   if (reader.has_error()) {
     return std::move(reader).error();
   }
@@ -198,7 +198,7 @@ Result<void> Exporter::write_file(const SafetensorsFile& layout, StoredReader& r
 
 Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialFile& file,
                                   std::uint64_t& offset, StreamWriter& writer) {
-  const std::size_t index = order_[part.entry];
+  const std::size_t index = order_[part.content];
   const DType from = entries_[index].info.dtype;
   const DType to = written_[index].dtype;
   if (from == to) {

@@ -3,25 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "alloc/bytes.h"
 #include "swap/plan/tensor_name.h"
-#include "swap/store/checksum.h"
 #include "swap/store/source_file.h"
+#include "swap/store/stored_writer.h"
 #include "swap/store/stream_reader.h"
-#include "swap/store/stream_writer.h"
 
 namespace penstock {
 namespace {
 
-// Hashed and copied in steps that stay in the processor's cache in between.
-constexpr std::size_t kStepBytes = 128 * kKiB;
 // So much is written before it is staged, which lets the store publish and free what it supersedes.
 constexpr std::uint64_t kSettleBytes = 256 * kMiB;
 
@@ -38,7 +33,6 @@ class Importer {
  private:
   Result<void> take(const StreamReader::Part& part);
   Result<void> begin_tensor(const TensorInfo& info);
-  Result<void> append(std::span<const std::byte> bytes);
   Result<void> end_tensor(const TensorInfo& info);
   Result<void> settle();
 
@@ -48,18 +42,13 @@ class Importer {
   std::uint64_t total_bytes_ = 0;
   std::uint64_t done_bytes_ = 0;
 
-  // Of the tensor that is being copied.
-  std::shared_ptr<StoredTensor> stored_;
-  std::uint64_t offset_ = 0;  // within its extent
-  std::optional<ChecksumStream> checksum_;
-
   std::vector<CatalogEntry> given_;  // to the writer, not staged yet
   std::uint64_t given_bytes_ = 0;
 
   // Last: they wait for what is under way before extents and files go.
   std::vector<SourceFile> files_;
   std::unique_ptr<StreamReader> reader_;
-  std::unique_ptr<StreamWriter> writer_;
+  std::unique_ptr<StoredWriter> writer_;
 };
 
 Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
@@ -78,7 +67,7 @@ Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
   if (reader.has_error()) {
     return std::move(reader).error();
   }
-  Result<std::unique_ptr<StreamWriter>> writer = StreamWriter::make(queue);
+  Result<std::unique_ptr<StoredWriter>> writer = StoredWriter::make(queue, IntegrityLevel::kFull);
   if (writer.has_error()) {
     return std::move(writer).error();
   }
@@ -116,7 +105,7 @@ Result<void> Importer::take(const StreamReader::Part& part) {
   if (part.offset == 0) {
     PENSTOCK_TRY(begin_tensor(info));
   }
-  PENSTOCK_TRY(append(part.bytes));
+  PENSTOCK_TRY(writer_->append(part.bytes));
   if (part.last) {
     PENSTOCK_TRY(end_tensor(info));
   }
@@ -147,43 +136,15 @@ Result<void> Importer::begin_tensor(const TensorInfo& info) {
     error.tensor = info.name;
     return error;
   }
-  stored_ = store_.hold(*reserved);
-  offset_ = 0;
-  checksum_.emplace(IntegrityLevel::kFull, info.bytes());
+  writer_->begin(store_.hold(*reserved), store_.file(*reserved));
   return {};
 }
 
-Result<void> Importer::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const Result<std::span<std::byte>> room =
-        writer_->room(store_.file(*stored_), stored_->extent.offset + offset_);
-    if (room.has_error()) {
-      return room.error();
-    }
-    const std::size_t step = std::min({room->size(), bytes.size(), kStepBytes});
-    checksum_->update(bytes.first(step));
-    std::memcpy(room->data(), bytes.data(), step);
-    writer_->advance(step);
-    offset_ += step;
-    bytes = bytes.subspan(step);
-  }
-  return {};
-}
-
-/// Zeros up to the whole block, then the identity, as StoreTransfer lays it out.
 Result<void> Importer::end_tensor(const TensorInfo& info) {
-  constexpr std::array<std::byte, IdentityBlock::kBytes> kZeros{};
-  stored_->identity.level = static_cast<std::uint64_t>(IntegrityLevel::kFull);
-  stored_->identity.checksum = checksum_->finish();
-  std::array<std::byte, IdentityBlock::kBytes> identity;
-  stored_->identity.encode(identity);
-  const File& file = store_.file(*stored_);
-  const std::uint64_t end = stored_->layout_bytes() - IdentityBlock::kBytes;
-  PENSTOCK_TRY(writer_->write(file, stored_->extent.offset + offset_,
-                              std::span(kZeros).first(end - offset_)));
-  PENSTOCK_TRY(writer_->write(file, stored_->extent.offset + end, identity));
-  given_bytes_ += stored_->extent.bytes;
-  given_.push_back({info, std::move(stored_)});
+  Result<std::shared_ptr<StoredTensor>> stored = writer_->end();
+  PENSTOCK_TRY(stored);
+  given_bytes_ += (*stored)->extent.bytes;
+  given_.push_back({info, std::move(*stored)});
   return {};
 }
 

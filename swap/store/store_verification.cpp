@@ -10,9 +10,9 @@ namespace penstock {
 Result<VerifyReport> verify_store(const DurableStore& store, IoQueue& queue,
                                   const OnProgress& on_progress) {
   VerifyReport report;
-  std::vector<CatalogEntry> readable;
+  std::vector<StoredContent> readable;
   std::uint64_t total_bytes = 0;
-  for (CatalogEntry& entry : store.contents()) {
+  for (const CatalogEntry& entry : store.contents()) {
     ++report.tensors;
     ++report.by_level[entry.extent->identity.level];
     Result<void> there = store.check_readable(*entry.extent, entry.info.name);
@@ -21,10 +21,9 @@ Result<VerifyReport> verify_store(const DurableStore& store, IoQueue& queue,
       continue;
     }
     total_bytes += entry.info.bytes();
-    readable.push_back(std::move(entry));
+    readable.push_back({entry.info.name, entry.extent, &store.file(*entry.extent)});
   }
-  Result<std::unique_ptr<StoredReader>> reader =
-      StoredReader::make(store, queue, std::move(readable));
+  Result<std::unique_ptr<StoredReader>> reader = StoredReader::make(queue, std::move(readable));
   if (reader.has_error()) {
     return std::move(reader).error();
   }

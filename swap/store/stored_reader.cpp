@@ -7,28 +7,26 @@
 
 namespace penstock {
 
-Result<std::unique_ptr<StoredReader>> StoredReader::make(const DurableStore& store, IoQueue& queue,
-                                                         std::vector<CatalogEntry> entries) {
+Result<std::unique_ptr<StoredReader>> StoredReader::make(IoQueue& queue,
+                                                         std::vector<StoredContent> contents) {
   std::vector<Stretch> stretches;
-  stretches.reserve(entries.size());
-  for (const CatalogEntry& entry : entries) {
+  stretches.reserve(contents.size());
+  for (const StoredContent& content : contents) {
     Stretch stretch;
-    stretch.file = &store.file(*entry.extent);
-    stretch.offset = entry.extent->extent.offset;
-    stretch.bytes = entry.extent->extent.bytes;
+    stretch.file = content.file;
+    stretch.offset = content.extent->extent.offset;
+    stretch.bytes = content.extent->extent.bytes;
     stretches.push_back(stretch);
   }
   Result<std::unique_ptr<StreamReader>> reader = StreamReader::make(queue, std::move(stretches));
-  if (reader.has_error()) {
-    return std::move(reader).error();
-  }
+  PENSTOCK_TRY(reader);
   return std::unique_ptr<StoredReader>(
-      new StoredReader(store, std::move(entries), std::move(reader).value()));
+      new StoredReader(std::move(contents), std::move(reader).value()));
 }
 
-StoredReader::StoredReader(const DurableStore& store, std::vector<CatalogEntry> entries,
+StoredReader::StoredReader(std::vector<StoredContent> contents,
                            std::unique_ptr<StreamReader> reader)
-    : store_(store), entries_(std::move(entries)), reader_(std::move(reader)) {}
+    : contents_(std::move(contents)), reader_(std::move(reader)) {}
 
 std::optional<StoredReader::Part> StoredReader::next() {
   std::optional<StreamReader::Part> read = reader_->next();
@@ -36,19 +34,19 @@ std::optional<StoredReader::Part> StoredReader::next() {
     return std::nullopt;
   }
   if (read->offset == 0) {
-    begin_tensor(read->stretch);
+    begin_content(read->stretch);
   }
   Part part;
-  part.entry = entry_;
+  part.content = content_;
   part.last = read->last;
   if (read->problem && !problem_) {
     problem_ = std::move(read->problem);
     problem_->message =
-        fmt::format("tensor '{}': {}", entries_[entry_].info.name, problem_->message);
-    problem_->tensor = entries_[entry_].info.name;
+        fmt::format("tensor '{}': {}", contents_[content_].tensor_name, problem_->message);
+    problem_->tensor = contents_[content_].tensor_name;
   }
   // Parts are whole blocks: the identity, which is one, lies within the last.
-  const StoredTensor& stored = *entries_[entry_].extent;
+  const StoredTensor& stored = *contents_[content_].extent;
   const std::uint64_t of_tensor = stored.bytes() - std::min(stored.bytes(), read->offset);
   part.bytes = read->bytes.first(std::min<std::uint64_t>(read->bytes.size(), of_tensor));
   checksum_->update(part.bytes);
@@ -61,15 +59,15 @@ std::optional<StoredReader::Part> StoredReader::next() {
   return part;
 }
 
-void StoredReader::begin_tensor(std::size_t entry) {
-  entry_ = entry;
-  const IdentityBlock& identity = entries_[entry].extent->identity;
+void StoredReader::begin_content(std::size_t content) {
+  content_ = content;
+  const IdentityBlock& identity = contents_[content].extent->identity;
   checksum_.emplace(static_cast<IntegrityLevel>(identity.level), identity.bytes);
   problem_.reset();
 }
 
 std::optional<Error> StoredReader::prove(std::span<const std::byte> identity) {
-  const IdentityBlock& expected = entries_[entry_].extent->identity;
+  const IdentityBlock& expected = contents_[content_].extent->identity;
   if (const std::string difference = expected.difference(identity); !difference.empty()) {
     return corrupt(difference);
   }
@@ -80,13 +78,13 @@ std::optional<Error> StoredReader::prove(std::span<const std::byte> identity) {
 }
 
 Error StoredReader::corrupt(const std::string& how) const {
-  const CatalogEntry& entry = entries_[entry_];
-  const std::string& path = store_.file(*entry.extent).path();
-  Error error =
-      fault(Fault::kCorrupt, fmt::format("tensor '{}' is damaged in {} at offset {}: {}",
-                                         entry.info.name, path, entry.extent->extent.offset, how));
+  const StoredContent& content = contents_[content_];
+  const std::string& path = content.file->path();
+  Error error = fault(Fault::kCorrupt,
+                      fmt::format("tensor '{}' is damaged in {} at offset {}: {}",
+                                  content.tensor_name, path, content.extent->extent.offset, how));
   error.path = path;
-  error.tensor = entry.info.name;
+  error.tensor = content.tensor_name;
   return error;
 }
 

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/io_queue.h"
+#include "swap/archive/record_reader.h"
+#include "swap/archive/record_writer.h"
+#include "swap/swap_engine.h"
+
+namespace penstock::python {
+
+/// A record of an archive, and the tensor whose content it is.
+struct FilledRecord {
+  std::string record;
+  TensorId tensor{};
+};
+
+/// Contents of an engine's tensors on their way into records that were reserved for them. Used by
+/// one thread, in which every call may block.
+class ArchiveFilling {
+ public:
+  /// Errors: RecordWriter::open()'s and SwapEngine::read()'s; a record that the archive lacks, or
+  /// of another size than its tensor.
+  static Result<std::unique_ptr<ArchiveFilling>> begin(SwapEngine& engine, const std::string& path,
+                                                       const std::vector<FilledRecord>& records);
+  /// Moves about 32 MiB on. Gives the bytes moved so far; nothing when all of it is in the archive,
+  /// with CRC-32s and safe from a crash. Errors: of a read or a write.
+  Result<std::optional<std::uint64_t>> step();
+
+ private:
+  ArchiveFilling() = default;
+  Result<void> append(const ContentReader::Part& part);
+
+  std::unique_ptr<IoQueue> queue_;
+  std::vector<ZipRecord> records_;
+  std::optional<ContentReader> reader_;
+  std::uint64_t moved_bytes_ = 0;
+  bool at_begin_ = true;                // of a record
+  std::optional<RecordWriter> writer_;  // last: it waits for what is under way
+};
+
+/// A tensor whose next content is a range of a record.
+struct RecordTarget {
+  TensorId tensor{};
+  std::uint64_t offset = 0;  ///< of the range, bytes within the record
+  DType dtype = DType::kU8;  ///< of the record's elements; they are converted to the tensor's
+};
+
+/// A record and where it goes. The targets of one lane do not overlap and are in order of their
+/// offsets; those of different lanes may overlap (a master weight and its 16-bit copies).
+struct TakenRecord {
+  std::string record;
+  std::vector<std::vector<RecordTarget>> lanes;
+};
+
+/// Records of archives on their way into an engine, where they become contents all at once. Used by
+/// one thread, in which every call may block.
+class ArchiveIntake {
+ public:
+  static constexpr std::size_t kLanes = 2;
+
+  /// Errors: no memory.
+  static Result<std::unique_ptr<ArchiveIntake>> open(SwapEngine& engine);
+
+  /// Begins to read an archive; the one before has been read. Records without targets are only
+  /// checked. Errors: RecordReader::open()'s; a record that the archive lacks; a target that does
+  /// not lie within its record.
+  Result<void> begin(const std::string& path, std::vector<TakenRecord> records);
+  /// Moves about 32 MiB on. Gives the bytes of this archive that were read so far; nothing when it
+  /// has been read and every CRC-32 was right. Errors: of a read or a write; Fault::kCorrupt.
+  Result<std::optional<std::uint64_t>> step();
+  /// What was read becomes the contents of its tensors. Errors: of a write; then no tensor has
+  /// changed.
+  Result<void> publish();
+
+ private:
+  struct Lane {
+    explicit Lane(ContentWriter to) : writer(std::move(to)) {}
+    ContentWriter writer;
+    std::size_t next = 0;          // of the record's targets
+    std::uint64_t left_bytes = 0;  // of the record, for the target that is being given
+  };
+
+  explicit ArchiveIntake(SwapEngine& engine) : engine_(engine) {}
+  Result<void> check(const TakenRecord& taken, const ZipRecord& record) const;
+  Result<std::uint64_t> source_bytes(const RecordTarget& target) const;
+  Result<void> give(const RecordReader::Part& part);
+  Result<void> give(Lane& lane, const std::vector<RecordTarget>& targets,
+                    const RecordReader::Part& part);
+  Result<void> append(Lane& lane, const RecordTarget& target, std::span<const std::byte> bytes);
+
+  SwapEngine& engine_;
+  std::unique_ptr<IoQueue> queue_;
+  std::vector<TakenRecord> records_;
+  std::uint64_t read_bytes_ = 0;
+  std::vector<std::byte> converted_;
+  std::vector<Lane> lanes_;
+  std::optional<RecordReader> reader_;
+};
+
+}  // namespace penstock::python

@@ -1,0 +1,74 @@
+#include "swap/content_writer.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "swap/swap_engine_core.h"
+
+namespace penstock {
+
+ContentWriter::ContentWriter(std::shared_ptr<SwapEngineCore> core,
+                             std::unique_ptr<StoredWriter> writer)
+    : core_(std::move(core)), writer_(std::move(writer)) {}
+
+/// What was not published never was: extents go back when their writes have ended.
+ContentWriter::~ContentWriter() {
+  writer_.reset();
+}
+
+Result<void> ContentWriter::begin(TensorId tensor) {
+  Result<SwapEngineCore::NewContent> room = core_->reserve_content(tensor);
+  PENSTOCK_TRY(room);
+  left_bytes_ = room->bytes;
+  if (room->stored) {
+    writer_->begin(room->stored, room->store->file(*room->stored));
+  }
+  given_.push_back({tensor, std::move(room->lease), nullptr, std::move(room->store)});
+  return {};
+}
+
+Result<void> ContentWriter::append(std::span<const std::byte> bytes) {
+  if (given_.empty() || bytes.size() > left_bytes_) {
+    return fault(Fault::kWrongSize, fmt::format("{} bytes for a content of which {} are left",
+                                                bytes.size(), given_.empty() ? 0 : left_bytes_));
+  }
+  Given& given = given_.back();
+  left_bytes_ -= bytes.size();
+  if (!given.lease) {
+    return writer_->append(bytes);
+  }
+  std::memcpy(given.lease.span().last(left_bytes_ + bytes.size()).data(), bytes.data(),
+              bytes.size());
+  return {};
+}
+
+Result<void> ContentWriter::end() {
+  if (given_.empty() || left_bytes_ > 0) {
+    return fault(Fault::kWrongSize,
+                 fmt::format("a content ends {} bytes early", given_.empty() ? 0 : left_bytes_));
+  }
+  Given& given = given_.back();
+  if (given.lease) {
+    return {};
+  }
+  Result<std::shared_ptr<StoredTensor>> stored = writer_->end();
+  PENSTOCK_TRY(stored);
+  given.stored = std::move(*stored);
+  return {};
+}
+
+Result<void> ContentWriter::publish() {
+  PENSTOCK_TRY(writer_->drain());
+  for (Given& given : given_) {
+    const Ticket ticket = given.lease ? core_->commit(given.lease)
+                                      : core_->adopt_content(given.tensor, std::move(given.stored));
+    given.lease.release();
+    PENSTOCK_TRY(ticket.wait());
+  }
+  given_.clear();
+  return {};
+}
+
+}  // namespace penstock

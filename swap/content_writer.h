@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "alloc/result.h"
+#include "swap/lease.h"
+#include "swap/store/stored_writer.h"
+#include "swap/store/swap_store.h"
+#include "swap/tensor.h"
+
+namespace penstock {
+
+class SwapEngineCore;
+
+/// New contents of tensors, one after the other, in parts: to their drives through 16 MiB of
+/// memory, whatever their size; what stays in RAM by the plan is written there. Until publish() the
+/// tensors have the contents that they had; without it they keep them. Used by one thread.
+class ContentWriter {
+ public:
+  ContentWriter(ContentWriter&&) noexcept = default;
+  ContentWriter& operator=(ContentWriter&&) noexcept = default;
+  ~ContentWriter();
+
+  /// What follows is the next content of `tensor`. Errors: it is not known; ENOSPC with path and
+  /// tensor.
+  Result<void> begin(TensorId tensor);
+  /// Its next bytes; copied. Errors: more than the tensor has; of an earlier write.
+  Result<void> append(std::span<const std::byte> bytes);
+  /// All its bytes were given. Errors: there are fewer than the tensor has; of an earlier write.
+  Result<void> end();
+  /// Blocks until what was given is written. Errors: of a write; nothing can be published then.
+  Result<void> drain() { return writer_->drain(); }
+  /// As drain(); then all of it becomes the tensors' contents. Errors: of a
+  /// write, and no tensor has changed. Once.
+  Result<void> publish();
+
+ private:
+  friend class SwapEngineCore;
+  struct Given {
+    TensorId tensor{};
+    Lease lease;                           // empty: on a drive
+    std::shared_ptr<StoredTensor> stored;  // null: in the lease
+    std::shared_ptr<const SwapStore> store;
+  };
+  ContentWriter(std::shared_ptr<SwapEngineCore> core, std::unique_ptr<StoredWriter> writer);
+
+  std::shared_ptr<SwapEngineCore> core_;
+  std::vector<Given> given_;  // the last one is being given, until end()
+  std::uint64_t left_bytes_ = 0;
+  std::unique_ptr<StoredWriter> writer_;  // last: it waits for what is under way
+};
+
+}  // namespace penstock
