@@ -2,9 +2,10 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "error_translation.h"
@@ -24,18 +25,19 @@ std::optional<std::uint64_t> step(Stream& stream) {
   return unwrap(std::move(moved));
 }
 
-/// [(record, [[(tensor, offset, dtype), …] for each lane])]
-std::vector<TakenRecord> taken_records(const nb::list& records) {
+using TargetTuple = std::tuple<std::uint64_t, std::uint64_t, std::string>;
+using TakenTuple = std::tuple<std::string, std::vector<std::vector<TargetTuple>>>;
+
+/// (record, [[(tensor, offset, dtype), …] for each lane])
+std::vector<TakenRecord> taken_records(const std::vector<TakenTuple>& records) {
   std::vector<TakenRecord> taken;
-  for (const nb::handle entry : records) {
+  for (const auto& [name, lanes] : records) {
     TakenRecord& record = taken.emplace_back();
-    record.record = nb::cast<std::string>(entry[0]);
-    for (const nb::handle lane : nb::cast<nb::list>(entry[1])) {
+    record.record = name;
+    for (const std::vector<TargetTuple>& lane : lanes) {
       std::vector<RecordTarget>& targets = record.lanes.emplace_back();
-      for (const nb::handle target : nb::cast<nb::list>(lane)) {
-        targets.push_back({TensorId{nb::cast<std::uint64_t>(target[0])},
-                           nb::cast<std::uint64_t>(target[1]),
-                           unwrap(parse_dtype(nb::cast<std::string>(target[2])))});
+      for (const auto& [tensor, offset, dtype] : lane) {
+        targets.push_back({TensorId{tensor}, offset, unwrap(parse_dtype(dtype))});
       }
     }
     if (record.lanes.size() > ArchiveIntake::kLanes) {
@@ -61,11 +63,16 @@ nb::list archive_records(const std::string& path) {
 
 }  // namespace
 
-std::vector<FilledRecord> filled_records(const nb::list& records) {
+std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records) {
   std::vector<FilledRecord> filled;
-  for (const nb::handle entry : records) {
-    filled.push_back(
-        {nb::cast<std::string>(entry[0]), TensorId{nb::cast<std::uint64_t>(entry[1])}});
+  for (const auto& [name, tensor, address] : records) {
+    FilledRecord& record = filled.emplace_back();
+    record.record = name;
+    if (tensor) {
+      record.tensor = TensorId{*tensor};
+    } else {
+      record.memory = reinterpret_cast<const std::byte*>(address);
+    }
   }
   return filled;
 }
@@ -76,7 +83,7 @@ void bind_archive(nb::module_& module) {
   nb::class_<IntakeObject>(module, "ArchiveIntake", "Records on their way into the engine.")
       .def(
           "begin",
-          [](IntakeObject& self, const std::string& path, const nb::list& records) {
+          [](IntakeObject& self, const std::string& path, const std::vector<TakenTuple>& records) {
             std::vector<TakenRecord> taken = taken_records(records);
             unwrap([&] {
               const GilRelease release;

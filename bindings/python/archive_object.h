@@ -2,8 +2,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "archive_streams.h"
@@ -18,8 +21,9 @@ struct IntakeObject {
   std::unique_ptr<ArchiveIntake> intake;
 };
 
-/// [(record, tensor)]
-std::vector<FilledRecord> filled_records(const nanobind::list& records);
+/// (record, tensor, 0) or (record, None, address)
+using FilledTuple = std::tuple<std::string, std::optional<std::uint64_t>, std::uintptr_t>;
+std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records);
 
 void bind_archive(nanobind::module_& module);
 

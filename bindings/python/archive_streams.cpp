@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/check.h"
 #include "alloc/excerpt.h"
 #include "swap/store/dtype_conversion.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 // Moved in one step: a tenth of a second or so, after which the caller may show how far it is.
 constexpr std::uint64_t kStepBytes = 32 * kMiB;
+constexpr std::uint64_t kPartBytes = kMiB;  // of memory
 
 Result<std::unique_ptr<IoQueue>> start_queue() {
   return IoQueue::start(EngineKind::kAuto, {});
@@ -27,6 +29,17 @@ Result<const ZipRecord*> find(const ZipDirectory& directory, const std::string& 
                  fmt::format("{} has no record {}", path, excerpt(record)));
   }
   return found;
+}
+
+Result<void> check_size(const SwapEngine& engine, TensorId tensor, const ZipRecord& record) {
+  const Result<TensorInfo> info = engine.info(tensor);
+  PENSTOCK_TRY(info);
+  if (record.bytes != info->bytes()) {
+    return fault(Fault::kWrongSize, fmt::format("record {} has {} bytes, tensor '{}' {}",
+                                                excerpt(record.name), record.bytes, info->name,
+                                                info->bytes()));
+  }
+  return {};
 }
 
 }  // namespace
@@ -43,15 +56,11 @@ Result<std::unique_ptr<ArchiveFilling>> ArchiveFilling::begin(
   for (const FilledRecord& filled : records) {
     const Result<const ZipRecord*> record = find(writer->directory(), filled.record, path);
     PENSTOCK_TRY(record);
-    const Result<TensorInfo> info = engine.info(filled.tensor);
-    PENSTOCK_TRY(info);
-    if ((*record)->bytes != info->bytes()) {
-      return fault(Fault::kWrongSize, fmt::format("record {} of {} has {} bytes, tensor '{}' {}",
-                                                  excerpt(filled.record), path, (*record)->bytes,
-                                                  info->name, info->bytes()));
+    filling->sources_.push_back({**record, filled.memory});
+    if (filled.tensor) {
+      PENSTOCK_TRY(check_size(engine, *filled.tensor, **record));
+      tensors.push_back(*filled.tensor);
     }
-    filling->records_.push_back(**record);
-    tensors.push_back(filled.tensor);
   }
   Result<ContentReader> reader = engine.read(tensors);
   PENSTOCK_TRY(reader);
@@ -63,24 +72,38 @@ Result<std::unique_ptr<ArchiveFilling>> ArchiveFilling::begin(
 Result<std::optional<std::uint64_t>> ArchiveFilling::step() {
   const std::uint64_t until = moved_bytes_ + kStepBytes;
   while (moved_bytes_ < until) {
-    const Result<std::optional<ContentReader::Part>> part = reader_->next();
-    PENSTOCK_TRY(part);
-    if (!*part) {
+    if (source_ == sources_.size()) {
       PENSTOCK_TRY(writer_->finish());
       return std::optional<std::uint64_t>();
     }
-    PENSTOCK_TRY(append(**part));
+    const ZipRecord& record = sources_[source_].record;
+    if (offset_ == 0) {
+      writer_->begin(record);
+    }
+    const Result<std::span<const std::byte>> part = next_part();
+    PENSTOCK_TRY(part);
+    PENSTOCK_TRY(writer_->append(*part));
+    moved_bytes_ += part->size();
+    offset_ += part->size();
+    if (offset_ == record.bytes) {
+      PENSTOCK_TRY(writer_->end());
+      ++source_;
+      offset_ = 0;
+    }
   }
   return std::optional(moved_bytes_);
 }
 
-Result<void> ArchiveFilling::append(const ContentReader::Part& part) {
-  if (std::exchange(at_begin_, part.last)) {
-    writer_->begin(records_[part.tensor]);
+/// Of the record that is being filled.
+Result<std::span<const std::byte>> ArchiveFilling::next_part() {
+  const auto& [record, memory] = sources_[source_];
+  if (memory != nullptr) {
+    return std::span(memory + offset_, std::min(kPartBytes, record.bytes - offset_));
   }
-  PENSTOCK_TRY(writer_->append(part.bytes));
-  moved_bytes_ += part.bytes.size();
-  return part.last ? writer_->end() : Result<void>();
+  const Result<std::optional<ContentReader::Part>> part = reader_->next();
+  PENSTOCK_TRY(part);
+  PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", record.name);
+  return (*part)->bytes;
 }
 
 Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {

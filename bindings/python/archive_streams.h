@@ -15,10 +15,12 @@
 
 namespace penstock::python {
 
-/// A record of an archive, and the tensor whose content it is.
+/// A record of an archive, and what it is filled with: the content of a tensor, or as much memory
+/// as the record has, which stays as it is meanwhile.
 struct FilledRecord {
   std::string record;
-  TensorId tensor{};
+  std::optional<TensorId> tensor;
+  const std::byte* memory = nullptr;
 };
 
 /// Contents of an engine's tensors on their way into records that were reserved for them. Used by
@@ -35,13 +37,18 @@ class ArchiveFilling {
 
  private:
   ArchiveFilling() = default;
-  Result<void> append(const ContentReader::Part& part);
+  struct Source {
+    ZipRecord record;
+    const std::byte* memory = nullptr;  // null: of the reader
+  };
+  Result<std::span<const std::byte>> next_part();
 
   std::unique_ptr<IoQueue> queue_;
-  std::vector<ZipRecord> records_;
-  std::optional<ContentReader> reader_;
+  std::vector<Source> sources_;
+  std::size_t source_ = 0;    // which is being moved
+  std::uint64_t offset_ = 0;  // within its record
   std::uint64_t moved_bytes_ = 0;
-  bool at_begin_ = true;                // of a record
+  std::optional<ContentReader> reader_;
   std::optional<RecordWriter> writer_;  // last: it waits for what is under way
 };
 

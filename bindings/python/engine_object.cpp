@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -182,7 +183,7 @@ class EngineObject {
   }
 
   /// Contents into records that were reserved for them.
-  FillingObject fill_archive(const std::string& path, const nb::list& records) {
+  FillingObject fill_archive(const std::string& path, const std::vector<FilledTuple>& records) {
     const std::vector<FilledRecord> filled = filled_records(records);
     return {unwrap(released([&] { return ArchiveFilling::begin(*engine_, path, filled); }))};
   }

@@ -43,7 +43,7 @@ std::optional<RecordReader::Part> RecordReader::next() {
     problem_ = std::move(read->problem);
     problem_->message = fmt::format("record {}: {}", excerpt(record.name), problem_->message);
   }
-  if (read->last && !problem_ && crc_ != record.crc) {
+  if (read->last && !problem_ && record.has_crc && crc_ != record.crc) {
     problem_ =
         fault(Fault::kCorrupt,
               fmt::format("record {} of {} is damaged: its CRC-32 is {:08x} instead of {:08x}",

@@ -127,6 +127,10 @@ Result<ZipDirectory> Reader::read() {
     read.records.push_back(std::move(*record));
   }
   PENSTOCK_TRY(check(read.records));
+  const bool has_crcs = std::ranges::any_of(read.records, &ZipRecord::crc);
+  for (ZipRecord& record : read.records) {
+    record.has_crc = has_crcs;
+  }
   return read;
 }
 

@@ -21,6 +21,7 @@ struct ZipRecord {
   std::uint64_t directory_offset = 0;  ///< of its entry there
   std::uint64_t header_offset = 0;     ///< of its local header
   bool has_descriptor = false;         ///< behind its bytes there are CRC and sizes once more
+  bool has_crc = true;                 ///< false where the archive was written without any (all 0)
 };
 
 /// What a ZIP archive says of its records, all of which are stored, none compressed: the format of

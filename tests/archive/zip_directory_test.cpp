@@ -140,6 +140,18 @@ TEST_F(ZipDirectoryTest, FindsDamagedRecords) {
                                                      crc_of("zecond"), crc_of("second"))));
 }
 
+TEST_F(ZipDirectoryTest, AnArchiveWithoutAnyCrcIsNotDamaged) {
+  std::string bytes = archive({{"data/0", "first", false}, {"data/1", "second", false}});
+  for (const std::string content : {"first", "second"}) {
+    const std::string crc = number(crc_of(content));
+    for (std::size_t at = bytes.find(crc); at != std::string::npos; at = bytes.find(crc)) {
+      bytes.replace(at, crc.size(), crc.size(), '\0');
+    }
+  }
+  (void)written(bytes);
+  EXPECT_THAT(damaged(), IsEmpty());
+}
+
 TEST_F(ZipDirectoryTest, WritesTheCrcWhereverItIsKept) {
   for (const bool has_descriptor : {false, true}) {
     std::string bytes = archive({{"data/0", "first", has_descriptor}});

@@ -40,12 +40,15 @@ def context() -> ForkServerContext:
     return made
 
 
-def run(name: str, directory: Path, ranks: int, reference: bool, port: str) -> Outcome:
-    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed."""
+def run(
+    name: str, directory: Path, ranks: int, reference: bool, port: str, checkpoint: tuple[str, int, bool] | None = None
+) -> Outcome:
+    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed. checkpoint: as trial's.
+    """
     directory.mkdir(parents=True)
     ctx = context()
     processes = [
-        ctx.Process(target=_rank, args=(name, directory, rank, ranks, reference, port), daemon=True)
+        ctx.Process(target=_rank, args=(name, directory, rank, ranks, reference, port, checkpoint), daemon=True)
         for rank in range(ranks)
     ]
     for process in processes:
@@ -69,7 +72,9 @@ def _read(file: Path) -> dict[str, Any]:
     return result
 
 
-def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str) -> None:
+def _rank(
+    name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any
+) -> None:
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -84,21 +89,24 @@ def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, po
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.chdir(directory)
-    seen, error = _train(name, directory, rank, ranks, reference)
+    seen, error = _train(name, directory, rank, ranks, reference, checkpoint)
     (directory / f"result-{rank}.json").write_text(json.dumps({"seen": seen, "error": error}))
     sys.stdout.flush()
     os._exit(1 if error else 0)
 
 
-def _train(name: str, directory: Path, rank: int, ranks: int, reference: bool) -> tuple[list[str], str]:
+def _train(
+    name: str, directory: Path, rank: int, ranks: int, reference: bool, checkpoint: Any
+) -> tuple[list[str], str]:
     import deepspeed
     import preloaded  # noqa: F401
     import torch
     from habit import HABITS
     from lease_watch import watch_leases
-    from trial import Trial
+    from trial import Checkpoint, Trial
 
     trial = Trial(reference, str(directory / "swap"), rank, ranks)
+    trial.checkpoint = Checkpoint(*checkpoint) if checkpoint else None
     try:
         if not reference:
             import penstock.deepspeed

@@ -17,6 +17,19 @@ Config = dict[str, Any]
 
 # Matrices are swapped, also where two ranks share one and its numbers are bf16: 1 MiB is the least. Biases are not.
 WIDTH = 1024
+# What is seen where a training saves, or goes on from what was saved.
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A training that saves when so many steps are done, and goes on; or one that does not train until then, and loads
+    what the other has saved.
+    """
+
+    directory: str
+    after_steps: int
+    resumes: bool = False
 
 
 @dataclass
@@ -34,6 +47,8 @@ class Trial:
     ranks: int = 1
     seen: list[str] = field(default_factory=list)
     engines: list[Any] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    micro_steps_begun: dict[int, int] = field(default_factory=dict)
 
     def config(self, **changes: Any) -> Config:
         """Everything on NVMe, nothing kept in RAM; `a__b=1` changes or adds ["a"]["b"], None takes a key away."""
@@ -84,11 +99,42 @@ class Trial:
 
     def step(self, engine: Any, *arguments: Any) -> None:
         """Forward, backward, step; loss and norm are seen."""
+        if not self._at_checkpoint(engine):
+            return
         engine.backward(self.loss(engine, *arguments))
+        at_boundary = engine.is_gradient_accumulation_boundary()
         engine.step()
-        self.see_norm(engine)
+        if at_boundary or self.checkpoint is None:  # a norm of a step before is not in a checkpoint
+            self.see_norm(engine)
+
+    def _at_checkpoint(self, engine: Any) -> bool:
+        """Saves or loads where that is due. Whether this step is trained."""
+        checkpoint = self.checkpoint
+        if checkpoint is None:
+            return True
+        number = self.engines.index(engine)
+        begun = self.micro_steps_begun[number] = self.micro_steps_begun.get(number, 0) + 1
+        before = checkpoint.after_steps * engine.gradient_accumulation_steps()
+        if begun == before + 1:
+            where = f"{checkpoint.directory}/{number}"
+            own = f"{where}/script-{self.rank}"  # what a script keeps by itself
+            counting = {name: module for name, module in engine.module.named_modules() if hasattr(module, "calls")}
+            if checkpoint.resumes:
+                engine.load_checkpoint(where)
+                rng, calls = torch.load(own)
+                torch.set_rng_state(rng)
+                for name, module in counting.items():
+                    module.calls = calls[name]
+            else:
+                engine.save_checkpoint(where)
+                calls = {name: module.calls for name, module in counting.items()}
+                torch.save((torch.get_rng_state(), calls), own)
+            self.see(CHECKPOINT)
+        return not checkpoint.resumes or begun > before
 
     def steps(self, engine: Any, count: int = 4) -> None:
+        if self.checkpoint is not None:
+            count = 9 * engine.gradient_accumulation_steps()
         for _ in range(count):
             self.step(engine)
 

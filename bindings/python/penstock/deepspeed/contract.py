@@ -261,13 +261,17 @@ def _function(place: Place, tree: ast.Module) -> ast.FunctionDef | None:
 
 
 def _other_names(scope: ast.Module | ast.ClassDef) -> set[str]:
-    """What a module imports or assigns and which classes it has; for a class, what it assigns."""
+    """What a module imports or assigns and which classes it has; for a class, what it assigns. Of what `import *` brings,
+    what the module reads.
+    """
     names = {node.name for node in scope.body if isinstance(node, ast.ClassDef)}
     for node in scope.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign):
             names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    if "*" in names:
+        names |= {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
     return names
 
 

@@ -82,3 +82,21 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
         self.module.register_forward_hook(end_of_forward)
 
     return setup
+
+
+def registering(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of register_external_parameter, as forwards call it when a module uses another one's parameter.
+
+    A trace that is complete does not have that use, and DeepSpeed ends in a "tracing error" when it meets it in the
+    next pass. It records anew instead. With parameters in RAM, its look-ahead hides most such uses.
+    """
+
+    @functools.wraps(original)
+    def register(module: Any, parameter: Any) -> Any:
+        result = original(module, parameter)
+        for coordinator in list(_coordinators):
+            if coordinator.is_complete_trace():
+                coordinator._invalidate_trace()
+        return result
+
+    return register

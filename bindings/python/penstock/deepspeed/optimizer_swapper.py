@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease
+from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
@@ -190,6 +192,64 @@ class OptimizerSwapper:
             for name in [name for name in entry.tensors if name != _MASTER]:
                 entry.leases.pop(name, None)
                 self._engine.forget(entry.tensors.pop(name))
+
+    # Checkpoints.
+
+    def contents(self, parameter: torch.Tensor) -> dict[str, Content]:
+        """What is swapped of a sub-group: "master" and the names of states. Empty: nothing is."""
+        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        if entry is None:
+            return {}
+        states = self.optimizer.state.get(parameter, {})
+        return {
+            name: Content(self._engine, tensor, entry.numel, parameter if name == _MASTER else states[name])
+            for name, tensor in entry.tensors.items()
+        }
+
+    def tensor(self, parameter: torch.Tensor, name: str) -> int:
+        return self._entries[self.parameter_id(parameter)].tensors[name]
+
+    def has_state(self, parameter: torch.Tensor, name: str) -> bool:
+        return name in self._entries[self.parameter_id(parameter)].tensors
+
+    def forget_state(self, parameter: torch.Tensor, name: str) -> None:
+        tensor = self._entries[self.parameter_id(parameter)].tensors.pop(name, None)
+        if tensor is not None:
+            self._engine.forget(tensor)
+
+    def prepare_state(self, parameter: torch.Tensor, name: str, dtype: torch.dtype) -> int:
+        """The tensor that will take a state from a checkpoint. It has its content when the checkpoint is taken over."""
+        entry = self._entries[self.parameter_id(parameter)]
+        tensor = entry.tensors.get(name)
+        return self._declare(entry, name, dtype) if tensor is None else tensor
+
+    def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:
+        """Gives up states that are void: all but those named."""
+        entry = self._entries[self.parameter_id(parameter)]
+        for name in set(entry.tensors) - {_MASTER, *but}:
+            entry.leases.pop(name, None)
+            self.forget_state(parameter, name)
+
+    def numel(self, parameter: torch.Tensor) -> int | None:
+        """The elements of a sub-group that is swapped; None: it is not."""
+        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        return None if entry is None else entry.numel
+
+    def swaps_state(self, parameter: torch.Tensor, value: Any) -> bool:
+        """Whether a state of a checkpoint is swapped here."""
+        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        return entry is not None and torch.is_tensor(value) and self._belongs(value, entry)
+
+    @contextlib.contextmanager
+    def new_master(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Memory for a sub-group's next master, which is its content on leaving."""
+        lease = self._engine.allocate(self._entries[self.parameter_id(parameter)].tensors[_MASTER])
+        yield from_dlpack(lease)
+        self._engine.commit(lease)
+
+    def master(self, parameter: torch.Tensor) -> torch.Tensor:
+        """A sub-group's master, to read, as long as the tensor lives."""
+        return from_dlpack(self._engine.get(self._entries[self.parameter_id(parameter)].tensors[_MASTER]).result())
 
     # Bookkeeping that DeepSpeed calls and nothing here needs.
 

@@ -14,6 +14,7 @@ from deepspeed.runtime.zero import partition_parameters
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
+from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
 from penstock.deepspeed.heap import HeapWatch
 from penstock.deepspeed.naming import first_name, full_name
@@ -225,6 +226,13 @@ class ParameterSwapper:
 
     def release_reserved_buffers(self) -> None:
         """Nothing was reserved."""
+
+    def content(self, param: Any) -> Content:
+        """The partition, as a checkpoint has it."""
+        return Content(self._engine, self._tensors[param.ds_id], param.ds_tensor.ds_numel, param.ds_tensor)
+
+    def tensor(self, param: Any) -> int:
+        return self._tensors[param.ds_id]
 
     def keeps(self, param: Any) -> bool:
         return param.ds_id in self._tensors

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.deepspeed.checkpoint import loading, saving
 from penstock.deepspeed import (
     adagrad,
     announcement,
-    checkpoint,
     engine_configuration,
     gathering,
     gradient_cycle,
@@ -197,6 +197,14 @@ TABLE: tuple[Place, ...] = (
         ("self",),
         text=False,
     ),
+    Place(
+        "runtime/zero/parameter_offload.py",
+        "",
+        "register_external_parameter",
+        gathering.registering,
+        required=False,
+        text=False,
+    ),
     # What would outlive an engine.
     _of_optimizer("destroy", lifetime.destroying, ("self",), text=False),
     _of_optimizer("create_reduce_and_remove_grad_hooks", lifetime.hooking, ("self",), text=False),
@@ -220,8 +228,13 @@ TABLE: tuple[Place, ...] = (
     # What the engine does around them.
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
-    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", checkpoint.refusing_to_save, text=False),
-    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", checkpoint.refusing_to_load, text=False),
+    # Checkpoints.
+    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving),
+    Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param"), text=False),
+    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", loading.loading),
+    _of_optimizer("_rigid_state_dict", saving.state_dict, ("self",)),
+    _of_optimizer("_rigid_load_state_dict", loading.load_state_dict, ("self", "state_dict", "load_optimizer_states")),
+    _of_optimizer("_restore_from_bit16_weights", loading.masters_from_weights, ("self",), text=False),
     # Not patched.
     *_watched(PARTITION_PARAMETERS, "Init", "_ensure_availability_of_partitioned_params", "_partition_param"),
     *_watched(

@@ -1,0 +1,63 @@
+"""The powers of beta of DeepSpeed's CPU Adam, as an uninterrupted run has them.
+
+The compiled object keeps beta^t as a running product of floats. After a resume it computes the power anew, which
+differs in the last bit at some steps. Calls on no elements bring the product back. Source: IncrementStep in
+csrc/includes/cpu_adam.h, of which older versions compute the power at each call but the first of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from deepspeed.accelerator import get_accelerator
+
+from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+Betas = tuple[float, float]
+
+
+def initial_betas(stage3: Any) -> list[Betas] | None:
+    """Of each parameter group, to be kept before a checkpoint changes them; None: it is no CPU Adam."""
+    if _call_of(stage3.optimizer) is None:
+        return None
+    return [tuple(group["betas"]) for group in stage3.optimizer.param_groups]
+
+
+def restore_powers(stage3: Any, before: list[Betas] | None) -> None:
+    """As after the checkpoint's steps, where the betas of the groups are what they were `before`; otherwise a schedule
+    changes them, and the power is computed at each step anyway.
+    """
+    if before is None or before != [tuple(group["betas"]) for group in stage3.optimizer.param_groups]:
+        return
+    steps = [int(states["step"]) for states in map(stage3.optimizer.state.get, states_in_order(stage3)) if states]
+    if not steps or len(set(steps)) > 1:
+        return
+    betas = [before[stage3.sub_group_to_group_id[number]] for number in range(len(stage3.fp32_partitioned_groups_flat))]
+    # Of sub-groups that follow each other with the same betas, the third says what the second does.
+    calls = [beta for number, beta in enumerate(betas) if number < 2 or betas[number - 2 : number] != [beta, beta]]
+    call = _call_of(stage3.optimizer)
+    assert call is not None
+    call(0, betas[0])
+    # A product over all steps needs all of them; with several betas in turn each call computes the power.
+    first = 1 if len(set(betas)) == 1 else max(1, steps[0] - 1)
+    for step in range(first, steps[0] + 1):
+        for beta in calls:
+            call(step, beta)
+
+
+def _call_of(optimizer: Any) -> Callable[[int, Betas], None] | None:
+    """A step of the compiled object on no elements; None: the optimizer has none."""
+    nothing = torch.empty(0, dtype=torch.float32)
+    cpu_adam = getattr(optimizer, "ds_opt_adam", None)
+    if hasattr(cpu_adam, "adam_update"):
+        rest = (1e-8, 0.0, True, nothing, nothing, nothing, nothing)
+        return lambda step, betas: cpu_adam.adam_update(optimizer.opt_id, step, 0.0, *betas, *rest)
+    fused = getattr(optimizer, "multi_tensor_adam", None)  # on the CPU it is the same object
+    if fused is None or get_accelerator().device_name() != "cpu":
+        return None
+    lists = [[nothing]] * 4
+    return lambda step, betas: fused(
+        0, optimizer._dummy_overflow_buf, lists, 0.0, *betas, 1e-8, step, optimizer.adam_w_mode, True, 0.0
+    )

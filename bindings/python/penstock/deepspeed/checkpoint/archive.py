@@ -1,0 +1,254 @@
+"""The files that torch.save writes, without torch holding what is in them.
+
+Saving: torch pickles, and its archive reserves a record for each storage; the engine fills the records. Loading: torch
+unpickles, and large storages are views of the file, which the system reads where they are looked at; the engine takes
+whole records without that.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import types
+import warnings
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock._core import ArchiveIntake, SwapEngine, archive_records
+from penstock.errors import CorruptError, UnsupportedError
+
+# Records begin there, so that direct I/O reaches them.
+ALIGNMENT = 4096
+# Storages from here on are not read before they are asked for.
+LARGE_BYTES = 1 << 20
+
+Progress = Callable[[int], None]
+
+
+class Content:
+    """Stands in what is saved for a tensor whose content the engine has: one-dimensional, on the CPU."""
+
+    def __init__(self, engine: SwapEngine, tensor: int, numel: int, like: torch.Tensor) -> None:
+        self.engine = engine
+        self.tensor = tensor
+        self.numel = numel
+        self.dtype = like.dtype
+        self.requires_grad = like.requires_grad
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * self.dtype.itemsize
+
+    def read(self) -> torch.Tensor:
+        """A copy of it in memory."""
+        copy = from_dlpack(self.engine.get(self.tensor).result()).clone()
+        return copy.requires_grad_(self.requires_grad)
+
+    def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
+        """As a tensor over `storage` says how it is built."""
+        typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
+        arguments = (typed, 0, (self.numel,), (1,), self.requires_grad, OrderedDict())
+        return torch._utils._rebuild_tensor_v2, arguments
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What torch wants in a record: bytes, or a storage, whose content is `content`'s where that is given."""
+
+    name: str
+    data: Any
+    nbytes: int
+    content: Content | None = None
+
+
+class ArchivePlan:
+    """What torch.save would write of `state`. Holds all that it refers to, and no copy of what is on the CPU."""
+
+    def __init__(self, state: Any) -> None:
+        self._records: list[_Record] = []
+        self._contents: dict[int, Content] = {}  # by the address of the storage that stands for it
+        module = types.SimpleNamespace(Pickler=self._pickler())
+        with _alignment():
+            torch.serialization._save(state, self, module, 2, False)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the file, to within a block for each record and what the archive says of it twice."""
+        return sum(record.nbytes + ALIGNMENT + 256 for record in self._records)
+
+    @property
+    def contents_nbytes(self) -> int:
+        return sum(record.nbytes for record in self._records)
+
+    def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
+        """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
+        writer = torch._C.PyTorchFileWriter(path, True, ALIGNMENT)
+        filled: list[tuple[str, int | None, int]] = []
+        try:
+            for record in self._records:
+                if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
+                    writer.write_record(record.name, record.data, record.nbytes)
+                    continue
+                writer.write_record_metadata(record.name, record.nbytes)
+                tensor = None if record.content is None else record.content.tensor
+                filled.append((record.name, tensor, 0 if tensor is not None else record.data.data_ptr()))
+            writer.write_end_of_file()
+        except RuntimeError as error:
+            raise _as_os_error(error, path) from error
+        del writer
+        filling = engine.fill_archive(path, filled)
+        while (moved := filling.step()) is not None:
+            progress(moved)
+
+    # What torch takes for an archive that it writes.
+
+    def write_record(self, name: str, data: Any, nbytes: int) -> None:
+        content = None
+        if isinstance(data, torch.UntypedStorage):
+            content = self._contents.get(data.data_ptr())
+        self._records.append(_Record(name, data, nbytes, content))
+
+    def _pickler(plan) -> type[pickle.Pickler]:  # noqa: N805
+        class Pickler(pickle.Pickler):
+            def reducer_override(self, value: Any) -> Any:
+                if not isinstance(value, Content):
+                    return NotImplemented
+                storage = _nothing(value.nbytes)
+                plan._contents[storage.data_ptr()] = value
+                return value.reduced(storage)
+
+        return Pickler
+
+
+class Archive:
+    """A file that torch.save has written, open to read. Its records' CRC-32s are checked: of small ones when they are
+    read, of large ones (`large`) by who takes them to the engine.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.records = {name: (offset, nbytes, crc) for name, offset, nbytes, crc in archive_records(path)}
+        self._has_crcs = any(crc for _, _, crc in self.records.values())
+        self._file = _mapped(path)
+        self._views: dict[int, str] = {}  # address of a storage -> its record
+
+    @property
+    def nbytes(self) -> int:
+        return sum(nbytes for _, nbytes, _ in self.records.values())
+
+    def load(self) -> Any:
+        """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False)."""
+        return torch.serialization._load(self, "cpu", pickle)
+
+    @property
+    def large(self) -> list[str]:
+        """The records that load() has not read."""
+        return list(self._views.values())
+
+    def record_of(self, tensor: torch.Tensor) -> tuple[str, int] | None:
+        """The record that a tensor of load() is a view of, and where it begins there, in bytes; None: it is in memory.
+        """
+        name = self._views.get(tensor.untyped_storage().data_ptr())
+        return None if name is None else (name, tensor.storage_offset() * tensor.element_size())
+
+    # What torch takes for an archive that it reads.
+
+    def has_record(self, name: str) -> bool:
+        return name in self.records
+
+    def get_record(self, name: str) -> bytes:
+        offset, nbytes, crc = self._known(name)
+        content = bytes(memoryview(self._file)[offset : offset + nbytes])
+        if self._has_crcs and zlib.crc32(content) != crc:
+            error = CorruptError(
+                f"record {name} of {self.path} is damaged: its CRC-32 is {zlib.crc32(content):08x} instead of {crc:08x}"
+            )
+            error.filename = self.path
+            raise error
+        return content
+
+    def get_storage_from_record(self, name: str, nbytes: int, dtype: Any) -> torch.Tensor:
+        offset, present, _ = self._known(name)
+        if present != nbytes:
+            raise self._damaged(f"record {name} has {present} bytes where {nbytes} are expected")
+        if nbytes < LARGE_BYTES:
+            return torch.frombuffer(bytearray(self.get_record(name)), dtype=torch.uint8) if nbytes else _empty()
+        view = torch.frombuffer(self._file, dtype=torch.uint8, count=nbytes, offset=offset)
+        self._views[view.untyped_storage().data_ptr()] = name
+        return view
+
+    def serialization_id(self) -> str:
+        return ""
+
+    def _known(self, name: str) -> tuple[int, int, int]:
+        try:
+            return self.records[name]
+        except KeyError:
+            raise self._damaged(f"there is no record {name}") from None
+
+    def _damaged(self, what: str) -> CorruptError:
+        error = CorruptError(f"{self.path} is no whole checkpoint file: {what}")
+        error.filename = self.path
+        return error
+
+
+def take(intake: ArchiveIntake, archive: Archive, targets: dict[str, Any], progress: Progress) -> None:
+    """Streams the archive's large records into the engine, those without targets for their CRC-32 alone."""
+    intake.begin(archive.path, [(name, targets.get(name, [])) for name in archive.large])
+    while (moved := intake.step()) is not None:
+        progress(moved)
+
+
+def require_torch() -> None:
+    """Raises UnsupportedError where torch lacks what saving and loading build on."""
+    for owner, name in (
+        (torch.serialization, "_save"),
+        (torch.serialization, "_load"),
+        (torch._C.PyTorchFileWriter, "write_record_metadata"),
+    ):
+        if not hasattr(owner, name):
+            raise UnsupportedError(
+                f"checkpoints of swapped tensors need torch 2.6 or newer: torch {torch.__version__} has no {name}"
+            )
+
+
+def _alignment() -> Any:
+    from torch.utils.serialization import config
+
+    return config.patch({"save.storage_alignment": ALIGNMENT})
+
+
+def _nothing(nbytes: int) -> torch.UntypedStorage:
+    """A storage that takes no memory: it may not be written, and nothing reads it."""
+    pages = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it may not be written
+        return torch.frombuffer(pages, dtype=torch.uint8, count=nbytes).untyped_storage()
+
+
+def _empty() -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8)
+
+
+def _mapped(path: str) -> mmap.mmap:
+    """The file's bytes. What is written there is this process's own, and no memory is set aside for it."""
+    private = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
+    with open(path, "rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError as error:
+            raise type(error)(error.errno, f"cannot map {path}: {os.strerror(error.errno or 0)}", path) from error
+
+
+def _as_os_error(error: RuntimeError, path: str) -> OSError:
+    """torch says that a write failed, and not why."""
+    space = os.statvfs(os.path.dirname(path) or ".")
+    text = f"cannot write {path}: {str(error).splitlines()[0]}; {space.f_bavail * space.f_frsize} bytes are free there"
+    return OSError(0, text, path)

@@ -1,0 +1,116 @@
+"""A checkpoint's directory: `.TAG.partial` until all of it is whole, and `latest`, which names the newest whole one."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import shutil
+
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
+# What DeepSpeed writes into it: not what a script has put beside.
+_OWN_FILE = re.compile(r"(model|optim)_states\.pt$")
+
+
+class PartialCheckpoint:
+    """The directory of `tag` below `save_dir`, which is being filled. Every rank has one of these."""
+
+    def __init__(self, save_dir: str, tag: str) -> None:
+        self.final = os.path.join(save_dir, tag)
+        parent, name = os.path.split(self.final)
+        self.path = os.path.join(parent, f".{name}.partial")
+        self._previous = os.path.join(parent, f".{name}.previous")
+
+    def clear(self) -> None:
+        """What a save that was killed has left is taken away, or brought back. Once for each file system."""
+        self.bring_back()
+        for left in (self.path, self._previous):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def bring_back(self) -> None:
+        """What was there before, should a save have been killed between taking that away and giving its own the name.
+        """
+        if os.path.isdir(self._previous) and not os.path.isdir(self.final):
+            with contextlib.suppress(FileNotFoundError):  # another rank has done it
+                os.rename(self._previous, self.final)
+
+    def create(self) -> None:
+        os.makedirs(self.path, exist_ok=True)
+
+    def file(self, path: str) -> str:
+        """Where what belongs at `path`, below the final directory, is written."""
+        return os.path.join(self.path, os.path.relpath(path, self.final))
+
+    def publish(self) -> None:
+        """Gives it its name, in one step. All files are safe already. An older directory of this name goes, but for
+        what a script has put there.
+        """
+        if not os.path.isdir(self.path):
+            return  # another rank on this file system has done it
+        sync(self.path)
+        if os.path.lexists(self.final):
+            self._replace()
+        else:
+            os.rename(self.path, self.final)
+        sync(os.path.dirname(self.final))
+
+    def discard(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _replace(self) -> None:
+        kept = [name for name in os.listdir(self.final) if not _OWN_FILE.search(name)]
+        for name in kept:
+            if not os.path.isdir(os.path.join(self.final, name)):
+                with contextlib.suppress(FileExistsError):
+                    os.link(os.path.join(self.final, name), os.path.join(self.path, name), follow_symlinks=False)
+        if _exchange(self.path, self.final):
+            old = self.path
+        else:
+            os.rename(self.final, self._previous)
+            os.rename(self.path, self.final)
+            old = self._previous
+        for name in kept:
+            if os.path.isdir(os.path.join(old, name)) and not os.path.lexists(os.path.join(self.final, name)):
+                os.rename(os.path.join(old, name), os.path.join(self.final, name))
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def write_latest(save_dir: str, tag: str) -> None:
+    partial = os.path.join(save_dir, ".latest.partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(tag)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(partial, os.path.join(save_dir, "latest"))
+    sync(save_dir)
+
+
+def sync(directory: str) -> None:
+    """Names in it survive a crash from here on."""
+    descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def free_bytes(path: str) -> int:
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Two names in one step; False where the file system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, f"cannot rename {one} to {other}: {os.strerror(number)}", one)

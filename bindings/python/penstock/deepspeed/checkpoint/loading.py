@@ -1,0 +1,388 @@
+"""engine.load_checkpoint() while something is swapped.
+
+All files are read, and their contents written beside those that are in use, before anything changes. Then DeepSpeed
+loads as with `device: cpu`, from what was read; contents are exchanged where it would copy them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from penstock.deepspeed.checkpoint.agreement import together
+from penstock.deepspeed.checkpoint.archive import Archive, require_torch
+from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
+from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.session import current_session
+from penstock.errors import ArgumentError, StorageError, UnsupportedError
+
+_loading: dict[int, LoadedStates] = {}  # by the id of a stage-3 optimizer
+
+
+def loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedEngine.load_checkpoint."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from penstock.deepspeed.checkpoint.saving import refuse_other_writers
+        from penstock.deepspeed.checkpoint.swapped import is_swapped
+
+        arguments = signature.bind(self, *args, **kwargs)
+        arguments.apply_defaults()
+        given = arguments.arguments
+        tag = _tag(self, given["load_dir"], given["tag"])
+        if tag is None or not is_swapped(self):
+            return original(self, *args, **kwargs)
+        require_torch()
+        refuse_other_writers(self)
+        if self.load_universal_checkpoint():
+            raise UnsupportedError(
+                "universal checkpoints cannot be loaded while tensors are on NVMe: convert with `device: cpu`, or load "
+                "with as many ranks as have saved"
+            )
+        if hasattr(self.optimizer, "checkpoint_event_prologue"):
+            self.optimizer.checkpoint_event_prologue()  # nothing is gathered, or read ahead for that
+        given["tag"] = tag
+        checkpoint = LoadedCheckpoint(self, os.fspath(given["load_dir"]), tag)
+        with_states = given["load_optimizer_states"] and not given["load_module_only"]
+        states = together(lambda: checkpoint.read(with_states))
+        try:
+            together(checkpoint.take)
+        except BaseException:
+            checkpoint.give_up()
+            raise
+        with _from_memory(self, checkpoint, states):
+            result = original(*arguments.args, **arguments.kwargs)
+        checkpoint.publish()  # where DeepSpeed has not asked for states
+        return result
+
+    return load_checkpoint
+
+
+def _tag(engine: Any, directory: Any, tag: Any) -> str | None:
+    """None: there is none, as DeepSpeed will say."""
+    if tag is not None:
+        return str(tag)
+    if engine.load_universal_checkpoint():
+        return "universal"
+    latest = os.path.join(os.fspath(directory), "latest")
+    if not os.path.isfile(latest):
+        return None
+    with open(latest, encoding="utf-8") as file:
+        return file.read().strip()
+
+
+class LoadedStates:
+    """Masters and states of a checkpoint, on their way into a stage-3 optimizer."""
+
+    def __init__(self, stage3: Any, archive: Archive, saved: dict[str, Any], intake: Intake) -> None:
+        from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+        self.stage3 = stage3
+        self.archive = archive
+        self.saved = saved
+        self.intake = intake
+        swapper = stage3.optimizer_swapper
+        self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
+        self._prepared: list[tuple[Any, str]] = []  # states that the swapper did not have
+        self._states: dict[int, list[str]] = {}  # id of a master -> its swapped states in the checkpoint
+
+    def check(self) -> None:
+        """Errors: it is of another model, other sub-groups or other ranks."""
+        masters, saved = self.stage3.fp32_partitioned_groups_flat, self.saved["fp32_flat_groups"]
+        if len(masters) != len(saved):
+            raise ArgumentError(
+                f"{self.archive.path} has {len(saved)} sub-groups, this run {len(masters)}: it was saved with another "
+                "model, sub_group_size or set of trained parameters"
+            )
+        for number, (master, flat) in enumerate(zip(masters, saved, strict=True)):
+            numel = self._numel(master)
+            if flat.numel() == 0 and numel > 0:
+                raise UnsupportedError(
+                    f"{self.archive.path} has no weights in sub-group {number}: DeepSpeed has saved it from NVMe by "
+                    "itself, which keeps no step counts, moments of small groups and scaler; it cannot be resumed"
+                )
+            if flat.numel() != numel:
+                raise ArgumentError(
+                    f"sub-group {number} of {self.archive.path} has {flat.numel()} elements, this run's {numel}: it "
+                    "was saved with another model, sub_group_size or number of ranks"
+                )
+
+    def _numel(self, master: Any) -> int:
+        swapped = self._swapper.numel(master) if self._swapper is not None else None
+        return int(master.numel() if swapped is None else swapped)
+
+    def collect(self) -> None:
+        """Says where records go."""
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        for number, saved in enumerate(self.saved["fp32_flat_groups"]):
+            self._collect_master(number, saved)
+        states = self.saved["optimizer_state_dict"]["state"]
+        for number, master in enumerate(states_in_order(self.stage3)):
+            for name, value in states.get(number, {}).items():
+                if self._swapper is not None and self._swapper.swaps_state(master, value):
+                    if not self._swapper.has_state(master, name):
+                        self._prepared.append((master, name))
+                    tensor = self._swapper.prepare_state(master, name, value.dtype)
+                    self.intake.to_engine(self.archive, value, tensor)
+                    self._states.setdefault(id(master), []).append(name)
+
+    def _collect_master(self, number: int, saved: torch.Tensor) -> None:
+        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+
+        master = self.stage3.fp32_partitioned_groups_flat[number]
+        if self._swapper is not None and self._swapper.numel(master) is not None:
+            self.intake.to_engine(self.archive, saved, self._swapper.tensor(master, "master"))
+        if self.stage3.fp16_partitioned_groups_flat[number] is not None:
+            return
+        offset = 0
+        partitions = self.stage3.fp16_partitioned_groups[number]
+        for param, partition in zip(self.stage3.fp16_groups[number], partitions, strict=True):
+            part = saved.detach().narrow(0, offset, partition.ds_numel)
+            offset += partition.ds_numel
+            swapper = parameter_swapper(param)
+            if swapper is None:
+                self.intake.at_publish(functools.partial(partition.data.copy_, part))
+            else:
+                self.intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
+                self.intake.to_engine(self.archive, part, swapper.tensor(param), copy=True)
+
+    def give_up(self) -> None:
+        for master, name in self._prepared:
+            assert self._swapper is not None
+            self._swapper.forget_state(master, name)
+
+    def install(self, load_optimizer_states: bool) -> None:
+        """As DeepSpeed's _rigid_load_state_dict, for swapped and other sub-groups alike."""
+        from penstock.deepspeed.checkpoint.adam_powers import initial_betas, restore_powers
+
+        stage3, saved = self.stage3, self.saved
+        stage3.loss_scaler = saved["loss_scaler"]
+        stage3.dynamic_loss_scale = saved["dynamic_loss_scale"]
+        stage3.overflow = saved["overflow"]
+        self.intake.publish()
+        betas = initial_betas(stage3)
+        if load_optimizer_states:
+            stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
+            stage3._set_fp32_optimizer_param_groups()
+            stage3.optimizer.load_state_dict(self._in_memory(saved["optimizer_state_dict"]))
+            stage3._clear_fp32_optimizer_param_groups()
+        for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
+            if self._swapper is not None and self._swapper.numel(master) is not None:
+                self._swapper.forget_states(master, self._states.get(id(master), []))
+            else:
+                master.data.copy_(flat.data)
+        self._install_weights()
+        restore_powers(stage3, betas)
+
+    def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
+        """Without what is swapped, and with nothing that only a file has."""
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        masters = list(states_in_order(self.stage3))
+        return {
+            **optimizer,
+            "state": {
+                number: {name: self._state(masters[number], name, value) for name, value in states.items()}
+                for number, states in optimizer["state"].items()
+            },
+        }
+
+    def _state(self, master: Any, name: str, value: Any) -> Any:
+        if name in self._states.get(id(master), []):
+            return torch.empty(0, dtype=value.dtype)
+        return value.clone() if torch.is_tensor(value) and self.archive.record_of(value) is not None else value
+
+    def _install_weights(self) -> None:
+        """Weights in memory, from masters; what is swapped has come with the masters."""
+        stage3 = self.stage3
+        for number, flat in enumerate(stage3.fp16_partitioned_groups_flat):
+            if flat is None:
+                continue
+            master = stage3.fp32_partitioned_groups_flat[number]
+            is_swapped = self._swapper is not None and self._swapper.numel(master) is not None
+            flat.data.copy_(self._swapper.master(master) if is_swapped and self._swapper is not None else master.data)
+            partitions = stage3.fp16_partitioned_groups[number]
+            for partition, part in zip(partitions, stage3.unflatten(flat, partitions), strict=True):
+                partition.data = part.data
+
+
+class LoadedCheckpoint:
+    """One rank's files of a checkpoint."""
+
+    def __init__(self, engine: Any, directory: str, tag: str) -> None:
+        session = current_session()
+        assert session is not None
+        self._engine = engine
+        self._directory = directory
+        self._tag = tag
+        self._intake = Intake(session.engine)
+        self._published = False
+        self.states: LoadedStates | None = None
+        self._frozen: dict[str, torch.Tensor] | None = None
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self._directory, self._tag)
+
+    def read(self, with_states: bool) -> dict[str, Any]:
+        """What DeepSpeed's checkpoint engine will give for each file, large tensors not read yet."""
+        PartialCheckpoint(self._directory, self._tag).bring_back()
+        self._refuse_stock()
+        path = self._engine._get_ckpt_name(self._directory, self._tag)
+        archive = self._open(path)
+        module = archive.load()
+        self._frozen = module.get("frozen_param_fragments")
+        module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
+        loaded = {os.path.abspath(path): module}
+        self._collect_frozen(archive)
+        if with_states and self._engine.zero_optimization() and hasattr(self._engine.optimizer, "_rigid_state_dict"):
+            path, states = self._read_states(module)
+            loaded[os.path.abspath(path)] = states
+        return loaded
+
+    def _read_states(self, module: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]
+        if ours != theirs:
+            raise ArgumentError(
+                f"{self.path} was saved by {theirs} ranks, and this run has {ours}: states of another number of ranks "
+                "are loaded from a universal checkpoint (`ds_to_universal.py`) with `device: cpu`"
+            )
+        path = self._engine._get_zero_ckpt_name(self._directory, self._tag)
+        archive = self._open(path)
+        states = archive.load()
+        self.states = LoadedStates(self._engine.optimizer, archive, states["optimizer_state_dict"], self._intake)
+        self.states.check()
+        return path, states
+
+    def _open(self, path: str) -> Archive:
+        if not os.path.exists(path):
+            raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
+        archive = Archive(path)
+        self._intake.add(archive)
+        return archive
+
+    def _refuse_stock(self) -> None:
+        if os.path.isdir(os.path.join(self.path, "offloaded_tensors")):
+            raise UnsupportedError(
+                f"{self.path} was saved by DeepSpeed itself with `device: nvme`: it has no step counts, no moments that "
+                "can be read back and no small sub-groups, so it cannot be resumed. Save through penstock, or with "
+                "`device: cpu`"
+            )
+
+    def _collect_frozen(self, archive: Archive) -> None:
+        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+
+        names = {name: param for param, name in self._engine.param_names.items()}
+        for name, saved in (self._frozen or {}).items():
+            param = names.get(name)
+            if param is None:
+                raise ArgumentError(f"{archive.path} has a frozen parameter {name}, which this model lacks")
+            target = param.ds_tensor if hasattr(param, "ds_id") else param
+            numel = target.ds_numel if hasattr(param, "ds_id") else target.numel()
+            if saved.numel() != numel:
+                raise ArgumentError(
+                    f"{name} has {saved.numel()} elements a rank in {archive.path}, in this run {numel}: it was saved "
+                    "with another model or number of ranks"
+                )
+            swapper = parameter_swapper(param)
+            if swapper is None:
+                self._intake.at_publish(functools.partial(_copy, target, saved))
+            else:
+                self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
+                self._intake.to_engine(archive, saved, swapper.tensor(param))
+
+    def take(self) -> None:
+        """Reads all of it. Nothing has changed when this returns, or raises."""
+        if self.states is not None:
+            self.states.collect()
+        self._intake.run(self.path, self._engine.global_rank == 0)
+
+    def give_up(self) -> None:
+        if self.states is not None:
+            self.states.give_up()
+
+    def publish(self) -> None:
+        self._intake.publish()
+
+
+def _copy(target: Any, saved: torch.Tensor) -> None:
+    target.data.copy_(saved.data)
+
+
+class _ReadFiles:
+    """DeepSpeed's checkpoint engine, which finds that the files are read already."""
+
+    def __init__(self, engine: Any, files: dict[str, Any]) -> None:
+        self._engine = engine
+        self._files = files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def load(self, path: str, map_location: Any = None) -> Any:
+        read = self._files.get(os.path.abspath(path))
+        return self._engine.load(path, map_location=map_location) if read is None else read
+
+
+@contextlib.contextmanager
+def _from_memory(engine: Any, checkpoint: LoadedCheckpoint, files: dict[str, Any]) -> Iterator[None]:
+    original = engine.checkpoint_engine
+    engine.checkpoint_engine = _ReadFiles(original, files)
+    engine.zero_nvme_offload_optimizer = lambda: False
+    if checkpoint.states is not None:
+        _loading[id(engine.optimizer)] = checkpoint.states
+    try:
+        yield
+    finally:
+        _loading.pop(id(engine.optimizer), None)
+        del engine.zero_nvme_offload_optimizer
+        engine.checkpoint_engine = original
+
+
+# What DeepSpeed asks the stage-3 optimizer for.
+
+
+def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _rigid_load_state_dict."""
+
+    @functools.wraps(original)
+    def rigid_load_state_dict(self: Any, state_dict: Any, load_optimizer_states: bool = True) -> None:
+        states = _loading.get(id(self))
+        if states is None:
+            original(self, state_dict, load_optimizer_states)
+        else:
+            states.install(load_optimizer_states)
+
+    return rigid_load_state_dict
+
+
+def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _restore_from_bit16_weights: weights were loaded, and masters follow them."""
+
+    @functools.wraps(original)
+    def restore(self: Any) -> None:
+        from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+        swapper = self.optimizer_swapper if isinstance(self.optimizer_swapper, OptimizerSwapper) else None
+        if swapper is None and None not in self.fp16_partitioned_groups_flat:
+            original(self)
+            return
+        for number, master in enumerate(self.fp32_partitioned_groups_flat):
+            weights = self.fp16_partitioned_groups_flat[number]
+            is_swapped = swapper is not None and swapper.numel(master) is not None
+            with swapper.new_master(master) if is_swapped else contextlib.nullcontext(master.data) as target:
+                if weights is None:
+                    self._swap_in_sub_group_to_flat_buffer(target, number)
+                else:
+                    target.copy_(weights.data)
+
+    return restore

@@ -1,0 +1,210 @@
+"""engine.save_checkpoint() while something is swapped."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import inspect
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._core import SwapEngine
+from penstock.deepspeed.checkpoint.agreement import gathered, together
+from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
+from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
+from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
+from penstock.deepspeed.session import current_session
+from penstock.errors import StorageError, UnsupportedError
+
+_saving: list[Any] = []  # stage-3 optimizers and engines whose checkpoint is being collected
+
+
+def saving(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedEngine.save_checkpoint: DeepSpeed says what is to be saved, and penstock writes it."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from penstock.deepspeed.checkpoint.swapped import is_swapped
+
+        arguments = signature.bind(self, *args, **kwargs)
+        arguments.apply_defaults()
+        given = arguments.arguments
+        if not given["save_dir"] or not is_swapped(self):
+            return original(self, *args, **kwargs)
+        require_torch()
+        refuse_other_writers(self)
+        save_dir, latest = os.fspath(given["save_dir"]), given["save_latest"]
+        tag = str(f"global_step{self.global_steps}" if given["tag"] is None else given["tag"])
+        given.update(save_dir=save_dir, tag=tag, save_latest=False)
+        checkpoint = PartialCheckpoint(save_dir, tag)
+        files = CollectingEngine(self.checkpoint_engine, checkpoint.final)
+        with _collected(self, files):
+            result = original(*arguments.args, **arguments.kwargs)
+        _write(self, files.states, checkpoint)
+        _publish(self, checkpoint, save_dir, tag if latest else None)
+        return result
+
+    return save_checkpoint
+
+
+def refuse_other_writers(engine: Any) -> None:
+    kind = type(engine.checkpoint_engine).__name__
+    if kind != "TorchCheckpointEngine":
+        raise UnsupportedError(
+            f"checkpoints of swapped tensors are written by penstock, not by {kind}: remove `checkpoint` writers, "
+            "`nebula` and `datastates_ckpt` from the DeepSpeed configuration"
+        )
+
+
+class CollectingEngine:
+    """DeepSpeed's checkpoint engine while it is asked for a checkpoint: notes what it is to write."""
+
+    def __init__(self, engine: Any, final: str) -> None:
+        self._engine = engine
+        self._final = os.path.abspath(final)
+        self.states: list[tuple[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def save(self, state_dict: Any, path: str) -> None:
+        self.states.append((path, state_dict))
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        if os.path.abspath(path) != self._final:  # which appears when it is whole
+            os.makedirs(path, exist_ok=exist_ok)
+
+    def commit(self, info: Any) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
+    """DeepSpeed takes the way of `device: cpu`, and `state_dict` gives Contents for what is swapped."""
+    original = engine.checkpoint_engine
+    engine.checkpoint_engine = files
+    engine.zero_nvme_offload_optimizer = lambda: False
+    _saving.extend([engine, engine.optimizer])
+    try:
+        yield
+    finally:
+        del _saving[-2:]
+        del engine.zero_nvme_offload_optimizer
+        engine.checkpoint_engine = original
+
+
+def _write(engine: Any, states: list[tuple[str, Any]], checkpoint: PartialCheckpoint) -> None:
+    session = current_session()
+    assert session is not None
+    session.engine.check()
+    plans = together(lambda: [(path, ArchivePlan(state)) for path, state in states])
+    clears = (engine.local_rank if engine.use_node_local_storage() else engine.global_rank) == 0
+    together(lambda: checkpoint.clear() if clears else None)
+    try:
+        together(checkpoint.create)
+        needs = gathered((*_place(checkpoint), sum(plan.nbytes for _, plan in plans)))
+        together(lambda: _expect_room(checkpoint, needs))
+        together(lambda: _write_files(engine, session.engine, plans, checkpoint))
+    except BaseException as failure:
+        checkpoint.discard()
+        if isinstance(failure, OSError):
+            raise _sentence(failure, checkpoint.final) from failure
+        raise
+
+
+def _write_files(
+    engine: Any, source: SwapEngine, plans: list[tuple[str, ArchivePlan]], checkpoint: PartialCheckpoint
+) -> None:
+    total = sum(plan.contents_nbytes for _, plan in plans)
+    progress = ProgressLine("saving", checkpoint.final, total, engine.global_rank == 0)
+    for path, plan in plans:
+        plan.write(checkpoint.file(path), source, progress)
+        progress.file_done(plan.contents_nbytes)
+    progress.end("saved")
+
+
+def _place(checkpoint: PartialCheckpoint) -> tuple[str, int]:
+    """The file system."""
+    return socket.gethostname(), os.stat(checkpoint.path).st_dev
+
+
+def _expect_room(checkpoint: PartialCheckpoint, needs: list[tuple[str, int, int]]) -> None:
+    """Before the first byte is written, of all ranks that write there."""
+    place = _place(checkpoint)
+    needed = sum(nbytes for *where, nbytes in needs if tuple(where) == place)
+    free = free_bytes(checkpoint.path)
+    if free < needed:
+        text = f"it needs {amount(needed)}, and {amount(free)} are free: free {amount(needed - free)}, or save elsewhere"
+        raise StorageError(errno.ENOSPC, text, checkpoint.final)
+
+
+def _publish(engine: Any, checkpoint: PartialCheckpoint, save_dir: str, latest: str | None) -> None:
+    """All ranks' files are whole. The directory gets its name; after that, `latest` names it."""
+    leads = engine.global_rank == 0
+    together(lambda: checkpoint.publish() if leads else None)
+    together(checkpoint.publish)  # of ranks with a file system of their own
+    if latest is not None:
+        together(lambda: write_latest(save_dir, latest) if leads else None)
+
+
+def _sentence(failure: OSError, path: str) -> StorageError:
+    text = f"the checkpoint {path} was not saved: {failure.strerror or failure}; checkpoints before it are unchanged"
+    return StorageError(failure.errno or 0, text, path)
+
+
+# What is swapped, as DeepSpeed asks for it.
+
+
+def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the stage-3 optimizer's _rigid_state_dict: masters and states that are swapped are in it."""
+
+    @functools.wraps(original)
+    def rigid_state_dict(self: Any) -> Any:
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+        from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+        result = original(self)
+        swapper = self.optimizer_swapper
+        if not isinstance(swapper, OptimizerSwapper):
+            return result
+        as_asked = (lambda content: content) if self in _saving else Content.read
+        contents = {
+            id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
+            for master in self.fp32_partitioned_groups_flat
+        }
+        result["fp32_flat_groups"] = [
+            contents[id(master)].get("master", master) for master in self.fp32_partitioned_groups_flat
+        ]
+        base, masters = dict(result["optimizer_state_dict"]), list(states_in_order(self))
+        base["state"] = {
+            number: {**states, **_without_master(contents[id(masters[number])])}
+            for number, states in base["state"].items()
+        }
+        result["optimizer_state_dict"] = base
+        return result
+
+    return rigid_state_dict
+
+
+def _without_master(contents: dict[str, Any]) -> dict[str, Any]:
+    return {name: content for name, content in contents.items() if name != "master"}
+
+
+def fragment(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedEngine._get_param_fragment_func: the partition of a frozen parameter."""
+
+    @functools.wraps(original)
+    def get_fragment(self: Any, param: Any) -> Any:
+        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+
+        swapper = parameter_swapper(param)
+        if swapper is None:
+            return original(self, param)
+        content: Content = swapper.content(param)
+        return content if self in _saving else content.read()
+
+    return get_fragment

@@ -1,0 +1,35 @@
+"""What of an engine of DeepSpeed is in penstock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+from penstock.deepspeed.parameter_swapper import ParameterSwapper
+
+
+def parameter_swapper(param: Any) -> ParameterSwapper | None:
+    """The swapper that has the parameter's partition; None: it is in memory."""
+    swapper = getattr(param, "nvme_swapper", None)
+    return swapper if isinstance(swapper, ParameterSwapper) and swapper.keeps(param) else None
+
+
+def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
+    swapper = getattr(getattr(engine, "optimizer", None), "optimizer_swapper", None)
+    return swapper if isinstance(swapper, OptimizerSwapper) else None
+
+
+def is_swapped(engine: Any) -> bool:
+    return optimizer_swapper(engine) is not None or any(
+        parameter_swapper(param) is not None for param in engine.module.parameters()
+    )
+
+
+def states_in_order(stage3: Any) -> Iterator[Any]:
+    """The flat master of each sub-group, as torch's state_dict() of the optimizer numbers them: by parameter group."""
+    masters = stage3.fp32_partitioned_groups_flat
+    for group in range(len(stage3.optimizer.param_groups)):
+        for sub_group, master in enumerate(masters):
+            if stage3.sub_group_to_group_id[sub_group] == group:
+                yield master
