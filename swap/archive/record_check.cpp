@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "swap/archive/crc32.h"
 #include "swap/archive/record_reader.h"
 
 namespace penstock {
@@ -19,9 +20,15 @@ Result<std::vector<DamagedRecord>> check_zip_records(
     if (on_progress) {
       on_progress(done_bytes);
     }
-    if (part->problem) {
-      damaged.push_back({records[part->record], std::move(part->problem->message)});
+    if (!part->problem) {
+      continue;
     }
+    const ZipRecord& record = records[part->record];
+    const bool is_unreadable = part->problem->system_errno() != 0;
+    damaged.push_back({record,
+                       is_unreadable ? std::move(part->problem->message)
+                                     : describe_wrong_crc(part->crc, record.crc),
+                       is_unreadable});
   }
   return damaged;
 }

@@ -15,7 +15,8 @@ namespace penstock {
 /// What is wrong with a record whose bytes are not what was written.
 struct DamagedRecord {
   ZipRecord record;
-  std::string reason;  ///< a sentence with path and name: its CRC-32, or why it cannot be read
+  std::string reason;          ///< "its CRC-32 is 1234abcd instead of …", or why it cannot be read
+  bool is_unreadable = false;  ///< rather than read, with another CRC-32
 };
 
 /// Reads every byte of `records` of the archive at `path`, through 16 MiB of memory, and compares

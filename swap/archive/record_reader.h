@@ -31,6 +31,7 @@ class RecordReader {
     /// Valid until the next call of next(). Empty where it could not be read.
     std::span<const std::byte> bytes;
     bool last = false;
+    std::uint32_t crc = 0;  ///< of the record's bytes up to here
     /// With the last part: what is wrong with the record, with path and name. Fault::kCorrupt, or
     /// the drive's errno.
     std::optional<Error> problem;
