@@ -31,8 +31,9 @@ RANKS = {
     "bench/report": 9,
     "bench/pair": 10,
     "bench/tune": 11,
-    "bindings": 12,
-    "tests": 13,
+    "bindings/deepspeed": 12,
+    "bindings": 13,
+    "tests": 14,
 }
 # The pure rooms: no clock, no I/O. Of io/ they may name the engines' kinds.
 PURE = {"swap/plan": {"io/engine_probe.h"}, "swap/schedule": set()}

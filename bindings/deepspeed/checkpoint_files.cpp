@@ -1,0 +1,127 @@
+#include "bindings/deepspeed/checkpoint_files.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "bindings/deepspeed/directory_listing.h"
+#include "swap/plan/natural_order.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::string_view, 4> kEndings{".pt", ".pth", ".bin", ".safetensors"};
+constexpr std::string_view kOffloaded = "offloaded_tensors";
+constexpr std::string_view kUniversal = "zero";
+
+bool is_left_over(std::string_view name) {
+  return (name.starts_with('.') && name.ends_with(".partial")) || name.ends_with(".tmp");
+}
+
+std::uint64_t bytes_at(const std::string& path) {
+  struct ::stat facts{};
+  return ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode)
+             ? static_cast<std::uint64_t>(facts.st_size)
+             : 0;
+}
+
+/// Folders of ranks with copies of swap files: /offloaded_tensors/rank0/….
+void count_offloaded(const std::string& directory, CheckpointSummary& summary) {
+  const Result<std::vector<std::string>> ranks = list_directory(directory);
+  for (const std::string& rank : ranks ? *ranks : std::vector<std::string>()) {
+    const std::string path = directory + "/" + rank;
+    if (!is_directory(path)) {
+      continue;
+    }
+    const Result<std::vector<std::string>> names = list_directory(path);
+    for (const std::string& name : names ? *names : std::vector<std::string>()) {
+      ++summary.offloaded_files;
+      summary.offloaded_bytes += bytes_at(path + "/" + name);
+    }
+  }
+}
+
+Result<void> list_folder(const std::string& directory, const std::string& prefix, bool is_tag,
+                         CheckpointSummary& summary) {
+  Result<std::vector<std::string>> names = list_directory(directory);
+  PENSTOCK_TRY(names);
+  std::ranges::sort(*names, natural_less);
+  for (const std::string& name : *names) {
+    const std::string path = directory + "/" + name;
+    if (is_tag && name == kOffloaded && is_directory(path)) {
+      count_offloaded(path, summary);
+    } else if (is_tag && name == kUniversal && is_directory(path)) {
+      summary.is_universal = true;
+    } else if (is_left_over(name)) {
+      summary.leftovers.push_back(prefix + name);
+    } else if (std::ranges::any_of(kEndings, [&](auto ending) { return name.ends_with(ending); })) {
+      summary.files.push_back({.name = prefix + name,
+                               .path = path,
+                               .shard = is_tag ? parse_shard_name(name) : std::nullopt,
+                               .bytes = bytes_at(path)});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> list_files(CheckpointSummary& summary) {
+  const CheckpointPlace& place = summary.place;
+  summary.directory = place.save_directory.empty() ? place.tag_directory : place.save_directory;
+  const std::string prefix = place.save_directory.empty() ? "" : place.tag + "/";
+  PENSTOCK_TRY(list_folder(place.tag_directory, prefix, true, summary));
+  if (!place.save_directory.empty()) {
+    PENSTOCK_TRY(list_folder(place.save_directory, "", false, summary));
+  }
+  return {};
+}
+
+void find_missing(CheckpointSummary& summary) {
+  std::unordered_set<std::string> there;
+  std::string optimizer_prefix;
+  for (const CheckpointFile& file : summary.files) {
+    if (!file.shard ||
+        (file.shard->kind != ShardKind::kModel && file.shard->kind != ShardKind::kOptimizer)) {
+      continue;
+    }
+    // The name by which DeepSpeed asks for it, whatever older versions wrote.
+    there.insert(shard_file_name(*file.shard));
+    if (file.shard->kind == ShardKind::kOptimizer) {
+      optimizer_prefix = file.shard->prefix;
+    }
+  }
+  const std::string folder = summary.place.save_directory.empty() ? "" : summary.place.tag + "/";
+  const auto expect = [&](const ShardName& shard) {
+    const std::string name = shard_file_name(shard);
+    if (!there.contains(name)) {
+      summary.missing.push_back(folder + name);
+    }
+  };
+  const bool is_partitioned = summary.zero_stage.value_or(0) >= 3;
+  for (std::uint32_t mp = 0; mp < summary.model_parallel; ++mp) {
+    if (!is_partitioned) {
+      expect({.kind = ShardKind::kModel, .mp_rank = mp});
+    }
+    for (std::uint32_t rank = 0; rank < summary.data_parallel; ++rank) {
+      if (is_partitioned) {
+        expect({.kind = ShardKind::kModel, .rank = rank, .mp_rank = mp});
+      }
+      // bf16 without ZeRO has files of its own kind, too.
+      if ((summary.zero_stage.value_or(0) > 0 || !optimizer_prefix.empty()) &&
+          !summary.is_universal) {
+        expect({.kind = ShardKind::kOptimizer,
+                .rank = rank,
+                .mp_rank = mp,
+                .prefix = optimizer_prefix});
+      }
+    }
+  }
+}
+
+}  // namespace penstock

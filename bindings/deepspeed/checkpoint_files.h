@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "alloc/result.h"
+#include "bindings/deepspeed/checkpoint_summary.h"
+
+namespace penstock {
+
+/// Lists the files of the checkpoint at `summary.place`: files, leftovers, offloaded files. Errors:
+/// errno with the path.
+Result<void> list_files(CheckpointSummary& summary);
+
+/// Finds what is missing among them, once stage and numbers of ranks are known.
+void find_missing(CheckpointSummary& summary);
+
+}  // namespace penstock

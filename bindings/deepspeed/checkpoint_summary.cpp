@@ -1,0 +1,340 @@
+#include "bindings/deepspeed/checkpoint_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "alloc/excerpt.h"
+#include "bindings/deepspeed/checkpoint_files.h"
+#include "bindings/deepspeed/torch_archive.h"
+#include "swap/plan/natural_order.h"
+
+namespace penstock {
+namespace {
+
+// More is a damaged number, not a job.
+constexpr std::int64_t kRanksMax = 65'536;
+constexpr std::size_t kFilesMax = 1'000'000;
+
+class Summarizer {
+ public:
+  explicit Summarizer(CheckpointPlace place) { summary_.place = std::move(place); }
+
+  Result<CheckpointSummary> run();
+
+ private:
+  void read_models();
+  void read_model(CheckpointFile& file);
+  void read_optimizers();
+  void read_optimizer(CheckpointFile& file, const TorchArchive& archive);
+  void read_others();
+  std::optional<TorchArchive> open(CheckpointFile& file) const;
+  void settle_ranks();
+  void judge();
+  void judge_groups();
+  void judge_steps();
+  void note_place();
+
+  void cannot(std::string why) { summary_.resumption.obstacles.push_back(std::move(why)); }
+
+  CheckpointSummary summary_;
+  std::map<std::int64_t, std::string> steps_;  // and a file that says so
+  std::optional<std::int64_t> data_parallel_;
+  std::optional<std::int64_t> model_parallel_;
+  std::optional<std::int64_t> config_stage_;
+  std::optional<std::int64_t> partitions_;
+  bool has_model_ = false;
+  bool has_optimizer_inside_ = false;
+  std::vector<std::uint64_t> flat_totals_;   // by group, of all ranks
+  std::vector<std::uint64_t> empty_groups_;  // by group: how many ranks have nothing of it
+  std::uint64_t optimizers_read_ = 0;
+};
+
+std::optional<TorchArchive> Summarizer::open(CheckpointFile& file) const {
+  Result<TorchRecords> records = read_torch_records(file.path);
+  if (records.has_error()) {
+    file.problem = records.error().message;
+    return std::nullopt;
+  }
+  file.records = records->directory.records.size();
+  file.has_checksums = records->has_checksums;
+  Result<TorchArchive> archive = TorchArchive::read(file.path, std::move(*records));
+  if (archive.has_error()) {
+    file.problem = archive.error().message;
+    return std::nullopt;
+  }
+  archive->for_each_tensor([&](const std::string& place, const ArchivedTensor& tensor) {
+    const std::string problem = file.problem.empty() ? archive->problem(tensor) : "";
+    if (!problem.empty()) {
+      file.problem = fmt::format("{}: tensor {}: {}", file.path, excerpt(place), problem);
+    }
+  });
+  return std::move(*archive);
+}
+
+void Summarizer::read_model(CheckpointFile& file) {
+  const std::optional<TorchArchive> archive = open(file);
+  if (!archive) {
+    return;
+  }
+  ModelShard shard = read_model_shard(*archive);
+  if (shard.step) {
+    steps_.emplace(*shard.step, file.name);
+  }
+  if (has_model_ || file.shard->mp_rank != 0) {
+    return;
+  }
+  has_model_ = true;
+  summary_.step = shard.step;
+  summary_.version = std::move(shard.version);
+  data_parallel_ = shard.data_parallel;
+  model_parallel_ = shard.model_parallel;
+  config_stage_ = shard.zero_stage;
+  summary_.groups = std::move(shard.groups);
+  summary_.tensors = std::move(shard.tensors);
+  has_optimizer_inside_ = shard.has_optimizer;
+  if (shard.has_optimizer) {
+    read_optimizer(file, *archive);
+  }
+}
+
+void Summarizer::read_models() {
+  for (CheckpointFile& file : summary_.files) {
+    if (file.shard && file.shard->kind == ShardKind::kModel) {
+      read_model(file);
+    }
+  }
+}
+
+void Summarizer::read_optimizer(CheckpointFile& file, const TorchArchive& archive) {
+  const OptimizerShard shard = read_optimizer_shard(archive);
+  if (shard.zero_stage) {
+    summary_.zero_stage = shard.zero_stage;
+  }
+  partitions_ = std::max(partitions_, shard.partitions);
+  summary_.optimizer_steps.insert(shard.steps.begin(), shard.steps.end());
+  for (const auto& [kind, total] : shard.states) {
+    summary_.states[kind].add(total);
+  }
+  if (file.shard->kind != ShardKind::kOptimizer) {
+    return;
+  }
+  ++optimizers_read_;
+  const std::size_t groups = std::max(flat_totals_.size(), shard.flat_elements.size());
+  flat_totals_.resize(groups);
+  empty_groups_.resize(groups);
+  for (std::size_t group = 0; group < shard.flat_elements.size(); ++group) {
+    const std::uint64_t elements = shard.flat_elements[group];
+    flat_totals_[group] += std::min(elements, ~flat_totals_[group]);
+    empty_groups_[group] += elements == 0 ? 1 : 0;
+  }
+}
+
+void Summarizer::read_optimizers() {
+  for (CheckpointFile& file : summary_.files) {
+    if (!file.shard || file.shard->kind != ShardKind::kOptimizer) {
+      continue;
+    }
+    if (const std::optional<TorchArchive> archive = open(file)) {
+      read_optimizer(file, *archive);
+    }
+  }
+}
+
+/// Experts, layers of a pipeline, and what the trainer has put beside.
+void Summarizer::read_others() {
+  for (CheckpointFile& file : summary_.files) {
+    const bool is_shard = file.shard.has_value();
+    if (is_shard &&
+        (file.shard->kind == ShardKind::kModel || file.shard->kind == ShardKind::kOptimizer)) {
+      continue;
+    }
+    if (!is_shard) {
+      if (file.name.ends_with(".safetensors")) {
+        file.has_checksums = false;
+      } else {
+        (void)open(file);
+      }
+      continue;
+    }
+    if (const std::optional<TorchArchive> archive = open(file);
+        archive && file.name.ends_with("_model_states.pt")) {
+      const std::size_t name = file.name.find_last_of('/') + 1;
+      const std::string prefix =
+          file.shard->kind == ShardKind::kLayer
+              ? file.name.substr(name, file.name.find('-', name) - name) + "."
+              : "";
+      std::vector<ModelTensor> tensors = read_plain_tensors(*archive, prefix);
+      std::ranges::move(tensors, std::back_inserter(summary_.tensors));
+    }
+  }
+  std::ranges::stable_sort(summary_.tensors, natural_less, &ModelTensor::name);
+}
+
+/// What no file says is taken from names.
+void Summarizer::settle_ranks() {
+  std::uint64_t ranks_there = 1;
+  std::uint64_t mp_there = 1;
+  bool is_partitioned = false;
+  bool has_optimizers = false;
+  for (const CheckpointFile& file : summary_.files) {
+    if (file.shard && file.shard->rank && file.shard->kind != ShardKind::kExpert) {
+      ranks_there = std::max<std::uint64_t>(ranks_there, *file.shard->rank + std::uint64_t{1});
+      is_partitioned |= file.shard->kind == ShardKind::kModel;
+      has_optimizers |= file.shard->kind == ShardKind::kOptimizer;
+    }
+    if (file.shard && file.shard->kind == ShardKind::kModel) {
+      mp_there = std::max<std::uint64_t>(mp_there, file.shard->mp_rank + std::uint64_t{1});
+    }
+  }
+  const auto believed = [](std::optional<std::int64_t> said, std::uint64_t there) {
+    return said && *said >= 1 && *said <= kRanksMax ? static_cast<std::uint64_t>(*said)
+                                                    : std::min<std::uint64_t>(there, kRanksMax);
+  };
+  summary_.data_parallel = believed(data_parallel_ ? data_parallel_ : partitions_, ranks_there);
+  summary_.model_parallel =
+      std::max(believed(model_parallel_, 1), std::min<std::uint64_t>(mp_there, kRanksMax));
+  if (summary_.data_parallel * summary_.model_parallel > kFilesMax) {
+    summary_.model_parallel = 1;
+  }
+  if (!summary_.zero_stage) {
+    summary_.zero_stage = is_partitioned   ? 3
+                          : config_stage_  ? *config_stage_
+                          : has_optimizers ? 2
+                                           : 0;
+  }
+}
+
+void Summarizer::judge_steps() {
+  if (steps_.size() > 1) {
+    const auto& [first, first_file] = *steps_.begin();
+    const auto& [last, last_file] = *steps_.rbegin();
+    cannot(fmt::format("its files are of different steps: {} is of {}, {} of {}",
+                       excerpt(first_file), first, excerpt(last_file), last));
+  }
+  if (summary_.optimizer_steps.size() > 1) {
+    summary_.notes.push_back(
+        fmt::format("its optimizer states were stepped between {} and {} times",
+                    *summary_.optimizer_steps.begin(), *summary_.optimizer_steps.rbegin()));
+  }
+}
+
+/// Whether the flat masters are as long as the parameters that lie in them.
+void Summarizer::judge_groups() {
+  const bool is_partitioned = summary_.zero_stage.value_or(0) >= 3;
+  std::size_t empty = 0;
+  std::size_t cut = 0;
+  for (std::size_t group = 0; group < summary_.groups.size(); ++group) {
+    const ParameterGroup& expected = summary_.groups[group];
+    const std::uint64_t there = group < flat_totals_.size() ? flat_totals_[group] : 0;
+    const std::uint64_t wanted =
+        is_partitioned ? expected.elements_a_rank * optimizers_read_ : expected.elements;
+    const bool has_empty =
+        group >= flat_totals_.size() || there == 0 || (is_partitioned && empty_groups_[group] > 0);
+    empty += expected.elements > 0 && has_empty ? 1 : 0;
+    cut += !has_empty && there < wanted ? 1 : 0;
+  }
+  const char* const kind = is_partitioned ? "sub-groups" : "groups";
+  if (empty > 0) {
+    cannot(fmt::format("the masters of {} of {} {} are not in its optimizer files", empty,
+                       summary_.groups.size(), kind));
+  }
+  if (cut > 0) {
+    cannot(fmt::format("the masters of {} of {} {} are shorter than their parameters", cut,
+                       summary_.groups.size(), kind));
+  }
+}
+
+void Summarizer::judge() {
+  const bool with_zero = summary_.zero_stage.value_or(0) > 0 || optimizers_read_ > 0;
+  const auto unreadable = std::ranges::count_if(summary_.files, [](const CheckpointFile& file) {
+    return file.shard && !file.problem.empty();
+  });
+  if (!summary_.missing.empty()) {
+    cannot(fmt::format("{} of its files are missing", summary_.missing.size()));
+  }
+  if (unreadable > 0) {
+    cannot(fmt::format("{} of its files cannot be read", unreadable));
+  }
+  judge_steps();
+  const bool is_whole = summary_.missing.empty() && unreadable == 0;
+  if (with_zero && is_whole && !summary_.is_universal) {
+    judge_groups();
+  }
+  if (!with_zero && is_whole && !has_optimizer_inside_) {
+    cannot("it holds no optimizer states");
+  }
+  if (summary_.offloaded_files > 0) {
+    cannot(
+        fmt::format("stock DeepSpeed saved it with optimizer states on NVMe: the {} in "
+                    "{} copies of swap files have neither step counts nor small sub-groups",
+                    format_bytes(summary_.offloaded_bytes), summary_.offloaded_files));
+  }
+  if (with_zero && !summary_.is_universal) {
+    summary_.resumption.world_size = summary_.data_parallel * summary_.model_parallel;
+  }
+}
+
+void Summarizer::note_place() {
+  const CheckpointPlace& place = summary_.place;
+  for (const ModelWeights& weights : place.weights) {
+    if (weights.is_stub()) {
+      summary_.notes.push_back(fmt::format("in {} {}; the weights are in {}", weights.directory,
+                                           weights.stub_sentence(), place.tag_directory));
+    }
+    std::ranges::copy(weights.problems, std::back_inserter(summary_.notes));
+  }
+  if (!place.save_directory.empty() && !place.is_named_by_latest) {
+    summary_.notes.push_back(
+        fmt::format("{} has no file latest: load_checkpoint() takes this one with tag=\"{}\" only",
+                    place.save_directory, excerpt(place.tag)));
+  }
+  if (summary_.model_parallel > 1) {
+    summary_.notes.push_back(
+        fmt::format("tensors are those of model-parallel rank 0 of {}", summary_.model_parallel));
+  }
+  if (data_parallel_ && static_cast<std::uint64_t>(*data_parallel_) != summary_.data_parallel) {
+    summary_.notes.push_back(
+        fmt::format("it claims {} data-parallel ranks, which is not believed", *data_parallel_));
+  }
+}
+
+Result<CheckpointSummary> Summarizer::run() {
+  PENSTOCK_TRY(list_files(summary_));
+  read_models();
+  read_optimizers();
+  read_others();
+  settle_ranks();
+  find_missing(summary_);
+  judge();
+  note_place();
+  return std::move(summary_);
+}
+
+}  // namespace
+
+std::uint64_t CheckpointSummary::tensor_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const ModelTensor& tensor : tensors) {
+    bytes += std::min(tensor.bytes, ~bytes);
+  }
+  return bytes;
+}
+
+std::uint64_t CheckpointSummary::file_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const CheckpointFile& file : files) {
+    bytes += file.bytes;
+  }
+  return bytes;
+}
+
+Result<CheckpointSummary> summarize_checkpoint(CheckpointPlace place) {
+  return Summarizer(std::move(place)).run();
+}
+
+}  // namespace penstock

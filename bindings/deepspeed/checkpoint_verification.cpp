@@ -1,0 +1,142 @@
+#include "bindings/deepspeed/checkpoint_verification.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "bindings/deepspeed/optimizer_shard.h"
+#include "bindings/deepspeed/torch_archive.h"
+#include "io/file_system.h"
+#include "swap/archive/record_check.h"
+
+namespace penstock {
+namespace {
+
+struct Claim {
+  std::string place;
+  std::vector<std::string> tensors;
+};
+
+class Verifier {
+ public:
+  Verifier(const CheckpointSummary& summary, IoQueue& queue,
+           const std::function<void(std::uint64_t, std::uint64_t)>& on_progress)
+      : summary_(summary), queue_(queue), on_progress_(on_progress) {}
+
+  Result<CheckpointVerification> run();
+
+ private:
+  Result<void> verify(const CheckpointFile& file);
+  Result<void> verify_records(const CheckpointFile& file, TorchRecords records);
+  std::map<std::string, Claim> claims_of(const CheckpointFile& file, TorchRecords records) const;
+  void blame(const CheckpointFile& file, std::string reason);
+
+  const CheckpointSummary& summary_;
+  IoQueue& queue_;
+  const std::function<void(std::uint64_t, std::uint64_t)>& on_progress_;
+  CheckpointVerification result_;
+  std::uint64_t all_bytes_ = 0;
+};
+
+void Verifier::blame(const CheckpointFile& file, std::string reason) {
+  result_.damaged.push_back({.file = file.name, .path = file.path, .reason = std::move(reason)});
+}
+
+/// Which tensors lie in which record. A flat tensor has the parameters of its group.
+std::map<std::string, Claim> Verifier::claims_of(const CheckpointFile& file,
+                                                 TorchRecords records) const {
+  std::map<std::string, Claim> claims;
+  const Result<TorchArchive> archive = TorchArchive::read(file.path, std::move(records));
+  if (archive.has_error()) {
+    return claims;
+  }
+  archive->for_each_tensor([&](const std::string& place, const ArchivedTensor& tensor) {
+    Claim& claim = claims[tensor.record];
+    if (claim.place.empty()) {
+      claim.place = place;
+    }
+    const std::optional<std::size_t> group = group_at(place);
+    if (group && *group < summary_.groups.size()) {
+      claim.tensors = summary_.groups[*group].names;
+    } else if (place.starts_with("module.")) {
+      claim.tensors.push_back(place.substr(place.find('.') + 1));
+    } else if (place.starts_with("frozen_param_fragments.")) {
+      claim.tensors.push_back(place.substr(place.find('.') + 1));
+    }
+  });
+  return claims;
+}
+
+Result<void> Verifier::verify_records(const CheckpointFile& file, TorchRecords records) {
+  const std::vector<ZipRecord> all = records.directory.records;
+  const bool has_checksums = records.has_checksums;
+  const std::uint64_t before = result_.bytes;
+  Result<std::vector<DamagedRecord>> damaged = check_zip_records(
+      os_file_system(), queue_, file.path, all, [this, before](std::uint64_t done_bytes) {
+        if (on_progress_) {
+          on_progress_(before + done_bytes, all_bytes_);
+        }
+      });
+  if (damaged.has_error()) {
+    blame(file, damaged.error().message);
+    return {};
+  }
+  result_.records += all.size();
+  for (const ZipRecord& record : all) {
+    result_.bytes += record.bytes;
+  }
+  if (!has_checksums) {
+    std::erase_if(*damaged, [](const DamagedRecord& record) { return !record.is_unreadable; });
+    result_.without_checksums.push_back(file.name);
+  }
+  if (!file.problem.empty() && damaged->empty()) {
+    blame(file, file.problem);
+  }
+  if (damaged->empty()) {
+    return {};
+  }
+  std::map<std::string, Claim> claims = claims_of(file, std::move(records));
+  for (DamagedRecord& record : *damaged) {
+    Claim& claim = claims[record.record.name];
+    result_.damaged.push_back({.file = file.name,
+                               .path = file.path,
+                               .record = record.record.name,
+                               .place = claim.place,
+                               .tensors = claim.tensors,
+                               .reason = std::move(record.reason)});
+  }
+  return {};
+}
+
+Result<void> Verifier::verify(const CheckpointFile& file) {
+  ++result_.files;
+  if (!file.is_archive()) {
+    result_.without_checksums.push_back(file.name);
+    return {};
+  }
+  Result<TorchRecords> records = read_torch_records(file.path);
+  if (records.has_error()) {
+    blame(file, records.error().message);
+    return {};
+  }
+  return verify_records(file, std::move(*records));
+}
+
+Result<CheckpointVerification> Verifier::run() {
+  all_bytes_ = summary_.file_bytes();
+  for (const CheckpointFile& file : summary_.files) {
+    PENSTOCK_TRY(verify(file));
+  }
+  return std::move(result_);
+}
+
+}  // namespace
+
+Result<CheckpointVerification> verify_checkpoint(
+    const CheckpointSummary& summary, IoQueue& queue,
+    const std::function<void(std::uint64_t, std::uint64_t)>& on_progress) {
+  return Verifier(summary, queue, on_progress).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alloc/result.h"
+
+namespace penstock {
+
+/// Names in a directory, sorted. Errors: errno with the path.
+Result<std::vector<std::string>> list_directory(const std::string& directory);
+
+/// Symbolic links are followed.
+bool is_directory(const std::string& path);
+
+}  // namespace penstock

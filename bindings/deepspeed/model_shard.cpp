@@ -1,0 +1,181 @@
+#include "bindings/deepspeed/model_shard.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "alloc/excerpt.h"
+#include "swap/plan/natural_order.h"
+#include "swap/plan/tensor_name.h"
+
+namespace penstock {
+namespace {
+
+std::string tensor_name(std::string_view name) {
+  return check_tensor_name(name).has_error() ? excerpt(name) : std::string(name);
+}
+
+class ModelReader {
+ public:
+  explicit ModelReader(const TorchArchive& archive)
+      : archive_(archive), pickle_(archive.pickle()) {}
+
+  ModelShard read();
+
+ private:
+  template <class Visit>
+  void for_each_named(PickleRef dict, const Visit& visit) const;
+  void read_module();
+  void read_groups();
+  void read_group(PickleRef dict);
+  void read_frozen();
+  void read_shared();
+  void read_rest();
+  void add(std::string_view name, std::vector<std::uint64_t> shape, const char* role);
+
+  const TorchArchive& archive_;
+  const PickleDocument& pickle_;
+  ModelShard shard_;
+  std::unordered_map<std::string_view, ArchivedTensor> module_;
+  std::unordered_set<std::string_view> seen_;
+  std::unordered_set<PickleRef> groups_seen_;
+};
+
+/// Keys that are text, with their values.
+template <class Visit>
+void ModelReader::for_each_named(PickleRef dict, const Visit& visit) const {
+  const PickleValue& value = pickle_[dict];
+  if (value.kind != PickleKind::kDict && !value.has_pairs) {
+    return;
+  }
+  for (std::size_t at = 0; at + 1 < value.items.size(); at += 2) {
+    if (const PickleValue& key = pickle_[value.items[at]]; key.kind == PickleKind::kText) {
+      visit(key.text, value.items[at + 1]);
+    }
+  }
+}
+
+void ModelReader::add(std::string_view name, std::vector<std::uint64_t> shape, const char* role) {
+  ModelTensor tensor{.name = tensor_name(name), .shape = std::move(shape), .role = role};
+  if (const auto stored = module_.find(name); stored != module_.end()) {
+    tensor.dtype = stored->second.dtype;
+    tensor.bytes = element_bytes(element_count(tensor.shape), stored->second.bits);
+  }
+  shard_.tensors.push_back(std::move(tensor));
+}
+
+/// Stage 3 has empty tensors of the right types here, stages 1 and 2 the 16-bit parameters.
+void ModelReader::read_module() {
+  for_each_named(archive_.find({"module"}), [this](std::string_view name, PickleRef value) {
+    if (std::optional<ArchivedTensor> tensor = archive_.tensor(value)) {
+      module_.insert_or_assign(name, std::move(*tensor));
+    }
+  });
+}
+
+void ModelReader::read_groups() {
+  const PickleRef shapes = archive_.find({"param_shapes"});
+  const PickleValue& groups = pickle_[shapes];
+  if (groups.kind != PickleKind::kList) {
+    read_group(shapes);  // before DeepSpeed 0.4 there was one
+    return;
+  }
+  for (const PickleRef group : groups.items) {
+    read_group(group);
+  }
+}
+
+void ModelReader::read_group(PickleRef dict) {
+  if (dict == 0 || !groups_seen_.insert(dict).second) {
+    return;
+  }
+  ParameterGroup group;
+  const auto ranks =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(shard_.data_parallel.value_or(1), 1));
+  for_each_named(dict, [&](std::string_view name, PickleRef value) {
+    std::optional<std::vector<std::uint64_t>> shape = archive_.shape(value);
+    if (!shape || !seen_.insert(name).second) {
+      return;
+    }
+    const std::uint64_t elements = element_count(*shape);
+    const std::uint64_t part = elements / ranks + (elements % ranks != 0 ? 1 : 0);
+    group.elements += std::min(elements, ~group.elements);
+    group.elements_a_rank += std::min(part, ~group.elements_a_rank);
+    group.names.push_back(tensor_name(name));
+    add(name, std::move(*shape), "param");
+  });
+  shard_.groups.push_back(std::move(group));
+}
+
+void ModelReader::read_frozen() {
+  for_each_named(archive_.find({"frozen_param_shapes"}),
+                 [this](std::string_view name, PickleRef value) {
+                   std::optional<std::vector<std::uint64_t>> shape = archive_.shape(value);
+                   if (shape && seen_.insert(name).second) {
+                     add(name, std::move(*shape), "frozen");
+                   }
+                 });
+}
+
+void ModelReader::read_shared() {
+  for_each_named(archive_.find({"shared_params"}), [this](std::string_view name, PickleRef value) {
+    const std::string_view source = archive_.text(value);
+    if (source.empty() || !seen_.insert(name).second) {
+      return;
+    }
+    shard_.tensors.push_back(
+        {.name = tensor_name(name), .role = "shared", .same_as = tensor_name(source)});
+  });
+}
+
+/// Buffers; without ZeRO everything.
+void ModelReader::read_rest() {
+  std::unordered_set<std::string_view> buffers;
+  for (const PickleRef name : pickle_[archive_.find({"buffer_names"})].items) {
+    buffers.insert(archive_.text(name));
+  }
+  for (const auto& [name, tensor] : module_) {
+    if (seen_.insert(name).second) {
+      add(name, tensor.shape, buffers.contains(name) ? "buffer" : "param");
+    }
+  }
+}
+
+ModelShard ModelReader::read() {
+  shard_.step = archive_.integer(archive_.find({"global_steps"}));
+  shard_.data_parallel = archive_.integer(archive_.find({"dp_world_size"}));
+  shard_.model_parallel = archive_.integer(archive_.find({"mp_world_size"}));
+  shard_.zero_stage = archive_.integer(archive_.find({"ds_config", "zero_optimization", "stage"}));
+  shard_.version = excerpt(archive_.text(archive_.find({"ds_version"})));
+  shard_.has_optimizer = archive_.find({"optimizer"}) != 0;
+  read_module();
+  read_groups();
+  read_frozen();
+  read_shared();
+  read_rest();
+  std::ranges::sort(shard_.tensors, natural_less, &ModelTensor::name);
+  return std::move(shard_);
+}
+
+}  // namespace
+
+ModelShard read_model_shard(const TorchArchive& archive) {
+  return ModelReader(archive).read();
+}
+
+std::vector<ModelTensor> read_plain_tensors(const TorchArchive& archive,
+                                            const std::string& prefix) {
+  std::vector<ModelTensor> tensors;
+  archive.for_each_tensor([&](const std::string& place, const ArchivedTensor& tensor) {
+    tensors.push_back({.name = prefix + tensor_name(place),
+                       .dtype = tensor.dtype,
+                       .shape = tensor.shape,
+                       .role = "param",
+                       .bytes = tensor.bytes()});
+  });
+  return tensors;
+}
+
+}  // namespace penstock
