@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/checkpoint_verbs.h"
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
@@ -211,6 +212,9 @@ std::string plain_text(const InspectOptions& options, const StoreReport& report)
 }
 
 int run_inspect(const InspectOptions& options) {
+  if (const std::optional<int> exit_code = inspect_checkpoint(options.store, options.as_json)) {
+    return *exit_code;
+  }
   const Result<StoreReport> report = look(options.store);
   if (report.has_error()) {
     return failed(report.error());
@@ -230,14 +234,21 @@ int run_inspect(const InspectOptions& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("inspect", "What is in a durable store");
+  CLI::App* verb =
+      app.add_subcommand("inspect", "What is in a durable store, or in a checkpoint of DeepSpeed");
   verb->footer(
-      "Reads the manifest only and changes nothing; the store may be in use. Exit status 1 if a "
-      "file of\ntensors is missing.\n"
-      "Example:\n  penstock inspect /nvme0/model --json");
+      "Of a store, reads the manifest only and changes nothing; the store may be in use. Exit "
+      "status 1 if a\nfile of tensors is missing.\n"
+      "Of a checkpoint, reads what describes its tensors and runs nothing of it: tensors, ranks, "
+      "step, missing\nfiles, whether training can be resumed from it and with which world size. "
+      "DIR is what save_checkpoint()\ntook, the folder of a tag, a Trainer's checkpoint-500, or "
+      "a folder of several. Exit status 1 if it\ncannot be resumed.\n"
+      "Examples:\n  penstock inspect /nvme0/model --json\n"
+      "  penstock inspect output/checkpoint-500");
   const auto options = std::make_shared<InspectOptions>();
-  verb->add_option("STORE", options->store, "The store's directory")->required();
-  verb->add_flag("--json", options->as_json, "One JSON document (penstock.inspect/1)");
+  verb->add_option("DIR", options->store, "A store's directory, or a checkpoint's")->required();
+  verb->add_flag("--json", options->as_json,
+                 "One JSON document (penstock.inspect/1, penstock.inspect-checkpoint/1)");
   verb->callback([options, &exit_code] { exit_code = run_inspect(*options); });
 }
 

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/cli/checkpoint_verbs.h"
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/progress_line.h"
@@ -76,6 +78,10 @@ std::string plain_text(const VerifyReport& report) {
 }
 
 int run_verify(const VerifyOptions& options) {
+  if (const std::optional<int> exit_code =
+          verify_checkpoint_at(options.store.directory, options.as_json)) {
+    return *exit_code;
+  }
   const Result<VerifyReport> report = verify(options);
   if (report.has_error()) {
     return failed(report.error());
@@ -92,13 +98,17 @@ int run_verify(const VerifyOptions& options) {
 }  // namespace
 
 void add_verify(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("verify", "Read every byte of a durable store and check it");
+  CLI::App* verb = app.add_subcommand(
+      "verify",
+      "Read every byte of a durable store, or of a checkpoint of DeepSpeed, and check it");
   verb->footer(
-      "Exit status 1 and a list of the bad tensors if anything is wrong.\n"
-      "Example:\n  penstock verify /nvme0/model");
+      "Of a store, compares checksums and identities; of a checkpoint, every CRC-32 of every file. "
+      "Exit status 1\nand a list of what is bad or missing if anything is wrong.\n"
+      "Examples:\n  penstock verify /nvme0/model\n  penstock verify output/checkpoint-500");
   const auto options = std::make_shared<VerifyOptions>();
   add_store_options(*verb, options->store);
-  verb->add_flag("--json", options->as_json, "One JSON document (penstock.verify/1)");
+  verb->add_flag("--json", options->as_json,
+                 "One JSON document (penstock.verify/1, penstock.verify-checkpoint/1)");
   verb->callback([options, &exit_code] { exit_code = run_verify(*options); });
 }
 
