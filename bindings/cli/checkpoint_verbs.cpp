@@ -13,6 +13,7 @@
 #include "bindings/deepspeed/checkpoint_place.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
 #include "bindings/deepspeed/checkpoint_verification.h"
+#include "bindings/deepspeed/directory_listing.h"
 
 namespace penstock::cli {
 namespace {
@@ -22,19 +23,22 @@ bool is_store(const std::string& directory) {
   return ::lstat((directory + "/manifest").c_str(), &facts) == 0;
 }
 
-/// Nothing where there is no checkpoint, or no directory: the store's verb says what is wrong then.
+/// Nothing where there is a store, or no directory: the store's verb says what is wrong with it.
 std::optional<Result<CheckpointSummary>> summarize(const std::string& directory) {
-  if (is_store(directory)) {
+  if (is_store(directory) || list_directory(directory).has_error()) {
     return std::nullopt;
   }
   Result<std::optional<CheckpointPlace>> place = find_checkpoint(directory);
   if (place.has_error()) {
-    return place.error().system_errno() != 0
-               ? std::nullopt
-               : std::optional<Result<CheckpointSummary>>(place.error());
+    return std::move(place).error();
   }
   if (!place->has_value()) {
-    return std::nullopt;
+    return fault(
+        Fault::kInvalidArgument,
+        fmt::format("{} is no durable store of penstock, it has no manifest; and no checkpoint "
+                    "of DeepSpeed, which has a file latest or folders like global_step500 "
+                    "or checkpoint-500; name the directory that has one of these",
+                    directory));
   }
   return summarize_checkpoint(std::move(**place));
 }
