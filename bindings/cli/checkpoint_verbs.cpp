@@ -14,6 +14,7 @@
 #include "bindings/deepspeed/checkpoint_summary.h"
 #include "bindings/deepspeed/checkpoint_verification.h"
 #include "bindings/deepspeed/directory_listing.h"
+#include "bindings/deepspeed/older_checkpoint.h"
 
 namespace penstock::cli {
 namespace {
@@ -55,14 +56,18 @@ Result<CheckpointVerification> verify(const CheckpointSummary& summary) {
 }  // namespace
 
 std::optional<int> inspect_checkpoint(const std::string& directory, bool as_json) {
-  const std::optional<Result<CheckpointSummary>> summary = summarize(directory);
+  std::optional<Result<CheckpointSummary>> summary = summarize(directory);
   if (!summary) {
     return std::nullopt;
   }
   if (summary->has_error()) {
     return failed(summary->error());
   }
-  const CheckpointSummary& found = **summary;
+  CheckpointSummary& found = **summary;
+  if (const auto older =
+          found.resumption.is_possible() ? std::nullopt : find_older_checkpoint(found)) {
+    found.notes.push_back("the newest that can be resumed is " + *older);
+  }
   fmt::print("{}", as_json ? summary_json(found) : summary_text(found));
   if (found.resumption.is_possible()) {
     return kDone;

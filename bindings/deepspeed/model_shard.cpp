@@ -130,15 +130,16 @@ void ModelReader::read_shared() {
   });
 }
 
-/// Buffers; without ZeRO everything.
+/// Buffers; without ZeRO everything. Stage 1 tells nothing else of parameters that are not trained.
 void ModelReader::read_rest() {
   std::unordered_set<std::string_view> buffers;
   for (const PickleRef name : pickle_[archive_.find({"buffer_names"})].items) {
     buffers.insert(archive_.text(name));
   }
+  const char* const role = shard_.groups.empty() ? "param" : "frozen";
   for (const auto& [name, tensor] : module_) {
     if (seen_.insert(name).second) {
-      add(name, tensor.shape, buffers.contains(name) ? "buffer" : "param");
+      add(name, tensor.shape, buffers.contains(name) ? "buffer" : role);
     }
   }
 }

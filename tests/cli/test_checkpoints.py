@@ -149,6 +149,20 @@ def test_missing_ranks(penstock, tmp_path, stage):
     assert f"missing  {folder / lost[0]}" in done.stdout
 
 
+def test_an_older_one_is_proposed(penstock, tmp_path):
+    """The job died while it saved the newest; that before is older than what is damaged, too."""
+    for step in (300, 400, 500):
+        folder = write_checkpoint(tmp_path / f"checkpoint-{step}", step=step)
+        write_checkpoint(tmp_path / "run", step=step)
+        for place in (folder, tmp_path / "run" / f"global_step{step}"):
+            if step > 300:
+                (place / shard(1, "optim")).unlink()
+    for place, older in ((tmp_path, "checkpoint-300/global_step300"), (tmp_path / "run", "global_step300")):
+        done = penstock("inspect", place)
+        assert done.returncode == 1
+        assert f"the newest that can be resumed is {place}/{older}\n" in done.stdout
+
+
 def test_all_model_states_missing(penstock, tmp_path):
     folder = write_checkpoint(tmp_path / "run", stage=2, ranks=2)
     (folder / shard(0, stage=2)).unlink()
