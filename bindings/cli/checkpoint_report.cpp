@@ -311,8 +311,8 @@ std::string verification_text(const CheckpointSummary& summary,
                       verification.damaged.size(), summary.missing.size());
   if (!verification.without_checksums.empty()) {
     text += fmt::format(
-        "{} of the files carry no checksums ({}): what was read of them is not proved; torch.save "
-        "computes them unless it is told not to, .safetensors has none\n",
+        "{} of the files carry no checksums ({}): nothing proves their contents; torch.save "
+        "computes checksums unless it is told not to, .safetensors has none\n",
         verification.without_checksums.size(), some_names(verification.without_checksums));
   }
   return text;

@@ -154,7 +154,7 @@ void Summarizer::read_others() {
       continue;
     }
     if (!is_shard) {
-      if (file.name.ends_with(".safetensors")) {
+      if (file.is_safetensors()) {
         file.has_checksums = false;
       } else {
         (void)open(file);

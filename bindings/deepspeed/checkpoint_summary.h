@@ -24,7 +24,7 @@ struct CheckpointFile {
   bool has_checksums = true;
   std::string problem{};  ///< why it cannot be read; empty where it can
 
-  bool is_archive() const { return name.ends_with(".pt") || !name.ends_with(".safetensors"); }
+  bool is_safetensors() const { return name.ends_with(".safetensors"); }
 };
 
 /// Whether training can go on from it.

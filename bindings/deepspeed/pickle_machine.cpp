@@ -8,8 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "bindings/deepspeed/pickle_reader.h"
-
 namespace penstock {
 namespace {
 
@@ -38,7 +36,7 @@ std::optional<std::string> PickleMachine::run() {
   if (!take(opcode) || opcode != kProtocol || !take(protocol) || protocol > kProtocolMax) {
     return "no pickle of protocols 2 to 5, which is what torch.save writes";
   }
-  while (problem_.empty() && ++operations_ <= PickleLimits::kOperationsMax) {
+  while (problem_.empty() && ++operations_ <= limits_.operations) {
     const std::size_t offset = bytes - left_.size();
     if (!take(opcode)) {
       return "the pickle is cut short";

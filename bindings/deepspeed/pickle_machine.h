@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "alloc/result.h"
+#include "bindings/deepspeed/pickle_reader.h"
 #include "bindings/deepspeed/pickle_value.h"
 
 namespace penstock {
@@ -17,7 +17,9 @@ namespace penstock {
 /// Steps that fail leave a reason in `problem_`.
 class PickleMachine {
  public:
-  explicit PickleMachine(PickleDocument& document) : document_(document), left_(document.bytes_) {}
+  /// Both outlive it.
+  PickleMachine(PickleDocument& document, const PickleLimits& limits)
+      : document_(document), limits_(limits), left_(document.bytes_) {}
 
   /// Why the pickle is refused; nothing when the document is whole.
   std::optional<std::string> run();
@@ -70,6 +72,7 @@ class PickleMachine {
   bool get();
 
   PickleDocument& document_;
+  const PickleLimits& limits_;
   std::span<const std::byte> left_;
   std::vector<PickleRef> stack_;
   std::vector<std::size_t> marks_;  // lengths of the stack

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "bindings/deepspeed/pickle_machine.h"
-#include "bindings/deepspeed/pickle_reader.h"
 
 namespace penstock {
 
@@ -16,7 +15,7 @@ bool PickleMachine::push(PickleRef ref) {
 }
 
 bool PickleMachine::push(PickleValue value) {
-  if (document_.values_.size() >= PickleLimits::kValuesMax) {
+  if (document_.values_.size() >= limits_.values) {
     return refuse("the pickle describes too much to be read");
   }
   document_.values_.push_back(std::move(value));
@@ -24,11 +23,11 @@ bool PickleMachine::push(PickleValue value) {
 }
 
 bool PickleMachine::push_global(std::string_view module, std::string_view name) {
-  if (std::max(module.size(), name.size()) > PickleLimits::kNameBytesMax) {
+  if (std::max(module.size(), name.size()) > limits_.name_bytes) {
     return refuse("the pickle imports a name that is longer than any");
   }
   name_bytes_ += module.size() + name.size();
-  if (name_bytes_ > PickleLimits::kAllNamesBytesMax) {
+  if (name_bytes_ > limits_.all_names_bytes) {
     return refuse("the pickle describes too much to be read");
   }
   document_.names_.push_back(fmt::format("{}.{}", module, name));

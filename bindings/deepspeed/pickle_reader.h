@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,13 +10,13 @@
 namespace penstock {
 
 /// How large a pickle may be: a checkpoint of 100,000 tensors has one of some 20 MB. Within these
-/// limits no pickle takes more than 2 GB of memory, or more than seconds.
+/// no pickle takes more than 2 GB of memory, or more than seconds.
 struct PickleLimits {
-  static constexpr std::uint64_t kBytesMax = std::uint64_t{128} << 20U;
-  static constexpr std::size_t kValuesMax = std::size_t{8} << 20U;
-  static constexpr std::size_t kOperationsMax = std::size_t{32} << 20U;
-  static constexpr std::size_t kNameBytesMax = 512;  ///< of a module, or of what is in it
-  static constexpr std::size_t kAllNamesBytesMax = std::size_t{64} << 20U;
+  std::size_t bytes = std::size_t{128} << 20U;
+  std::size_t values = std::size_t{8} << 20U;
+  std::size_t operations = std::size_t{32} << 20U;
+  std::size_t name_bytes = 512;  ///< of a module, or of what is in it
+  std::size_t all_names_bytes = std::size_t{64} << 20U;
 };
 
 /// Reads a pickle of protocols 2 to 5, as Python's and torch's picklers write them, into a tree of
@@ -25,6 +24,7 @@ struct PickleLimits {
 /// it would call a record of the call. Time and memory are bounded by its length, whatever it
 /// shares or nests. `origin` names it in errors. Errors: Fault::kInvalidArgument, with the offset.
 /// Source of the opcodes: the docstrings of Python's Lib/pickletools.py.
-Result<PickleDocument> read_pickle(std::vector<std::byte> bytes, const std::string& origin);
+Result<PickleDocument> read_pickle(std::vector<std::byte> bytes, const std::string& origin,
+                                   const PickleLimits& limits = {});
 
 }  // namespace penstock

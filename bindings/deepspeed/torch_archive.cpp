@@ -67,7 +67,7 @@ Result<std::vector<std::byte>> read_pickle_bytes(const std::string& path,
   if (record == nullptr) {
     return bad_archive(path, "a ZIP archive without data.pkl, so that torch.save did not write it");
   }
-  if (record->bytes > PickleLimits::kBytesMax) {
+  if (record->bytes > PickleLimits().bytes) {
     return bad_archive(path, "its data.pkl is too large for a description of tensors");
   }
   const Result<File> file = open_archive(path);
