@@ -107,6 +107,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       "Examples:\n  penstock verify /nvme0/model\n  penstock verify output/checkpoint-500");
   const auto options = std::make_shared<VerifyOptions>();
   add_store_options(*verb, options->store);
+  verb->get_option("STORE")->description("The directory of a store, or of a checkpoint");
   verb->add_flag("--json", options->as_json,
                  "One JSON document (penstock.verify/1, penstock.verify-checkpoint/1)");
   verb->callback([options, &exit_code] { exit_code = run_verify(*options); });
