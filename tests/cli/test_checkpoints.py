@@ -12,7 +12,7 @@ import pytest
 from cli_support import ROOT, assert_one_sentence, safetensors_bytes
 
 torch = pytest.importorskip("torch")
-from checkpoint_files import (  # noqa: E402 torch first
+from checkpoint_files import (
     GROUPS,
     STEP,
     flip,

@@ -1,6 +1,7 @@
 """`inspect` and `verify` of checkpoints that DeepSpeed itself has written, on the CPU.
 
-Those in checkpoints/ are of DeepSpeed 0.19.8 on two ranks: `checkpoint_training.py DIR 3 2`. The deep run makes its own.
+Those in checkpoints/ are of DeepSpeed 0.19.8 on two ranks (`checkpoint_training.py DIR 3 2`). The deep run makes
+its own.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-from checkpoint_files import flip, records_of  # noqa: E402 torch first
+from checkpoint_files import flip, records_of
 
 SAVED = Path(__file__).with_name("checkpoints")
 SCRIPT = Path(__file__).with_name("checkpoint_training.py")
