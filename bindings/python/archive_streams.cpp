@@ -35,9 +35,9 @@ Result<void> check_size(const SwapEngine& engine, TensorId tensor, const ZipReco
   const Result<TensorInfo> info = engine.info(tensor);
   PENSTOCK_TRY(info);
   if (record.bytes != info->bytes()) {
-    return fault(Fault::kWrongSize, fmt::format("record {} has {} bytes, tensor '{}' {}",
-                                                excerpt(record.name), record.bytes, info->name,
-                                                info->bytes()));
+    return fault(Fault::kWrongSize,
+                 fmt::format("record {} has {} bytes, tensor '{}' {}", excerpt(record.name),
+                             record.bytes, info->name, info->bytes()));
   }
   return {};
 }

@@ -45,12 +45,11 @@ std::optional<RecordReader::Part> RecordReader::next() {
   }
   if (read->last && !problem_ && record.has_crc && crc_ != record.crc) {
     problem_ =
-        fault(Fault::kCorrupt,
-              fmt::format("record {} of {} is damaged: its CRC-32 is {:08x} instead of {:08x}",
-                          excerpt(record.name), path_, crc_, record.crc));
+        fault(Fault::kCorrupt, fmt::format("record {} of {} is damaged: {}", excerpt(record.name),
+                                           path_, describe_wrong_crc(crc_, record.crc)));
     problem_->path = path_;
   }
-  Part part{read->stretch, read->offset, read->bytes, read->last, std::nullopt};
+  Part part{read->stretch, read->offset, read->bytes, read->last, crc_, std::nullopt};
   if (part.last) {
     part.problem = std::move(problem_);
     problem_.reset();

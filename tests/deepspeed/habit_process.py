@@ -43,8 +43,7 @@ def context() -> ForkServerContext:
 def run(
     name: str, directory: Path, ranks: int, reference: bool, port: str, checkpoint: tuple[str, int, bool] | None = None
 ) -> Outcome:
-    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed. checkpoint: as trial's.
-    """
+    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed."""
     directory.mkdir(parents=True)
     ctx = context()
     processes = [
@@ -72,9 +71,7 @@ def _read(file: Path) -> dict[str, Any]:
     return result
 
 
-def _rank(
-    name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any
-) -> None:
+def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any) -> None:
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),

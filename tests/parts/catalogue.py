@@ -16,6 +16,8 @@ def pytest(*arguments: str, marks: str = "not deep") -> Pytest:
     return Pytest(arguments, marks)
 
 
+WITHOUT_HABITS = tuple(f"--ignore=tests/deepspeed/test_{name}.py" for name in ("habits", "resume"))
+
 # What ./tests/run does without arguments.
 SHORT_RUN = (
     Part(
@@ -100,13 +102,19 @@ DEEP_RUN = (
     Part(
         "training",
         "every training run of tests/deepspeed but habits",
-        pytest("-n", "2", "tests/deepspeed", "--ignore=tests/deepspeed/test_habits.py", marks="deep and not async_io"),
+        pytest("-n", "2", "tests/deepspeed", *WITHOUT_HABITS, marks="deep and not async_io"),
         cores=2,
     ),
     Part(
         "habits",
         "the whole table of habits",
         pytest("-n", "2", "tests/deepspeed/test_habits.py", marks="deep"),
+        cores=2,
+    ),
+    Part(
+        "resume",
+        "the table's habits, saved and resumed after 2, 3 and 6 steps of 9",
+        pytest("-n", "2", "tests/deepspeed/test_resume.py", marks="deep"),
         cores=2,
     ),
     Part(

@@ -261,8 +261,8 @@ def _function(place: Place, tree: ast.Module) -> ast.FunctionDef | None:
 
 
 def _other_names(scope: ast.Module | ast.ClassDef) -> set[str]:
-    """What a module imports or assigns and which classes it has; for a class, what it assigns. Of what `import *` brings,
-    what the module reads.
+    """What a module imports or assigns and which classes it has; for a class, what it assigns. Of `import *`, what the
+    module reads.
     """
     names = {node.name for node in scope.body if isinstance(node, ast.ClassDef)}
     for node in scope.body:

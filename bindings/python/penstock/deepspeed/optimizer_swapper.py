@@ -197,7 +197,7 @@ class OptimizerSwapper:
 
     def contents(self, parameter: torch.Tensor) -> dict[str, Content]:
         """What is swapped of a sub-group: "master" and the names of states. Empty: nothing is."""
-        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        entry = self._entries.get(getattr(parameter, "ds_id", ""))
         if entry is None:
             return {}
         states = self.optimizer.state.get(parameter, {})
@@ -232,12 +232,12 @@ class OptimizerSwapper:
 
     def numel(self, parameter: torch.Tensor) -> int | None:
         """The elements of a sub-group that is swapped; None: it is not."""
-        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        entry = self._entries.get(getattr(parameter, "ds_id", ""))
         return None if entry is None else entry.numel
 
     def swaps_state(self, parameter: torch.Tensor, value: Any) -> bool:
         """Whether a state of a checkpoint is swapped here."""
-        entry = self._entries.get(getattr(parameter, "ds_id", None))
+        entry = self._entries.get(getattr(parameter, "ds_id", ""))
         return entry is not None and torch.is_tensor(value) and self._belongs(value, entry)
 
     @contextlib.contextmanager

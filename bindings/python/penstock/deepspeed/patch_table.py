@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.deepspeed.checkpoint import loading, saving
 from penstock.deepspeed import (
     adagrad,
     announcement,
@@ -26,6 +25,7 @@ from penstock.deepspeed import (
     stock_swappers,
     tensor_swapping,
 )
+from penstock.deepspeed.checkpoint import loading, saving
 
 PARTITION_PARAMETERS = "runtime/zero/partition_parameters.py"
 COORDINATOR = "runtime/zero/partitioned_param_coordinator.py"
@@ -229,11 +229,16 @@ TABLE: tuple[Place, ...] = (
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
     # Checkpoints.
-    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving),
+    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving, text=False),
     Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param"), text=False),
-    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", loading.loading),
-    _of_optimizer("_rigid_state_dict", saving.state_dict, ("self",)),
-    _of_optimizer("_rigid_load_state_dict", loading.load_state_dict, ("self", "state_dict", "load_optimizer_states")),
+    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", loading.loading, text=False),
+    _of_optimizer("_rigid_state_dict", saving.state_dict, ("self",), text=False),
+    _of_optimizer(
+        "_rigid_load_state_dict",
+        loading.load_state_dict,
+        ("self", "state_dict", "load_optimizer_states"),
+        text=False,
+    ),
     _of_optimizer("_restore_from_bit16_weights", loading.masters_from_weights, ("self",), text=False),
     # Not patched.
     *_watched(PARTITION_PARAMETERS, "Init", "_ensure_availability_of_partitioned_params", "_partition_param"),

@@ -50,7 +50,7 @@ def restore_powers(stage3: Any, before: list[Betas] | None) -> None:
 def _call_of(optimizer: Any) -> Callable[[int, Betas], None] | None:
     """A step of the compiled object on no elements; None: the optimizer has none."""
     nothing = torch.empty(0, dtype=torch.float32)
-    cpu_adam = getattr(optimizer, "ds_opt_adam", None)
+    cpu_adam: Any = getattr(optimizer, "ds_opt_adam", None)
     if hasattr(cpu_adam, "adam_update"):
         rest = (1e-8, 0.0, True, nothing, nothing, nothing, nothing)
         return lambda step, betas: cpu_adam.adam_update(optimizer.opt_id, step, 0.0, *betas, *rest)

