@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ TIMEOUT_S = 400
 
 @dataclass(frozen=True)
 class Play:
-    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `see`, `run:COMMAND`. What save and load raise is
+    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `see`, `limit:N`. What save and load raise is
     printed as FAILED, and the training goes on.
     """
 
@@ -28,6 +31,9 @@ class Play:
     steps: tuple[str, ...]
     layers: int = 4  # one of them is frozen
     ram_bytes: str = "0"
+    tmpfs_bytes: int = (
+        0  # the directory is a file system of this size, which goes with the process; `limit:N` changes it
+    )
 
 
 @dataclass(frozen=True)
@@ -54,14 +60,17 @@ class Played:
         return sorted(found)
 
 
-def play(what: Play, ranks: int = 1) -> Played:
+def play(what: Play, ranks: int = 1, watch: Callable[[list[BaseProcess]], None] | None = None) -> Played:
+    """Blocks until all ranks have ended; `watch` sees them run, and may kill them."""
     ctx, port = context(), free_port()
     logs = [Path(f"{what.swap}-log-{rank}") for rank in range(ranks)]
-    processes = [
+    processes: list[BaseProcess] = [
         ctx.Process(target=_rank, args=(what, rank, ranks, port, str(logs[rank])), daemon=True) for rank in range(ranks)
     ]
     for process in processes:
         process.start()
+    if watch is not None:
+        watch(processes)
     for process in processes:
         process.join(TIMEOUT_S)
         if process.exitcode is None:
@@ -86,6 +95,8 @@ def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
     os.dup2(opened, 2)
     status = 0
     try:
+        if what.tmpfs_bytes:
+            _mount(what.directory, what.tmpfs_bytes)
         _train(what, rank, ranks)
     except BaseException:
         traceback.print_exc()
@@ -93,6 +104,15 @@ def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _mount(directory: str, nbytes: int) -> None:
+    """Before this process has threads. Other processes do not see it."""
+    new_mounts = 0x20000  # CLONE_NEWNS
+    assert ctypes.CDLL(None).unshare(new_mounts) == 0
+    os.makedirs(directory, exist_ok=True)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={nbytes}", "none", directory], check=True)
 
 
 def _train(what: Play, rank: int, ranks: int) -> None:
@@ -134,8 +154,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
     elif verb == "see":
         trial.see_weights(engine)
         trial.see("lr", engine.get_lr(), engine.global_steps)
-    elif verb == "run":
-        subprocess.run(argument, shell=True, check=True)
+    elif verb == "limit":
+        subprocess.run(["mount", "-o", f"remount,size={argument}", directory], check=True)
     else:
         try:
             if verb == "save":

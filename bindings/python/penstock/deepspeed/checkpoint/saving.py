@@ -100,7 +100,7 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
 def _write(engine: Any, states: list[tuple[str, Any]], checkpoint: PartialCheckpoint) -> None:
     session = current_session()
     assert session is not None
-    session.engine.check()
+    together(session.engine.check)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in states])
     clears = (engine.local_rank if engine.use_node_local_storage() else engine.global_rank) == 0
     together(lambda: checkpoint.clear() if clears else None)

@@ -1,0 +1,73 @@
+"""A save that is killed, or finds the disk full, leaves the checkpoint before it, and `latest` names it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from checkpoint_player import Play, play
+
+pytestmark = pytest.mark.deep
+KILLS = 10
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_full_disk_is_said_before_anything_is_written(compiled: None, tmp_path: Path) -> None:
+    full = [
+        f"limit:{42_000_000 + number * 3_500_000}" for number in range(10)
+    ]  # 40 MB are in use, and 40 more are needed
+    saves = [step for limit in full for step in (limit, "save:next")]
+    after = ("train:1", "limit:200000000", "load", "train:1", "see")
+    refused = Play(
+        "nvme",
+        str(tmp_path / "saved"),
+        str(tmp_path / "swap"),
+        ("train:1", "save:good", *saves, *after),
+        tmpfs_bytes=1 << 28,
+    )
+    run = play(refused)
+    plain = play(Play("nvme", str(tmp_path / "plain"), str(tmp_path / "other"), ("train:1", "train:1", "see")))
+    assert run.exits == plain.exits == [0], run.output
+    assert len(run.failures) == len(full), run.output
+    for line in run.failures:
+        assert "StorageError" in line and "saved/next was not saved: it needs 4" in line
+        assert "are free: free " in line and "checkpoints before it are unchanged" in line
+    assert "CLIENT [1]" in run.output, "of `latest`"
+    assert run.seen("see") == plain.seen("see")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_kills_while_it_saves(compiled: None, tmp_path: Path, ranks: int) -> None:
+    """Each training goes on from `latest`, saves after every step, and is killed in one of the saves."""
+    draw = random.Random(11)
+    saved = tmp_path / "saved"
+    begin = Play("nvme", str(saved), str(tmp_path / "swap"), ("train:1", "save"))
+    assert play(begin, ranks).exits == [0] * ranks
+    killed = 0
+    for number in range(KILLS):
+        goes_on = Play("nvme", str(saved), str(tmp_path / f"swap{number}"), ("load", *["train:1", "save"] * 6))
+
+        def kill(processes: list[BaseProcess]) -> None:
+            saves = draw.randrange(1, 6)
+            before: set[str] = set()
+            while len(before) < saves and any(process.exitcode is None for process in processes):
+                before |= {path.name for path in saved.glob(".*.partial")}
+            time.sleep(draw.uniform(0, 0.15))
+            draw.choice(processes).kill()
+
+        run = play(goes_on, ranks, kill)
+        killed += any(status == -9 for status in run.exits)
+        assert "CLIENT" in run.output and "FAILED" not in run.output.split("CLIENT")[0], run.output
+        tag = (saved / "latest").read_text()
+        assert (saved / tag).is_dir()
+    assert killed > KILLS // 2
+    steps = int((saved / "latest").read_text().removeprefix("global_step"))
+    last = play(Play("nvme", str(saved), str(tmp_path / "last"), ("load", "train:1", "see")), ranks)
+    plain = play(
+        Play("nvme", str(tmp_path / "plain"), str(tmp_path / "other"), ("train:1",) * (steps + 1) + ("see",)), ranks
+    )
+    assert last.seen("see") == plain.seen("see")
