@@ -21,7 +21,8 @@ TIMEOUT_S = 400
 
 @dataclass(frozen=True)
 class Play:
-    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `see`, `limit:N`. What save and load raise is
+    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads
+    of a part), `see`, `limit:N`. What save and load raise is
     printed as FAILED, and the training goes on.
     """
 
@@ -162,6 +163,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
                 client = {"mine": [engine.global_steps]}
                 engine.save_checkpoint(directory, tag=argument or None, client_state=client)
             else:
-                print("CLIENT", engine.load_checkpoint(directory, tag=argument or None)[1].get("mine"))
+                loads = {"load": {}, "weights": {"load_optimizer_states": False}, "module": {"load_module_only": True}}
+                client = engine.load_checkpoint(directory, tag=argument or None, **loads[verb])[1]
+                print("CLIENT", client.get("mine"))
         except Exception as error:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)

@@ -125,3 +125,17 @@ def test_memory_that_keeps_all_of_it(compiled: None, tmp_path: Path) -> None:
     assert not run.failures
     again = train("nvme", tmp_path / "saved", "train:1", "load", "train:2", "see", ram_bytes="1GiB")
     assert again.seen("see") == run.seen("see")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", ["weights", "module"])
+def test_parts_are_loaded_as_with_device_cpu(checkpoint: Path, part: str) -> None:
+    """load_optimizer_states=False and load_module_only=True, into an engine that has trained otherwise."""
+    (checkpoint / "latest").write_text("good")
+    runs = {
+        device: train(device, checkpoint, "train:1", f"{part}:good", "see", "train:2", "see:after")
+        for device in ("nvme", "cpu")
+    }
+    assert runs["nvme"].failures == runs["cpu"].failures
+    for after in ("see", "train:2", "see:after"):
+        assert runs["nvme"].seen(after) == runs["cpu"].seen(after)
