@@ -1,4 +1,4 @@
-"""Trainer's default run: it saves, is killed, and resumes, as if it had never been killed."""
+"""Default runs of Trainer and GRPOTrainer: they save, are killed, and resume, as if they had never been killed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Runner
+from conftest import DATA, Run, Runner, grpo_config
 
 pytestmark = pytest.mark.deep
 SCRIPT = Path(__file__).with_name("trainer_script.py")
@@ -52,3 +52,35 @@ def test_killed_and_resumed(runner: Runner, compiled: None, swap: Path, tmp_path
     assert "checkpoint-4" in resumed.output
     assert _losses(killed) == _losses(whole)[:4] or _losses(killed) == _losses(whole)[:5]
     assert _losses(resumed) == _losses(whole)[4:]
+
+
+GRPO_THAT_SAVES = (
+    ('save_strategy="no"', "save_steps=1"),
+    (
+        "trainer.train()\n",
+        "trainer.train(resume_from_checkpoint=os.path.isdir('grpo-out/checkpoint-1'))\n",
+    ),
+    (
+        "    def on_step_begin(self, *args, **kwargs):\n",
+        "    def on_step_begin(self, args, state, *rest, **kwargs):\n"
+        "        if os.environ.get('DIE_AT') == str(state.global_step):\n"
+        "            os.kill(os.getpid(), 9)\n",
+    ),
+)
+
+
+def test_grpo_killed_and_resumed(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path, grpo_on_cpu: Any
+) -> None:
+    text = "import os\n" + (DATA / "grpo_lora.py").read_text()
+    for old, new in GRPO_THAT_SAVES:
+        assert old in text
+        text = text.replace(old, new)
+    script = tmp_path / "grpo.py"
+    script.write_text(text)
+    config = runner.config(grpo_config(swap, penstock__ram_bytes=0, penstock__max_pinned_bytes="16MiB"))
+    killed = runner.script(script, [str(small_model), config, "2"], DIE_AT="1")
+    assert killed.returncode == -9 and "penstock: saved" in killed.output, killed.output
+    resumed = runner.script(script, [str(small_model), config, "2"])
+    assert resumed.returncode == 0 and "penstock: loaded" in resumed.output, resumed.output
+    assert resumed.values == grpo_on_cpu()[1:]
