@@ -10,7 +10,7 @@
 namespace penstock {
 
 /// Where a value stands in its PickleDocument. Values are shared as the pickle shares them, and may
-/// contain themselves: whoever follows references keeps account of where it has been.
+/// contain themselves: a walk along references must remember where it has been.
 using PickleRef = std::uint32_t;
 
 /// What a pickle describes. Nothing that it names is imported, called or made.
