@@ -80,12 +80,12 @@ Result<std::optional<std::uint64_t>> ArchiveFilling::step() {
     if (offset_ == 0) {
       writer_->begin(record);
     }
-    const Result<std::span<const std::byte>> part = next_part();
+    const Result<Part> part = next_part();
     PENSTOCK_TRY(part);
-    PENSTOCK_TRY(writer_->append(*part));
-    moved_bytes_ += part->size();
-    offset_ += part->size();
-    if (offset_ == record.bytes) {
+    PENSTOCK_TRY(writer_->append(part->bytes));
+    moved_bytes_ += part->bytes.size();
+    offset_ += part->bytes.size();
+    if (part->last) {  // a content's may be empty: it says that the content is what was written
       PENSTOCK_TRY(writer_->end());
       ++source_;
       offset_ = 0;
@@ -95,15 +95,16 @@ Result<std::optional<std::uint64_t>> ArchiveFilling::step() {
 }
 
 /// Of the record that is being filled.
-Result<std::span<const std::byte>> ArchiveFilling::next_part() {
+Result<ArchiveFilling::Part> ArchiveFilling::next_part() {
   const auto& [record, memory] = sources_[source_];
   if (memory != nullptr) {
-    return std::span(memory + offset_, std::min(kPartBytes, record.bytes - offset_));
+    const std::uint64_t bytes = std::min(kPartBytes, record.bytes - offset_);
+    return Part{{memory + offset_, bytes}, offset_ + bytes == record.bytes};
   }
   const Result<std::optional<ContentReader::Part>> part = reader_->next();
   PENSTOCK_TRY(part);
   PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", record.name);
-  return (*part)->bytes;
+  return Part{(*part)->bytes, (*part)->last};
 }
 
 Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {

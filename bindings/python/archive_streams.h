@@ -41,7 +41,11 @@ class ArchiveFilling {
     ZipRecord record;
     const std::byte* memory = nullptr;  // null: of the reader
   };
-  Result<std::span<const std::byte>> next_part();
+  struct Part {
+    std::span<const std::byte> bytes;
+    bool last = false;  // of the record
+  };
+  Result<Part> next_part();
 
   std::unique_ptr<IoQueue> queue_;
   std::vector<Source> sources_;

@@ -228,7 +228,6 @@ class LoadedCheckpoint:
         self._directory = directory
         self._tag = tag
         self._intake = Intake(session.engine)
-        self._published = False
         self.states: LoadedStates | None = None
         self._frozen: dict[str, torch.Tensor] | None = None
 
