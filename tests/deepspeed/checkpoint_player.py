@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import free_port
-from habit_process import context
+from habit_process import become_rank, context
 
 TIMEOUT_S = 400
 
@@ -82,18 +82,7 @@ def play(what: Play, ranks: int = 1, watch: Callable[[list[BaseProcess]], None] 
 
 
 def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
-    os.environ.update(
-        RANK=str(rank),
-        LOCAL_RANK=str(rank),
-        WORLD_SIZE=str(ranks),
-        LOCAL_SIZE=str(ranks),
-        LOCAL_WORLD_SIZE=str(ranks),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=port,
-    )
-    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(opened, 1)
-    os.dup2(opened, 2)
+    become_rank(rank, ranks, port, Path(log))
     status = 0
     try:
         if what.tmpfs_bytes:

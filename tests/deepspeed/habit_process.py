@@ -71,7 +71,8 @@ def _read(file: Path) -> dict[str, Any]:
     return result
 
 
-def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any) -> None:
+def become_rank(rank: int, ranks: int, port: str, log: Path) -> None:
+    """This process is a rank from now on, as launchers say it, and prints to `log`."""
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -80,11 +81,15 @@ def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, po
         LOCAL_WORLD_SIZE=str(ranks),
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=port,
-        PENSTOCK_STATS=str(directory / "stats-%r.json"),
     )
-    log = os.open(directory / f"log-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+
+
+def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any) -> None:
+    become_rank(rank, ranks, port, directory / f"log-{rank}.txt")
+    os.environ["PENSTOCK_STATS"] = str(directory / "stats-%r.json")
     os.chdir(directory)
     seen, error = _train(name, directory, rank, ranks, reference, checkpoint)
     (directory / f"result-{rank}.json").write_text(json.dumps({"seen": seen, "error": error}))
