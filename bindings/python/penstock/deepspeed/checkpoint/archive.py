@@ -1,12 +1,14 @@
 """The files that torch.save writes, without torch holding what is in them.
 
 Saving: torch pickles, and its archive reserves a record for each storage; the engine fills the records. Loading: torch
-unpickles, and large storages are views of the file, which the system reads where they are looked at; the engine takes
-whole records without that.
+unpickles, and large storages are views of the mapped file, which say which record they are. Its bytes are read by
+Archive.read() and copy(), whose errors are exceptions: a look at a mapped page that the drive cannot read is SIGBUS.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import mmap
 import os
 import pickle
@@ -22,12 +24,14 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import ArchiveIntake, SwapEngine, archive_records
-from penstock.errors import CorruptError, UnsupportedError
+from penstock.errors import CorruptError, StorageError, UnsupportedError
 
 # Records begin there, so that direct I/O reaches them.
 ALIGNMENT = 4096
 # Storages from here on are not read before they are asked for.
 LARGE_BYTES = 1 << 20
+# Read at once by copy().
+_CHUNK_BYTES = 8 << 20
 
 Progress = Callable[[int], None]
 
@@ -138,7 +142,8 @@ class Archive:
         self.path = path
         self.records = {name: (offset, nbytes, crc) for name, offset, nbytes, crc in archive_records(path)}
         self._has_crcs = any(crc for _, _, crc in self.records.values())
-        self._file = _mapped(path)
+        self._file = open(path, "rb", buffering=0)
+        self._pages = _mapped(self._file, path)
         self._views: dict[int, str] = {}  # address of a storage -> its record
 
     @property
@@ -159,6 +164,51 @@ class Archive:
         name = self._views.get(tensor.untyped_storage().data_ptr())
         return None if name is None else (name, tensor.storage_offset().__index__() * tensor.element_size())
 
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of load(), in memory that it shares with nothing. Errors: of the file system."""
+        if self.record_of(tensor) is None:
+            return tensor.clone()
+        target = torch.empty(tensor.shape, dtype=tensor.dtype)
+        self.copy(tensor, target)
+        return target.requires_grad_(tensor.requires_grad)
+
+    def read_all(self, value: Any) -> None:
+        """Tensors of load() in dicts, lists and tuples are in memory after this, and keep no file open."""
+        if torch.is_tensor(value) and self.record_of(value) is not None:
+            value.data = self.read(value).data
+        elif isinstance(value, dict):
+            self.read_all(list(value.values()))
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                self.read_all(part)
+
+    def copy(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
+        """As target.copy_(tensor), of a tensor of load(). Errors: of the file system; then a part of it is there."""
+        place = self.record_of(tensor)
+        source, flat = tensor.detach(), target.detach()
+        if place is None or not source.is_contiguous() or not flat.is_contiguous():
+            flat.copy_(source)
+            return
+        record, start = place
+        offset = self.records[record][0] + start
+        flat = flat.view(-1)
+        chunk = torch.empty(min(_CHUNK_BYTES // source.element_size(), flat.numel()), dtype=source.dtype)
+        for first in range(0, flat.numel(), max(chunk.numel(), 1)):
+            part = chunk[: flat.numel() - first]
+            self._read_at(offset + first * part.element_size(), part.view(torch.uint8).numpy())
+            flat[first : first + part.numel()].copy_(part)
+
+    def _read_at(self, offset: int, into: Any) -> None:
+        target, done = memoryview(into), 0
+        while done < len(target):
+            try:
+                count = os.preadv(self._file.fileno(), [target[done:]], offset + done)
+            except OSError as error:
+                raise _unreadable(error, self.path) from error
+            if count == 0:
+                raise self._damaged(f"it ends at {offset + done} bytes")
+            done += count
+
     # What torch takes for an archive that it reads.
 
     def has_record(self, name: str) -> bool:
@@ -166,14 +216,15 @@ class Archive:
 
     def get_record(self, name: str) -> bytes:
         offset, nbytes, crc = self._known(name)
-        content = bytes(memoryview(self._file)[offset : offset + nbytes])
+        content = bytearray(nbytes)
+        self._read_at(offset, content)
         if self._has_crcs and zlib.crc32(content) != crc:
             error = CorruptError(
                 f"record {name} of {self.path} is damaged: its CRC-32 is {zlib.crc32(content):08x} instead of {crc:08x}"
             )
             error.filename = self.path
             raise error
-        return content
+        return bytes(content)
 
     def get_storage_from_record(self, name: str, nbytes: int, dtype: Any) -> torch.Tensor:
         offset, present, _ = self._known(name)
@@ -181,7 +232,7 @@ class Archive:
             raise self._damaged(f"record {name} has {present} bytes where {nbytes} are expected")
         if nbytes < LARGE_BYTES:
             return torch.frombuffer(bytearray(self.get_record(name)), dtype=torch.uint8) if nbytes else _empty()
-        view = torch.frombuffer(self._file, dtype=torch.uint8, count=nbytes, offset=offset)
+        view = torch.frombuffer(self._pages, dtype=torch.uint8, count=nbytes, offset=offset)
         self._views[view.untyped_storage().data_ptr()] = name
         return view
 
@@ -243,18 +294,25 @@ def _empty() -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8)
 
 
-def _mapped(path: str) -> mmap.mmap:
+def _mapped(file: io.FileIO, path: str) -> mmap.mmap:
     """The file's bytes. What is written there is this process's own, and no memory is set aside for it."""
     private = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
-    with open(path, "rb") as file:
-        try:
-            return mmap.mmap(file.fileno(), 0, flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        except OSError as error:
-            raise type(error)(error.errno, f"cannot map {path}: {os.strerror(error.errno or 0)}", path) from error
+    try:
+        return mmap.mmap(file.fileno(), 0, flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError as error:
+        raise _unreadable(error, path) from error
+
+
+def _unreadable(error: OSError, path: str) -> StorageError:
+    return StorageError(error.errno or 0, f"cannot read {path}: {error.strerror}", path)
 
 
 def _as_os_error(error: RuntimeError, path: str) -> OSError:
-    """torch says that a write failed, and not why."""
-    space = os.statvfs(os.path.dirname(path) or ".")
-    text = f"cannot write {path}: {str(error).splitlines()[0]}; {space.f_bavail * space.f_frsize} bytes are free there"
-    return OSError(0, text, path)
+    """torch says that a write failed, and not why: the next write says it."""
+    try:
+        with open(path, "ab", buffering=0) as file:
+            file.write(bytes(ALIGNMENT))
+            os.fsync(file.fileno())
+    except OSError as reason:
+        return OSError(reason.errno or 0, f"cannot write {path}: {reason.strerror}", path)
+    return OSError(errno.EIO, f"cannot write {path}: {str(error).splitlines()[0]}", path)

@@ -25,7 +25,7 @@ class PartialCheckpoint:
         self._previous = os.path.join(parent, f".{name}.previous")
 
     def clear(self) -> None:
-        """What a save that was killed has left is taken away, or brought back. Once for each file system."""
+        """What a save that was killed has left is taken away, or brought back. Several ranks may do it at once."""
         self.bring_back()
         for left in (self.path, self._previous):
             shutil.rmtree(left, ignore_errors=True)

@@ -50,8 +50,7 @@ class Intake:
         """
         place = archive.record_of(saved)
         if place is None or not saved.is_contiguous():
-            content = saved.detach()
-            self._at_publish.append(lambda: self._put(tensor, content))
+            self._at_publish.append(lambda: self._put(archive, saved, tensor))
             return
         record, offset = place
         lanes = self._lanes[archive.path][record]
@@ -86,7 +85,7 @@ class Intake:
         for work in self._at_publish:
             work()
 
-    def _put(self, tensor: int, content: torch.Tensor) -> None:
+    def _put(self, archive: Archive, saved: torch.Tensor, tensor: int) -> None:
         lease = self._engine.allocate(tensor)
-        torch.utils.dlpack.from_dlpack(lease).copy_(content.view(-1))
+        archive.copy(saved.view(-1), torch.utils.dlpack.from_dlpack(lease))
         self._engine.commit(lease).result()

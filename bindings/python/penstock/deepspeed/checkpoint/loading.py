@@ -150,7 +150,7 @@ class LoadedStates:
             offset += partition.ds_numel
             swapper = parameter_swapper(param)
             if swapper is None:
-                self.intake.at_publish(functools.partial(partition.data.copy_, part))
+                self.intake.at_publish(functools.partial(self.archive.copy, part, partition.data))
             else:
                 self.intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self.intake.to_engine(self.archive, part, swapper.tensor(param), copy=True)
@@ -182,7 +182,7 @@ class LoadedStates:
             if self._swapper is not None and self._swapper.numel(master) is not None:
                 self._swapper.forget_states(master, self._states.get(id(master), []))
             else:
-                master.data.copy_(flat.data)
+                self.archive.copy(flat, master.data)
         self._install_weights()
         restore_powers(stage3, betas)
 
@@ -202,7 +202,9 @@ class LoadedStates:
     def _state(self, master: Any, name: str, value: Any) -> Any:
         if name in self._states.get(id(master), []):
             return torch.empty(0, dtype=value.dtype)
-        return value.clone() if torch.is_tensor(value) and self.archive.record_of(value) is not None else value
+        return (
+            self.archive.read(value) if torch.is_tensor(value) and self.archive.record_of(value) is not None else value
+        )
 
     def _install_weights(self) -> None:
         """Weights in memory, from masters; what is swapped has come with the masters."""
@@ -244,6 +246,7 @@ class LoadedCheckpoint:
         module = archive.load()
         self._frozen = module.get("frozen_param_fragments")
         module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
+        archive.read_all(module)
         loaded = {os.path.abspath(path): module}
         self._collect_frozen(archive)
         if with_states and self._engine.zero_optimization() and hasattr(self._engine.optimizer, "_rigid_state_dict"):
@@ -297,7 +300,7 @@ class LoadedCheckpoint:
                 )
             swapper = parameter_swapper(param)
             if swapper is None:
-                self._intake.at_publish(functools.partial(_copy, target, saved))
+                self._intake.at_publish(functools.partial(archive.copy, saved, target.data))
             else:
                 self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self._intake.to_engine(archive, saved, swapper.tensor(param))
@@ -314,10 +317,6 @@ class LoadedCheckpoint:
 
     def publish(self) -> None:
         self._intake.publish()
-
-
-def _copy(target: Any, saved: torch.Tensor) -> None:
-    target.data.copy_(saved.data)
 
 
 class _ReadFiles:

@@ -102,8 +102,7 @@ def _write(engine: Any, states: list[tuple[str, Any]], checkpoint: PartialCheckp
     assert session is not None
     together(session.engine.check)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in states])
-    clears = (engine.local_rank if engine.use_node_local_storage() else engine.global_rank) == 0
-    together(lambda: checkpoint.clear() if clears else None)
+    together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:
         together(checkpoint.create)
         needs = gathered((*_place(checkpoint), sum(plan.nbytes for _, plan in plans)))
