@@ -41,9 +41,16 @@ def context() -> ForkServerContext:
 
 
 def run(
-    name: str, directory: Path, ranks: int, reference: bool, port: str, checkpoint: tuple[str, int, bool] | None = None
+    name: str,
+    directory: Path,
+    ranks: int,
+    reference: bool,
+    port: str,
+    checkpoint: tuple[str, tuple[int, ...], bool] | None = None,
 ) -> Outcome:
-    """Trains the habit `name` with so many ranks; blocks until all have ended or one has failed."""
+    """Trains the habit `name` with so many ranks, and a trial.Checkpoint of these. Blocks until all have ended or one
+    has failed.
+    """
     directory.mkdir(parents=True)
     ctx = context()
     processes = [

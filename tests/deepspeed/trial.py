@@ -17,19 +17,22 @@ Config = dict[str, Any]
 
 # Matrices are swapped, also where two ranks share one and its numbers are bf16: 1 MiB is the least. Biases are not.
 WIDTH = 1024
-# What is seen where a training saves, or goes on from what was saved.
-CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A training that saves when so many steps are done, and goes on; or one that does not train until then, and loads
-    what the other has saved.
+    """A training that saves when each of these numbers of steps is done, and goes on; or one that does not train until
+    then (one number), and loads what the other has saved.
     """
 
     directory: str
-    after_steps: int
+    after_steps: tuple[int, ...]
     resumes: bool = False
+
+    @staticmethod
+    def seen(steps: int) -> str:
+        """What is seen where a training saves, or goes on from what was saved."""
+        return f"checkpoint {steps}"
 
 
 @dataclass
@@ -114,23 +117,26 @@ class Trial:
             return True
         number = self.engines.index(engine)
         begun = self.micro_steps_begun[number] = self.micro_steps_begun.get(number, 0) + 1
-        before = checkpoint.after_steps * engine.gradient_accumulation_steps()
-        if begun == before + 1:
-            where = f"{checkpoint.directory}/{number}"
-            own = f"{where}/script-{self.rank}"  # what a script keeps by itself
-            counting = {name: module for name, module in engine.module.named_modules() if hasattr(module, "calls")}
-            if checkpoint.resumes:
-                engine.load_checkpoint(where)
-                rng, calls = torch.load(own)
-                torch.set_rng_state(rng)
-                for name, module in counting.items():
-                    module.calls = calls[name]
-            else:
-                engine.save_checkpoint(where)
-                calls = {name: module.calls for name, module in counting.items()}
-                torch.save((torch.get_rng_state(), calls), own)
-            self.see(CHECKPOINT)
-        return not checkpoint.resumes or begun > before
+        accumulation = engine.gradient_accumulation_steps()
+        done, within = divmod(begun - 1, accumulation)
+        if within == 0 and done in checkpoint.after_steps:
+            self._save_or_load(engine, f"{checkpoint.directory}/{done}/{number}", checkpoint.resumes)
+            self.see(Checkpoint.seen(done))
+        return not checkpoint.resumes or done >= checkpoint.after_steps[0]
+
+    def _save_or_load(self, engine: Any, where: str, loads: bool) -> None:
+        own = f"{where}/script-{self.rank}"  # what a script keeps by itself
+        counting = {name: module for name, module in engine.module.named_modules() if hasattr(module, "calls")}
+        if loads:
+            engine.load_checkpoint(where)
+            rng, calls = torch.load(own)
+            torch.set_rng_state(rng)
+            for name, module in counting.items():
+                module.calls = calls[name]
+        else:
+            engine.save_checkpoint(where)
+            calls = {name: module.calls for name, module in counting.items()}
+            torch.save((torch.get_rng_state(), calls), own)
 
     def steps(self, engine: Any, count: int = 4) -> None:
         if self.checkpoint is not None:
