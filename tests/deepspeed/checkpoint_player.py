@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +14,17 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from conftest import free_port
+from conftest import ROOT, free_port
 from habit_process import become_rank, context
 
 TIMEOUT_S = 400
+FAULTY_DRIVE = Path(os.environ.get("PENSTOCK_FAULTY_DRIVE", ROOT / "build/release/tests/faults/penstock_faulty_drive"))
 
 
 @dataclass(frozen=True)
 class Play:
-    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads
-    of a part), `see`, `limit:N`. What save and load raise is
-    printed as FAILED, and the training goes on.
+    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part), `see`,
+    `limit:N`, `tell:RULE`. What save and load raise is printed as FAILED, and the training goes on.
     """
 
     device: str  # nvme (through penstock) or cpu
@@ -32,9 +33,9 @@ class Play:
     steps: tuple[str, ...]
     layers: int = 4  # one of them is frozen
     ram_bytes: str = "0"
-    tmpfs_bytes: int = (
-        0  # the directory is a file system of this size, which goes with the process; `limit:N` changes it
-    )
+    # The directory is a file system of its own, which goes with the process:
+    tmpfs_bytes: int = 0  # of this size; `limit:N` changes it
+    faulty: bool = False  # a drive that fails as `tell:RULE` says (tests/faults/faulty_file.h)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
     become_rank(rank, ranks, port, Path(log))
     status = 0
     try:
-        if what.tmpfs_bytes:
+        if what.tmpfs_bytes or what.faulty:
             _mount(what.directory, what.tmpfs_bytes)
         _train(what, rank, ranks)
     except BaseException:
@@ -96,13 +97,19 @@ def _rank(what: Play, rank: int, ranks: int, port: str, log: str) -> None:
     os._exit(status)
 
 
-def _mount(directory: str, nbytes: int) -> None:
-    """Before this process has threads. Other processes do not see it."""
+def _mount(directory: str, tmpfs_bytes: int) -> None:
+    """Before this process has threads. Other processes do not see it. 0 bytes: a faulty drive."""
     new_mounts = 0x20000  # CLONE_NEWNS
     assert ctypes.CDLL(None).unshare(new_mounts) == 0
     os.makedirs(directory, exist_ok=True)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={nbytes}", "none", directory], check=True)
+    if tmpfs_bytes:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={tmpfs_bytes}", "none", directory], check=True)
+        return
+    drive = subprocess.Popen([FAULTY_DRIVE, directory])
+    while not os.path.ismount(directory):
+        assert drive.poll() is None, "the drive ended"
+        time.sleep(0.02)
 
 
 def _train(what: Play, rank: int, ranks: int) -> None:
@@ -146,6 +153,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         trial.see("lr", engine.get_lr(), engine.global_steps)
     elif verb == "limit":
         subprocess.run(["mount", "-o", f"remount,size={argument}", directory], check=True)
+    elif verb == "tell":
+        Path(directory, ".faults").write_text(f"{argument}\n")
     else:
         try:
             if verb == "save":

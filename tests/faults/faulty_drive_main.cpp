@@ -108,6 +108,26 @@ int do_remove(const char* path) {
   return drive.entries.erase(path) == 1 ? 0 : -ENOENT;
 }
 
+/// A directory takes along what is in it.
+int do_rename(const char* path, const char* target, unsigned int flags) {
+  if (flags != 0) {
+    return -EINVAL;
+  }
+  const std::string from = path;
+  std::map<std::string, Entry> moved;
+  std::erase_if(drive.entries, [&](auto& known) {
+    const bool inside = known.first == from || known.first.starts_with(from + "/");
+    if (inside) {
+      moved[target + known.first.substr(from.size())] = std::move(known.second);
+    }
+    return inside;
+  });
+  for (auto& [name, entry] : moved) {
+    drive.entries[name] = std::move(entry);
+  }
+  return moved.empty() ? -ENOENT : 0;
+}
+
 int do_truncate(const char*, ::off_t bytes, fuse_file_info* info) {
   if (info == nullptr || info->fh == 0) {
     return 0;  // of .faults, by a shell's `>`
@@ -177,6 +197,7 @@ fuse_operations operations() {
   all.mkdir = do_mkdir;
   all.unlink = do_remove;
   all.rmdir = do_remove;
+  all.rename = do_rename;
   all.truncate = do_truncate;
   all.open = do_open;
   all.read = do_read;
