@@ -7,7 +7,6 @@ Archive.read() and copy(), whose errors are exceptions: a look at a mapped page 
 
 from __future__ import annotations
 
-import errno
 import io
 import mmap
 import os
@@ -95,20 +94,18 @@ class ArchivePlan:
 
     def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
-        writer: Any = torch._C.PyTorchFileWriter(path, True, ALIGNMENT)
+        frame = _Frame()
+        writer: Any = torch._C.PyTorchFileWriter(frame, True, ALIGNMENT)
         filled: list[tuple[str, int | None, int]] = []
-        try:
-            for record in self._records:
-                if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
-                    writer.write_record(record.name, record.data, record.nbytes)
-                    continue
-                writer.write_record_metadata(record.name, record.nbytes)
-                tensor = None if record.content is None else record.content.tensor
-                filled.append((record.name, tensor, 0 if tensor is not None else record.data.data_ptr()))
-            writer.write_end_of_file()
-        except RuntimeError as error:
-            raise _as_os_error(error, path) from error
-        del writer
+        for record in self._records:
+            if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
+                writer.write_record(record.name, record.data, record.nbytes)
+                continue
+            writer.write_record_metadata(record.name, record.nbytes)
+            tensor = None if record.content is None else record.content.tensor
+            filled.append((record.name, tensor, 0 if tensor is not None else record.data.data_ptr()))
+        writer.write_end_of_file()
+        frame.save(path)
         filling = engine.fill_archive(path, filled)
         while (moved := filling.step()) is not None:
             progress(moved)
@@ -131,6 +128,35 @@ class ArchivePlan:
                 return value.reduced(storage)
 
         return Pickler
+
+
+class _Frame:
+    """The file that torch writes, without what is reserved in it, in memory: where a file refuses a write, torch ends
+    the process when its writer goes.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, bytes]] = []
+        self._offset = 0
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append((self._offset, part))
+        self._offset += len(part)
+        return len(part)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._offset = offset if whence == os.SEEK_SET else self._offset + offset
+        return self._offset
+
+    def save(self, path: str) -> None:
+        try:
+            with open(path, "wb") as file:
+                for offset, part in self._parts:
+                    file.seek(offset)
+                    file.write(part)
+        except OSError as error:
+            raise StorageError(error.errno or 0, f"cannot write {path}: {error.strerror}", path) from error
 
 
 class Archive:
@@ -305,14 +331,3 @@ def _mapped(file: io.FileIO, path: str) -> mmap.mmap:
 
 def _unreadable(error: OSError, path: str) -> StorageError:
     return StorageError(error.errno or 0, f"cannot read {path}: {error.strerror}", path)
-
-
-def _as_os_error(error: RuntimeError, path: str) -> OSError:
-    """torch says that a write failed, and not why: the next write says it."""
-    try:
-        with open(path, "ab", buffering=0) as file:
-            file.write(bytes(ALIGNMENT))
-            os.fsync(file.fileno())
-    except OSError as reason:
-        return OSError(reason.errno or 0, f"cannot write {path}: {reason.strerror}", path)
-    return OSError(errno.EIO, f"cannot write {path}: {str(error).splitlines()[0]}", path)

@@ -19,6 +19,7 @@ class PartialCheckpoint:
     """The directory of `tag` below `save_dir`, which is being filled. Every rank has one of these."""
 
     def __init__(self, save_dir: str, tag: str) -> None:
+        self._save_dir = save_dir
         self.final = os.path.join(save_dir, tag)
         parent, name = os.path.split(self.final)
         self.path = os.path.join(parent, f".{name}.partial")
@@ -49,12 +50,19 @@ class PartialCheckpoint:
         """
         if not os.path.isdir(self.path):
             return  # another rank on this file system has done it
+        self._publish_scripts()
         sync(self.path)
         if os.path.lexists(self.final):
             self._replace()
         else:
             os.rename(self.path, self.final)
         sync(os.path.dirname(self.final))
+
+    def _publish_scripts(self) -> None:
+        """DeepSpeed's zero_to_fp32.py and its like belong beside the tags."""
+        for name in os.listdir(self.path):
+            if name.endswith(".py"):
+                os.replace(os.path.join(self.path, name), os.path.join(self._save_dir, name))
 
     def discard(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -41,11 +41,12 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         tag = str(f"global_step{self.global_steps}" if given["tag"] is None else given["tag"])
         given.update(save_dir=save_dir, tag=tag, save_latest=False)
         checkpoint = PartialCheckpoint(save_dir, tag)
-        files = CollectingEngine(self.checkpoint_engine, checkpoint.final)
+        files = CollectingEngine(self.checkpoint_engine)
         with _collected(self, files):
             result = original(*arguments.args, **arguments.kwargs)
-        _write(self, files.states, checkpoint)
-        _publish(self, checkpoint, save_dir, tag if latest else None)
+        _write(self, files, checkpoint)
+        if latest:
+            _write_latest(self, checkpoint, save_dir, tag)
         return result
 
     return save_checkpoint
@@ -61,12 +62,14 @@ def refuse_other_writers(engine: Any) -> None:
 
 
 class CollectingEngine:
-    """DeepSpeed's checkpoint engine while it is asked for a checkpoint: notes what it is to write."""
+    """DeepSpeed's checkpoint engine while it is asked for a checkpoint: notes what it is to write, and writes nothing.
+    An error of one rank among DeepSpeed's own barriers would leave the others in them.
+    """
 
-    def __init__(self, engine: Any, final: str) -> None:
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
-        self._final = os.path.abspath(final)
         self.states: list[tuple[str, Any]] = []
+        self.has_scripts = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -75,8 +78,11 @@ class CollectingEngine:
         self.states.append((path, state_dict))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        if os.path.abspath(path) != self._final:  # which appears when it is whole
-            os.makedirs(path, exist_ok=exist_ok)
+        pass
+
+    def note_scripts(self, path: str) -> None:
+        """In place of _copy_recovery_script."""
+        self.has_scripts = True
 
     def commit(self, info: Any) -> bool:
         return True
@@ -88,30 +94,36 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
     original = engine.checkpoint_engine
     engine.checkpoint_engine = files
     engine.zero_nvme_offload_optimizer = lambda: False
+    engine._copy_recovery_script = files.note_scripts
     _saving.extend([engine, engine.optimizer])
     try:
         yield
     finally:
         del _saving[-2:]
+        del engine._copy_recovery_script
         del engine.zero_nvme_offload_optimizer
         engine.checkpoint_engine = original
 
 
-def _write(engine: Any, states: list[tuple[str, Any]], checkpoint: PartialCheckpoint) -> None:
+def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) -> None:
     session = current_session()
     assert session is not None
     together(session.engine.check)
-    plans = together(lambda: [(path, ArchivePlan(state)) for path, state in states])
+    plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
     together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:
         together(checkpoint.create)
         needs = gathered((*_place(checkpoint), sum(plan.nbytes for _, plan in plans)))
         together(lambda: _expect_room(checkpoint, needs))
         together(lambda: _write_files(engine, session.engine, plans, checkpoint))
+        together(lambda: engine._copy_recovery_script(checkpoint.path) if files.has_scripts else None)
+        together(lambda: checkpoint.publish() if engine.global_rank == 0 else None)
+        together(checkpoint.publish)  # of ranks with a file system of their own
     except BaseException as failure:
         checkpoint.discard()
         if isinstance(failure, OSError):
-            raise _sentence(failure, checkpoint.final) from failure
+            text = f"was not saved: {failure.strerror or failure}; checkpoints before it are unchanged"
+            raise _sentence(failure, checkpoint.final, text) from failure
         raise
 
 
@@ -143,18 +155,18 @@ def _expect_room(checkpoint: PartialCheckpoint, needs: list[tuple[str, int, int]
         raise StorageError(errno.ENOSPC, text, checkpoint.final)
 
 
-def _publish(engine: Any, checkpoint: PartialCheckpoint, save_dir: str, latest: str | None) -> None:
-    """All ranks' files are whole. The directory gets its name; after that, `latest` names it."""
-    leads = engine.global_rank == 0
-    together(lambda: checkpoint.publish() if leads else None)
-    together(checkpoint.publish)  # of ranks with a file system of their own
-    if latest is not None:
-        together(lambda: write_latest(save_dir, latest) if leads else None)
+def _write_latest(engine: Any, checkpoint: PartialCheckpoint, save_dir: str, tag: str) -> None:
+    """After the checkpoint has its name."""
+    leads = (engine.local_rank if engine.use_node_local_storage() else engine.global_rank) == 0
+    try:
+        together(lambda: write_latest(save_dir, tag) if leads else None)
+    except OSError as failure:
+        text = f"was saved, but `latest` does not name it: {failure.strerror or failure}"
+        raise _sentence(failure, checkpoint.final, text) from failure
 
 
-def _sentence(failure: OSError, path: str) -> StorageError:
-    text = f"the checkpoint {path} was not saved: {failure.strerror or failure}; checkpoints before it are unchanged"
-    return StorageError(failure.errno or 0, text, path)
+def _sentence(failure: OSError, path: str, what: str) -> StorageError:
+    return StorageError(failure.errno or 0, f"the checkpoint {path} {what}", path)
 
 
 # What is swapped, as DeepSpeed asks for it.
