@@ -108,6 +108,15 @@ int do_remove(const char* path) {
   return drive.entries.erase(path) == 1 ? 0 : -ENOENT;
 }
 
+int do_chmod(const char* path, ::mode_t mode, fuse_file_info*) {
+  const auto found = drive.entries.find(path);
+  if (found == drive.entries.end()) {
+    return -ENOENT;
+  }
+  found->second.mode = (found->second.mode & S_IFMT) | (mode & ~static_cast<::mode_t>(S_IFMT));
+  return 0;
+}
+
 /// A directory takes along what is in it.
 int do_rename(const char* path, const char* target, unsigned int flags) {
   if (flags != 0) {
@@ -160,9 +169,26 @@ int do_write(const char*, const char* source, std::size_t bytes, ::off_t offset,
   return handle_of(info)->write(drive.rules, source, bytes, static_cast<std::uint64_t>(offset));
 }
 
-int do_readdir(const char* path, void* list, fuse_fill_dir_t add, ::off_t, fuse_file_info*,
+/// An open directory's handle is what its entries begin with: only opening says the path.
+int do_opendir(const char* path, fuse_file_info* info) {
+  const bool is_top = std::strcmp(path, "/") == 0;
+  info->fh =
+      reinterpret_cast<std::uint64_t>(new std::string(is_top ? "/" : path + std::string("/")));
+  return 0;
+}
+
+const std::string& prefix_of(const fuse_file_info* info) {
+  return *reinterpret_cast<std::string*>(info->fh);
+}
+
+int do_releasedir(const char*, fuse_file_info* info) {
+  delete &prefix_of(info);
+  return 0;
+}
+
+int do_readdir(const char*, void* list, fuse_fill_dir_t add, ::off_t, fuse_file_info* info,
                fuse_readdir_flags) {
-  const std::string prefix = std::strcmp(path, "/") == 0 ? "/" : std::string(path) + "/";
+  const std::string& prefix = prefix_of(info);
   for (const auto& [name, entry] : drive.entries) {
     const bool inside = name.size() > prefix.size() && name.starts_with(prefix) &&
                         name.find('/', prefix.size()) == std::string::npos;
@@ -197,6 +223,7 @@ fuse_operations operations() {
   all.mkdir = do_mkdir;
   all.unlink = do_remove;
   all.rmdir = do_remove;
+  all.chmod = do_chmod;
   all.rename = do_rename;
   all.truncate = do_truncate;
   all.open = do_open;
@@ -204,7 +231,9 @@ fuse_operations operations() {
   all.write = do_write;
   all.statfs = do_statfs;
   all.release = do_release;
+  all.opendir = do_opendir;
   all.readdir = do_readdir;
+  all.releasedir = do_releasedir;
   all.init = do_init;
   all.create = do_create;
   all.fallocate = do_fallocate;
