@@ -1,0 +1,161 @@
+"""Masters and states of a checkpoint that as many ranks have saved, on their way into a stage-3 optimizer."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from penstock.deepspeed.checkpoint.archive import Archive
+from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.errors import ArgumentError, UnsupportedError
+
+
+class LoadedStates:
+    """What one rank's file of a checkpoint has of them."""
+
+    def __init__(self, stage3: Any, archive: Archive, saved: dict[str, Any], intake: Intake) -> None:
+        from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+        self.stage3 = stage3
+        self.archive = archive
+        self.saved = saved
+        self.intake = intake
+        swapper = stage3.optimizer_swapper
+        self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
+        self._prepared: list[tuple[Any, str]] = []  # states that the swapper did not have
+        self._states: dict[int, list[str]] = {}  # id of a master -> its swapped states in the checkpoint
+
+    def check(self) -> None:
+        """Errors: it is of another model, other sub-groups or other ranks."""
+        masters, saved = self.stage3.fp32_partitioned_groups_flat, self.saved["fp32_flat_groups"]
+        if len(masters) != len(saved):
+            raise ArgumentError(
+                f"{self.archive.path} has {len(saved)} sub-groups, this run {len(masters)}: it was saved with another "
+                "model, sub_group_size or set of trained parameters"
+            )
+        for number, (master, flat) in enumerate(zip(masters, saved, strict=True)):
+            numel = self._numel(master)
+            if flat.numel() == 0 and numel > 0:
+                raise UnsupportedError(
+                    f"{self.archive.path} has no weights in sub-group {number}: DeepSpeed has saved it from NVMe by "
+                    "itself, which keeps no step counts, moments of small groups and scaler; it cannot be resumed"
+                )
+            if flat.numel() != numel:
+                raise ArgumentError(
+                    f"sub-group {number} of {self.archive.path} has {flat.numel()} elements, this run's {numel}: it "
+                    "was saved with another model, sub_group_size or number of ranks"
+                )
+
+    def _numel(self, master: Any) -> int:
+        swapped = self._swapper.numel(master) if self._swapper is not None else None
+        return int(master.numel() if swapped is None else swapped)
+
+    def collect(self) -> None:
+        """Says where records go."""
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        for number, saved in enumerate(self.saved["fp32_flat_groups"]):
+            self._collect_master(number, saved)
+        states = self.saved["optimizer_state_dict"]["state"]
+        for number, master in enumerate(states_in_order(self.stage3)):
+            for name, value in states.get(number, {}).items():
+                if self._swapper is not None and self._swapper.swaps_state(master, value):
+                    if not self._swapper.has_state(master, name):
+                        self._prepared.append((master, name))
+                    tensor = self._swapper.prepare_state(master, name, value.dtype)
+                    self.intake.to_engine(self.archive, value, tensor)
+                    self._states.setdefault(id(master), []).append(name)
+
+    def _collect_master(self, number: int, saved: torch.Tensor) -> None:
+        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+
+        master = self.stage3.fp32_partitioned_groups_flat[number]
+        if self._swapper is not None and self._swapper.numel(master) is not None:
+            self.intake.to_engine(self.archive, saved, self._swapper.tensor(master, "master"))
+        if self.stage3.fp16_partitioned_groups_flat[number] is not None:
+            return
+        offset = 0
+        partitions = self.stage3.fp16_partitioned_groups[number]
+        for param, partition in zip(self.stage3.fp16_groups[number], partitions, strict=True):
+            part = saved.detach().narrow(0, offset, partition.ds_numel)
+            offset += partition.ds_numel
+            swapper = parameter_swapper(param)
+            if swapper is None:
+                self.intake.at_publish(functools.partial(self.archive.copy, part, partition.data))
+            else:
+                self.intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
+                self.intake.to_engine(self.archive, part, swapper.tensor(param), copy=True)
+
+    def give_up(self) -> None:
+        for master, name in self._prepared:
+            assert self._swapper is not None
+            self._swapper.forget_state(master, name)
+        self._prepared.clear()
+
+    def install(self, load_optimizer_states: bool) -> None:
+        """As DeepSpeed's _rigid_load_state_dict, for swapped and other sub-groups alike."""
+        from penstock.deepspeed.checkpoint.adam_powers import initial_betas, restore_powers
+
+        stage3, saved = self.stage3, self.saved
+        stage3.loss_scaler = saved["loss_scaler"]
+        stage3.dynamic_loss_scale = saved["dynamic_loss_scale"]
+        stage3.overflow = saved["overflow"]
+        if self._swapper is not None:
+            for master in stage3.fp32_partitioned_groups_flat:
+                self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
+        self.intake.publish()
+        self._prepared.clear()
+        betas = initial_betas(stage3)
+        if load_optimizer_states:
+            stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
+            stage3._set_fp32_optimizer_param_groups()
+            stage3.optimizer.load_state_dict(self._in_memory(saved["optimizer_state_dict"]))
+            stage3._clear_fp32_optimizer_param_groups()
+        for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
+            if self._swapper is not None and self._swapper.numel(master) is not None:
+                self._swapper.forget_states(master, self._states.get(id(master), []))
+            else:
+                self.archive.copy(flat, master.data)
+        install_weights(stage3, self._swapper)
+        restore_powers(stage3, betas)
+
+    def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
+        """Without what is swapped, and with nothing that only a file has."""
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        masters = list(states_in_order(self.stage3))
+        return {
+            **optimizer,
+            "state": {
+                number: {name: self._state(masters[number], name, value) for name, value in states.items()}
+                for number, states in optimizer["state"].items()
+            },
+        }
+
+    def _state(self, master: Any, name: str, value: Any) -> Any:
+        if name in self._states.get(id(master), []):
+            return torch.empty(0, dtype=value.dtype)
+        from_file = torch.is_tensor(value) and self.archive.record_of(value) is not None
+        return self.archive.read(value) if from_file else value
+
+
+def install_weights(stage3: Any, swapper: Any) -> None:
+    """Weights in memory, from masters; what is swapped has come with the masters. swapper: an OptimizerSwapper, or None
+    where masters are in memory.
+    """
+    for number, flat in enumerate(stage3.fp16_partitioned_groups_flat):
+        if flat is None:
+            continue
+        master = stage3.fp32_partitioned_groups_flat[number]
+        is_swapped = swapper is not None and swapper.numel(master) is not None
+        flat.data.copy_(swapper.master(master) if is_swapped else master.data)
+        attach_weights(stage3, number)
+
+
+def attach_weights(stage3: Any, number: int) -> None:
+    """Each parameter's partition is its part of the sub-group's flat weights."""
+    flat, partitions = stage3.fp16_partitioned_groups_flat[number], stage3.fp16_partitioned_groups[number]
+    for partition, part in zip(partitions, stage3.unflatten(flat, partitions), strict=True):
+        partition.data = part.data
