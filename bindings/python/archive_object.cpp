@@ -25,10 +25,10 @@ std::optional<std::uint64_t> step(Stream& stream) {
   return unwrap(std::move(moved));
 }
 
-using TargetTuple = std::tuple<std::uint64_t, std::uint64_t, std::string>;
+using TargetTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::string>;
 using TakenTuple = std::tuple<std::string, std::vector<std::vector<TargetTuple>>>;
 
-/// (record, [[(tensor, offset, dtype), …] for each lane])
+/// (record, [[(tensor, offset, elements, dtype), …] for each lane])
 std::vector<TakenRecord> taken_records(const std::vector<TakenTuple>& records) {
   std::vector<TakenRecord> taken;
   for (const auto& [name, lanes] : records) {
@@ -36,8 +36,8 @@ std::vector<TakenRecord> taken_records(const std::vector<TakenTuple>& records) {
     record.record = name;
     for (const std::vector<TargetTuple>& lane : lanes) {
       std::vector<RecordTarget>& targets = record.lanes.emplace_back();
-      for (const auto& [tensor, offset, dtype] : lane) {
-        targets.push_back({TensorId{tensor}, offset, unwrap(parse_dtype(dtype))});
+      for (const auto& [tensor, offset, elements, dtype] : lane) {
+        targets.push_back({TensorId{tensor}, offset, elements, unwrap(parse_dtype(dtype))});
       }
     }
     if (record.lanes.size() > ArchiveIntake::kLanes) {
@@ -92,6 +92,15 @@ void bind_archive(nb::module_& module) {
           },
           nb::arg("path"), nb::arg("records"))
       .def("step", [](IntakeObject& self) { return step(*self.intake); })
+      .def(
+          "pad",
+          [](IntakeObject& self, std::size_t lane, std::uint64_t tensor, std::uint64_t elements) {
+            unwrap([&] {
+              const GilRelease release;
+              return self.intake->pad(lane, TensorId{tensor}, elements);
+            }());
+          },
+          nb::arg("lane"), nb::arg("tensor"), nb::arg("elements"))
       .def("publish", [](IntakeObject& self) {
         unwrap([&] {
           const GilRelease release;

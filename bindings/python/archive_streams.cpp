@@ -31,6 +31,10 @@ Result<const ZipRecord*> find(const ZipDirectory& directory, const std::string& 
   return found;
 }
 
+std::uint64_t end_of(const RecordTarget& target) {
+  return target.offset + target.elements * dtype_bytes(target.dtype);
+}
+
 Result<void> check_size(const SwapEngine& engine, TensorId tensor, const ZipRecord& record) {
   const Result<TensorInfo> info = engine.info(tensor);
   PENSTOCK_TRY(info);
@@ -115,7 +119,7 @@ Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     Result<ContentWriter> writer = engine.write();
     PENSTOCK_TRY(writer);
-    intake->lanes_.emplace_back(std::move(*writer));
+    intake->lanes_.push_back({IntakeLane(engine, std::move(*writer))});
   }
   return intake;
 }
@@ -149,32 +153,42 @@ Result<void> ArchiveIntake::begin(const std::string& path, std::vector<TakenReco
   return {};
 }
 
-/// How many bytes of its record a target takes.
-Result<std::uint64_t> ArchiveIntake::source_bytes(const RecordTarget& target) const {
-  const Result<TensorInfo> info = engine_.info(target.tensor);
-  PENSTOCK_TRY(info);
-  if (!converts(target.dtype, info->dtype)) {
-    return fault(Fault::kUnsupported,
-                 fmt::format("tensor '{}' is {} and cannot take {}", info->name,
-                             dtype_name(info->dtype), dtype_name(target.dtype)));
-  }
-  return info->bytes() / dtype_bytes(info->dtype) * dtype_bytes(target.dtype);
-}
-
 Result<void> ArchiveIntake::check(const TakenRecord& taken, const ZipRecord& record) const {
   for (const std::vector<RecordTarget>& lane : taken.lanes) {
     std::uint64_t end = 0;
     for (const RecordTarget& target : lane) {
-      const Result<std::uint64_t> bytes = source_bytes(target);
-      PENSTOCK_TRY(bytes);
-      if (target.offset < end || target.offset > record.bytes ||
-          *bytes > record.bytes - target.offset) {
-        return fault(Fault::kWrongSize,
-                     fmt::format("{} bytes at {} of record {}, which has {}", *bytes, target.offset,
-                                 excerpt(record.name), record.bytes));
+      PENSTOCK_TRY(check(target, record));
+      if (target.offset < end) {
+        return fault(Fault::kInvalidArgument, fmt::format("targets of record {} overlap at byte {}",
+                                                          excerpt(record.name), target.offset));
       }
-      end = target.offset + *bytes;
+      end = end_of(target);
     }
+  }
+  return {};
+}
+
+Result<void> ArchiveIntake::check(const RecordTarget& target, const ZipRecord& record) const {
+  const Result<TensorInfo> info = engine_.info(target.tensor);
+  PENSTOCK_TRY(info);
+  const std::uint64_t element_bytes = dtype_bytes(target.dtype);
+  if (target.offset > record.bytes ||
+      target.elements > (record.bytes - target.offset) / element_bytes) {
+    return fault(Fault::kWrongSize, fmt::format("{} elements of {} at byte {} of record {}, which "
+                                                "has {} bytes",
+                                                target.elements, dtype_name(target.dtype),
+                                                target.offset, excerpt(record.name), record.bytes));
+  }
+  if (info->dtype == target.dtype) {
+    return {};
+  }
+  // Parts of a record end at blocks of the file, and only whole elements are converted.
+  if (!converts(target.dtype, info->dtype) ||
+      (record.offset + target.offset) % element_bytes != 0 || record.offset % element_bytes != 0) {
+    return fault(Fault::kUnsupported,
+                 fmt::format("tensor '{}' is {} and cannot take {} at byte {} of the file",
+                             info->name, dtype_name(info->dtype), dtype_name(target.dtype),
+                             record.offset + target.offset));
   }
   return {};
 }
@@ -195,62 +209,43 @@ Result<std::optional<std::uint64_t>> ArchiveIntake::step() {
   return std::optional(read_bytes_);
 }
 
+/// The ranges of a part that targets want.
 Result<void> ArchiveIntake::give(const RecordReader::Part& part) {
-  const std::vector<std::vector<RecordTarget>>& targets = records_[part.record].lanes;
-  for (std::size_t lane = 0; lane < targets.size(); ++lane) {
-    lanes_[lane].next = part.offset == 0 ? 0 : lanes_[lane].next;
-    PENSTOCK_TRY(give(lanes_[lane], targets[lane], part));
-  }
-  return {};
-}
-
-/// The ranges of a part that the lane's targets want.
-Result<void> ArchiveIntake::give(Lane& lane, const std::vector<RecordTarget>& targets,
-                                 const RecordReader::Part& part) {
-  const std::uint64_t end = part.offset + part.bytes.size();
-  std::uint64_t offset = part.offset;
-  while (offset < end) {
-    if (lane.left_bytes == 0) {
-      if (lane.next == targets.size() || targets[lane.next].offset >= end) {
-        return {};
-      }
+  const std::vector<std::vector<RecordTarget>>& lanes = records_[part.record].lanes;
+  const std::uint64_t part_end = part.offset + part.bytes.size();
+  for (std::size_t number = 0; number < lanes.size(); ++number) {
+    const std::vector<RecordTarget>& targets = lanes[number];
+    Lane& lane = lanes_[number];
+    lane.next = part.offset == 0 ? 0 : lane.next;
+    for (; lane.next < targets.size(); ++lane.next) {
       const RecordTarget& target = targets[lane.next];
-      const Result<std::uint64_t> bytes = source_bytes(target);
-      PENSTOCK_TRY(bytes);
-      PENSTOCK_TRY(lane.writer.begin(target.tensor));
-      lane.left_bytes = *bytes;
-      offset = std::max(offset, target.offset);
-    }
-    const std::uint64_t count = std::min(lane.left_bytes, end - offset);
-    PENSTOCK_TRY(append(lane, targets[lane.next], part.bytes.subspan(offset - part.offset, count)));
-    offset += count;
-    lane.left_bytes -= count;
-    if (lane.left_bytes == 0) {
-      PENSTOCK_TRY(lane.writer.end());
-      ++lane.next;
+      const std::uint64_t begin = std::max(target.offset, part.offset);
+      const std::uint64_t end = std::min(end_of(target), part_end);
+      if (begin < end) {
+        PENSTOCK_TRY(lane.tensors.append(target.tensor, target.dtype,
+                                         part.bytes.subspan(begin - part.offset, end - begin)));
+      }
+      if (end_of(target) > part_end) {
+        break;  // the next part has the rest
+      }
     }
   }
   return {};
 }
 
-Result<void> ArchiveIntake::append(Lane& lane, const RecordTarget& target,
-                                   std::span<const std::byte> bytes) {
-  const Result<TensorInfo> info = engine_.info(target.tensor);
-  PENSTOCK_TRY(info);
-  if (info->dtype == target.dtype) {
-    return lane.writer.append(bytes);
+Result<void> ArchiveIntake::pad(std::size_t lane, TensorId tensor, std::uint64_t elements) {
+  if (lane >= lanes_.size()) {
+    return fault(Fault::kInvalidArgument, fmt::format("there are {} lanes", lanes_.size()));
   }
-  converted_.resize(bytes.size() / dtype_bytes(target.dtype) * dtype_bytes(info->dtype));
-  convert(target.dtype, bytes, info->dtype, converted_);
-  return lane.writer.append(converted_);
+  return lanes_[lane].tensors.pad(tensor, elements);
 }
 
 Result<void> ArchiveIntake::publish() {
   for (Lane& lane : lanes_) {
-    PENSTOCK_TRY(lane.writer.drain());
+    PENSTOCK_TRY(lane.tensors.drain());
   }
   for (Lane& lane : lanes_) {
-    PENSTOCK_TRY(lane.writer.publish());
+    PENSTOCK_TRY(lane.tensors.publish());
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "intake_lane.h"
 #include "io/io_queue.h"
 #include "swap/archive/record_reader.h"
 #include "swap/archive/record_writer.h"
@@ -56,11 +57,13 @@ class ArchiveFilling {
   std::optional<RecordWriter> writer_;  // last: it waits for what is under way
 };
 
-/// A tensor whose next content is a range of a record.
+/// A range of a record that goes into a tensor's next content: all of it, or what follows what the
+/// targets before it in the lane have given.
 struct RecordTarget {
   TensorId tensor{};
-  std::uint64_t offset = 0;  ///< of the range, bytes within the record
-  DType dtype = DType::kU8;  ///< of the record's elements; they are converted to the tensor's
+  std::uint64_t offset = 0;    ///< of the range, bytes within the record
+  std::uint64_t elements = 0;  ///< of the range
+  DType dtype = DType::kU8;    ///< of the record's elements; they are converted to the tensor's
 };
 
 /// A record and where it goes. The targets of one lane do not overlap and are in order of their
@@ -81,36 +84,34 @@ class ArchiveIntake {
 
   /// Begins to read an archive; the one before has been read. Records without targets are only
   /// checked. Errors: RecordReader::open()'s; a record that the archive lacks; a target that does
-  /// not lie within its record.
+  /// not lie within its record. A tensor is filled by targets of one lane, in its order, of one
+  /// archive or of several.
   Result<void> begin(const std::string& path, std::vector<TakenRecord> records);
   /// Moves about 32 MiB on. Gives the bytes of this archive that were read so far; nothing when it
   /// has been read and every CRC-32 was right. Errors: of a read or a write; Fault::kCorrupt.
   Result<std::optional<std::uint64_t>> step();
-  /// What was read becomes the contents of its tensors. Errors: of a write; then no tensor has
-  /// changed.
+  /// The next elements of a tensor of this lane are 0; the archive before has been read. Errors:
+  /// more than the tensor has; of a write.
+  Result<void> pad(std::size_t lane, TensorId tensor, std::uint64_t elements);
+  /// What was read becomes the contents of its tensors. Errors: a tensor is not full; of a write;
+  /// then no tensor has changed.
   Result<void> publish();
 
  private:
   struct Lane {
-    explicit Lane(ContentWriter to) : writer(std::move(to)) {}
-    ContentWriter writer;
-    std::size_t next = 0;          // of the record's targets
-    std::uint64_t left_bytes = 0;  // of the record, for the target that is being given
+    IntakeLane tensors;
+    std::size_t next = 0;  // of the record's targets
   };
 
   explicit ArchiveIntake(SwapEngine& engine) : engine_(engine) {}
   Result<void> check(const TakenRecord& taken, const ZipRecord& record) const;
-  Result<std::uint64_t> source_bytes(const RecordTarget& target) const;
+  Result<void> check(const RecordTarget& target, const ZipRecord& record) const;
   Result<void> give(const RecordReader::Part& part);
-  Result<void> give(Lane& lane, const std::vector<RecordTarget>& targets,
-                    const RecordReader::Part& part);
-  Result<void> append(Lane& lane, const RecordTarget& target, std::span<const std::byte> bytes);
 
   SwapEngine& engine_;
   std::unique_ptr<IoQueue> queue_;
   std::vector<TakenRecord> records_;
   std::uint64_t read_bytes_ = 0;
-  std::vector<std::byte> converted_;
   std::vector<Lane> lanes_;
   std::optional<RecordReader> reader_;
 };

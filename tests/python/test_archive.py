@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
 import pytest
-from penstock import CorruptError, Engine
-from penstock._core import SwapEngine
+from penstock import ArgumentError, CorruptError, Engine, UnsupportedError
+from penstock._core import ArchiveIntake, SwapEngine
 
 MIB = 1 << 20
 CONFIG = {"penstock": {"mode": "durable", "ram_bytes": 0, "integrity": "full"}}
@@ -46,3 +47,102 @@ def test_a_content_that_the_drive_has_changed_is_found(tmp_path: Path, nbytes: i
     data.write_bytes(stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :])
     with pytest.raises(CorruptError, match="'t' is damaged"):
         _saved(store, archive, nbytes)
+
+
+def _archive(path: Path, **records: numpy.ndarray) -> str:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in records.items():
+            archive.writestr(f"model/{name}", content.tobytes())
+    return str(path)
+
+
+def _stream(intake: ArchiveIntake, path: str, record: str, *lanes: list[tuple[int, int, int, str]]) -> None:
+    intake.begin(path, [(record, list(lanes))])
+    while intake.step() is not None:
+        pass
+
+
+def _read(engine: SwapEngine, tensor: int, dtype: str) -> numpy.ndarray:
+    with engine.get(tensor).result() as lease:
+        return numpy.frombuffer(memoryview(lease), dtype=dtype).copy()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[SwapEngine]:
+    engine = SwapEngine(json.dumps({"penstock": {"ram_bytes": 0, "integrity": "full"}}), "the test")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def space(engine: SwapEngine, tmp_path: Path) -> int:
+    return engine.open_namespace("main", [str(tmp_path / "swap")])
+
+
+def test_several_archives_fill_one_tensor(engine: SwapEngine, space: int, tmp_path: Path) -> None:
+    """Ranges of their records in a row, zeros where they say so, and halves of floats in another lane."""
+    draw = numpy.random.default_rng(5)
+    contents = [draw.standard_normal(count).astype("f4") for count in (3, MIB, 2 * MIB + 1, 70_000)]
+    ranges = [(1, 2), (5, MIB - 5), (0, 2 * MIB + 1), (69_999, 1)]  # begin, elements
+    padding = [0, 1, 100_000, 3]
+    pieces = [content[begin : begin + count] for content, (begin, count) in zip(contents, ranges, strict=True)]
+    padded = [numpy.append(piece, numpy.zeros(zeros, "f4")) for piece, zeros in zip(pieces, padding, strict=True)]
+    whole = engine.declare(space, "whole", "f32", [sum(map(len, padded))])
+    halves = [engine.declare(space, f"half {number}", "f16", [len(part)]) for number, part in enumerate(padded)]
+    intake = engine.take_archives()
+    for number, content in enumerate(contents):
+        path = _archive(tmp_path / f"{number}.pt", contents=content)  # begins at byte 44
+        begin, count = ranges[number]
+        place = (4 * begin, count, "f32")
+        _stream(intake, path, "contents", [(whole, *place)], [(halves[number], *place)])
+        intake.pad(0, whole, padding[number])
+        intake.pad(1, halves[number], padding[number])
+    intake.publish()
+    assert numpy.array_equal(_read(engine, whole, "f4"), numpy.concatenate(padded))
+    for half, part in zip(halves, padded, strict=True):
+        assert numpy.array_equal(_read(engine, half, "f2"), part.astype("f2"))
+
+
+def test_a_tensor_that_is_not_full_changes_nothing(engine: SwapEngine, space: int, tmp_path: Path) -> None:
+    old = numpy.arange(1000, dtype="f4")
+    first, second = (engine.declare(space, name, "f32", [1000]) for name in ("first", "second"))
+    for tensor in (first, second):
+        engine.put(tensor, old).result()
+    path = _archive(tmp_path / "new.pt", content=numpy.ones(1500, "f4"))
+    intake = engine.take_archives()
+    _stream(intake, path, "content", [(first, 0, 1000, "f32"), (second, 4000, 400, "f32")])
+    with pytest.raises(ArgumentError, match="tensor 'second' was given 1600 of its 4000 bytes"):
+        _stream(intake, path, "content", [(first, 0, 1, "f32")])
+    with pytest.raises(ArgumentError, match="tensor 'second' was given 1600 of its 4000 bytes"):
+        intake.publish()
+    del intake
+    for tensor in (first, second):
+        assert numpy.array_equal(_read(engine, tensor, "f4"), old)
+
+
+@pytest.mark.parametrize(
+    ("targets", "sentence"),
+    [
+        ([(0, 1001)], "bytes for a content of which"),
+        ([(0, 1501)], "1501 elements of f32 at byte 0 of record content, which has 6000 bytes"),
+        ([(6004, 0)], "0 elements of f32 at byte 6004 of record content, which has 6000 bytes"),
+        ([(0, 1 << 63)], "elements of f32 at byte 0 of record content"),
+        ([(0, 10), (36, 10)], "targets of record content overlap at byte 36"),
+    ],
+)
+def test_ranges_that_do_not_fit(
+    engine: SwapEngine, space: int, tmp_path: Path, targets: list[tuple[int, int]], sentence: str
+) -> None:
+    tensor = engine.declare(space, "t", "f32", [1000])
+    path = _archive(tmp_path / "new.pt", content=numpy.ones(1500, "f4"))
+    with pytest.raises(ArgumentError, match=sentence):
+        _stream(engine.take_archives(), path, "content", [(tensor, *target, "f32") for target in targets])
+
+
+def test_elements_that_blocks_of_the_file_would_cut(engine: SwapEngine, space: int, tmp_path: Path) -> None:
+    """Of a record that no torch.save has written they can be copied, and not converted."""
+    path = _archive(tmp_path / "new.pt", content=numpy.ones(10, "f4"))  # begins at byte 43
+    same, half = (engine.declare(space, dtype, dtype, [10]) for dtype in ("f32", "f16"))
+    _stream(engine.take_archives(), path, "content", [(same, 0, 10, "f32")])
+    with pytest.raises(UnsupportedError, match="tensor 'f16' is f16 and cannot take f32 at byte 43 of the file"):
+        _stream(engine.take_archives(), path, "content", [(half, 0, 10, "f32")])

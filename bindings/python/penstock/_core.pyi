@@ -43,9 +43,13 @@ class ArchiveFilling:
 class ArchiveIntake:
     """Records on their way into the engine."""
 
-    def begin(self, path: str, records: Sequence[tuple[str, list[list[tuple[int, int, str]]]]]) -> None:
-        """For each record its lanes, each a list of (tensor, offset in bytes, dtype of the record's elements)."""
+    def begin(self, path: str, records: Sequence[tuple[str, list[list[tuple[int, int, int, str]]]]]) -> None:
+        """For each record its lanes, each a list of (tensor, offset in bytes, elements, dtype of the record). Targets
+        that follow each other in a lane, also those of several archives, fill a tensor together.
+        """
     def step(self) -> int | None: ...
+    def pad(self, lane: int, tensor: int, elements: int) -> None:
+        """The tensor's next elements in this lane are 0."""
     def publish(self) -> None: ...
 
 def archive_records(path: str) -> list[tuple[str, int, int, int]]:

@@ -161,11 +161,12 @@ class _Frame:
 
 class Archive:
     """A file that torch.save has written, open to read. Its records' CRC-32s are checked: of small ones when they are
-    read, of large ones (`large`) by who takes them to the engine.
+    read, of large ones (`large`) by who takes them to the engine. large_bytes: storages from here on are large.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, large_bytes: int = LARGE_BYTES) -> None:
         self.path = path
+        self._large_bytes = large_bytes
         self.records = {name: (offset, nbytes, crc) for name, offset, nbytes, crc in archive_records(path)}
         self._has_crcs = any(crc for _, _, crc in self.records.values())
         self._file = open(path, "rb", buffering=0)
@@ -256,7 +257,7 @@ class Archive:
         offset, present, _ = self._known(name)
         if present != nbytes:
             raise self._damaged(f"record {name} has {present} bytes where {nbytes} are expected")
-        if nbytes < LARGE_BYTES:
+        if nbytes < self._large_bytes:
             return torch.frombuffer(bytearray(self.get_record(name)), dtype=torch.uint8) if nbytes else _empty()
         view = torch.frombuffer(self._pages, dtype=torch.uint8, count=nbytes, offset=offset)
         self._views[view.untyped_storage().data_ptr()] = name
@@ -277,9 +278,9 @@ class Archive:
         return error
 
 
-def take(intake: ArchiveIntake, archive: Archive, targets: dict[str, Any], progress: Progress) -> None:
-    """Streams the archive's large records into the engine, those without targets for their CRC-32 alone."""
-    intake.begin(archive.path, [(name, targets.get(name, [])) for name in archive.large])
+def stream(intake: ArchiveIntake, path: str, records: list[tuple[str, list[list[Any]]]], progress: Progress) -> None:
+    """Records of an archive into the engine, those without targets for their CRC-32 alone."""
+    intake.begin(path, records)
     while (moved := intake.step()) is not None:
         progress(moved)
 

@@ -10,11 +10,26 @@ from typing import Any
 import torch
 
 from penstock._core import SwapEngine
-from penstock.deepspeed.checkpoint.archive import Archive, take
+from penstock.deepspeed.checkpoint.archive import Archive, stream
 from penstock.deepspeed.checkpoint.progress import ProgressLine
 from penstock.deepspeed.torch_dtype import engine_dtype
 
-_Target = tuple[int, int, str]  # tensor of the engine, offset in the record in bytes, dtype of the record
+# Tensor of the engine; of the record an offset in bytes, elements, dtype.
+_Target = tuple[int, int, int, str]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of a file's record, and the tensors of the engine that go on with it."""
+
+    path: str
+    record: str
+    nbytes: int  # of the record
+    offset: int  # bytes within it
+    elements: int
+    dtype: str
+    targets: list[tuple[int, int]]  # lane, tensor
+    padding: int  # elements of 0 that follow
 
 
 @dataclass
@@ -35,6 +50,7 @@ class Intake:
         self._engine = engine
         self._archives: list[Archive] = []
         self._lanes: dict[str, dict[str, _Lanes]] = {}  # path -> record -> lanes
+        self._pieces: list[Piece] = []
         self._at_begin: list[Callable[[], Any]] = []
         self._at_publish: list[Callable[[], Any]] = []
         self._core: Any = None
@@ -54,7 +70,11 @@ class Intake:
             return
         record, offset = place
         lanes = self._lanes[archive.path][record]
-        (lanes.copies if copy else lanes.whole).append((tensor, offset, engine_dtype(saved.dtype)))
+        (lanes.copies if copy else lanes.whole).append((tensor, offset, saved.numel(), engine_dtype(saved.dtype)))
+
+    def add_piece(self, piece: Piece) -> None:
+        """Its record is checked, also where no tensor takes it. Pieces of one tensor and lane come in a row."""
+        self._pieces.append(piece)
 
     def at_begin(self, work: Callable[[], Any]) -> None:
         """What comes before contents change."""
@@ -67,12 +87,24 @@ class Intake:
     def run(self, path: str, speaks: bool) -> None:
         """Reads all archives. Errors: a file system's; CorruptError; no room. Nothing has changed then."""
         self._core = self._engine.take_archives()
-        progress = ProgressLine("loading", path, sum(archive.nbytes for archive in self._archives), speaks)
+        total = sum(archive.nbytes for archive in self._archives) + sum(piece.nbytes for piece in self._pieces)
+        progress = ProgressLine("loading", path, total, speaks)
         for archive in self._archives:
             targets = {record: lanes.sorted() for record, lanes in self._lanes[archive.path].items()}
-            take(self._core, archive, targets, progress)
+            stream(self._core, archive.path, [(name, targets.get(name, [])) for name in archive.large], progress)
             progress.file_done(archive.nbytes)
+        for piece in self._pieces:
+            self._take_piece(piece, progress)
+            progress.file_done(piece.nbytes)
         progress.end("loaded")
+
+    def _take_piece(self, piece: Piece, progress: ProgressLine) -> None:
+        lanes: list[list[_Target]] = [[], []]
+        for lane, tensor in piece.targets:
+            lanes[lane].append((tensor, piece.offset, piece.elements, piece.dtype))
+        stream(self._core, piece.path, [(piece.record, lanes)], progress)
+        for lane, tensor in piece.targets:
+            self._core.pad(lane, tensor, piece.padding)
 
     def publish(self) -> None:
         """Once; after that it does nothing."""
