@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ FAULTY_DRIVE = Path(os.environ.get("PENSTOCK_FAULTY_DRIVE", ROOT / "build/releas
 
 @dataclass(frozen=True)
 class Play:
-    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part), `see`,
-    `limit:N`, `tell:RULE`. What save and load raise is printed as FAILED, and the training goes on.
+    """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part),
+    `convert:TAG` (to the universal checkpoint `universal`), `see`, `limit:N`, `tell:RULE`. What save and load raise is
+    printed as FAILED, and the training goes on.
     """
 
     device: str  # nvme (through penstock) or cpu
@@ -32,10 +33,12 @@ class Play:
     swap: str
     steps: tuple[str, ...]
     layers: int = 4  # one of them is frozen
+    is_uneven: bool = False  # a matrix whose elements no even number of ranks divides
     ram_bytes: str = "0"
     # The directory is a file system of its own, which goes with the process:
     tmpfs_bytes: int = 0  # of this size; `limit:N` changes it
     faulty: bool = False  # a drive that fails as `tell:RULE` says (tests/faults/faulty_file.h)
+    changes: dict[str, Any] = field(default_factory=dict)  # of the configuration, as Trial.config() takes them
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,8 @@ def _train(what: Play, rank: int, ranks: int) -> None:
     import deepspeed
     import preloaded  # noqa: F401
     import torch
-    from habit_models import Stack
-    from trial import Trial
+    from habit_models import Stack, Uneven
+    from trial import Trial, dtype_of
 
     if what.device == "nvme":
         import penstock.deepspeed
@@ -126,10 +129,10 @@ def _train(what: Play, rank: int, ranks: int) -> None:
     deepspeed.init_distributed(dist_backend="gloo", verbose=False)
     trial = Trial(what.device == "cpu", what.swap, rank, ranks)
     schedule = {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5}}
-    config = trial.config(scheduler=schedule, penstock__ram_bytes=what.ram_bytes)
+    config = trial.config(scheduler=schedule, penstock__ram_bytes=what.ram_bytes, **what.changes)
     torch.manual_seed(5)
-    with deepspeed.zero.Init(config_dict_or_path=config, dtype=torch.bfloat16):
-        model = Stack(what.layers)
+    with deepspeed.zero.Init(config_dict_or_path=config, dtype=dtype_of(config)):
+        model = (Uneven if what.is_uneven else Stack)(what.layers)
     model.layers[1].requires_grad_(False)
     engine = trial.initialize(model, config)
     for step in what.steps:
@@ -151,6 +154,10 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
     elif verb == "see":
         trial.see_weights(engine)
         trial.see("lr", engine.get_lr(), engine.global_steps)
+    elif verb == "convert":
+        if trial.rank == 0:
+            _convert(directory, argument)
+        torch.distributed.barrier()
     elif verb == "limit":
         subprocess.run(["mount", "-o", f"remount,size={argument}", directory], check=True)
     elif verb == "tell":
@@ -166,3 +173,22 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
                 print("CLIENT", client.get("mine"))
         except Exception as error:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)
+
+
+def _convert(directory: str, tag: str) -> None:
+    """As the command does it, in this process."""
+    from argparse import Namespace
+
+    from deepspeed.checkpoint import ds_to_universal
+
+    ds_to_universal.main(
+        Namespace(
+            input_folder=f"{directory}/{tag}",
+            output_folder=f"{directory}/universal",
+            num_extract_workers=1,
+            num_merge_workers=1,
+            keep_temp_folder=False,
+            strict=True,
+            inject_missing_state=False,
+        )
+    )

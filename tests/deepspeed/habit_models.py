@@ -37,6 +37,17 @@ class Stack(nn.Module):
         return loss_of(self.features(x))
 
 
+class Uneven(Stack):
+    """A matrix with an odd number of elements, which several ranks divide with padding; half of it is swapped."""
+
+    def __init__(self, depth: int = 3, width: int = WIDTH) -> None:
+        super().__init__(depth, width)
+        self.mix = nn.Linear(width - 1, width + 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return loss_of(self.mix(self.features(x)[..., :-1]))
+
+
 class Sparse(Stack):
     """Four layers, a branch that runs in every other micro-step, four experts of which one runs a micro-step."""
 

@@ -20,10 +20,12 @@ from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
+from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
+from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.deepspeed.session import current_session
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
-_loading: dict[int, LoadedStates] = {}  # by the id of a stage-3 optimizer
+_loading: dict[int, LoadedStates | UniversalStates] = {}  # by the id of a stage-3 optimizer
 
 
 def loading(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,24 +45,24 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         require_torch()
         refuse_other_writers(self)
-        if self.load_universal_checkpoint():
-            raise UnsupportedError(
-                "universal checkpoints cannot be loaded while tensors are on NVMe: convert with `device: cpu`, or load "
-                "with as many ranks as have saved"
-            )
         if hasattr(self.optimizer, "checkpoint_event_prologue"):
             self.optimizer.checkpoint_event_prologue()  # nothing is gathered, or read ahead for that
         given["tag"] = tag
-        checkpoint = LoadedCheckpoint(self, os.fspath(given["load_dir"]), tag)
+        is_universal = self.load_universal_checkpoint()
+        kind = UniversalCheckpoint if is_universal else LoadedCheckpoint
+        checkpoint: Any = kind(self, os.fspath(given["load_dir"]), tag)
         with_states = given["load_optimizer_states"] and not given["load_module_only"]
-        states = together(lambda: checkpoint.read(with_states))
+        if is_universal:
+            # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
+            given["load_optimizer_states"] = True
+        files = together(lambda: checkpoint.read(with_states))
         try:
             together(checkpoint.take)
+            with _from_memory(self, checkpoint, files):
+                result = original(*arguments.args, **arguments.kwargs)
         except BaseException:
             checkpoint.give_up()
             raise
-        with _from_memory(self, checkpoint, states):
-            result = original(*arguments.args, **arguments.kwargs)
         checkpoint.publish()  # where DeepSpeed has not asked for states
         return result
 
@@ -71,9 +73,8 @@ def _tag(engine: Any, directory: Any, tag: Any) -> str | None:
     """None: there is none, as DeepSpeed will say."""
     if tag is not None:
         return str(tag)
-    if engine.load_universal_checkpoint():
-        return "universal"
-    latest = os.path.join(os.fspath(directory), "latest")
+    name = "latest_universal" if engine.load_universal_checkpoint() else "latest"
+    latest = os.path.join(os.fspath(directory), name)
     if not os.path.isfile(latest):
         return None
     with open(latest, encoding="utf-8") as file:
@@ -118,8 +119,8 @@ class LoadedCheckpoint:
         ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]
         if ours != theirs:
             raise ArgumentError(
-                f"{self.path} was saved by {theirs} ranks, and this run has {ours}: states of another number of ranks "
-                "are loaded from a universal checkpoint (`ds_to_universal.py`) with `device: cpu`"
+                f"{self.path} was saved by {theirs} ranks, and this run has {ours}: convert it with DeepSpeed's "
+                '`ds_to_universal.py`, and load that with `"checkpoint": {"load_universal": true}`'
             )
         path = self._engine._get_zero_ckpt_name(self._directory, self._tag)
         archive = self._open(path)
@@ -195,7 +196,7 @@ class _ReadFiles:
 
 
 @contextlib.contextmanager
-def _from_memory(engine: Any, checkpoint: LoadedCheckpoint, files: dict[str, Any]) -> Iterator[None]:
+def _from_memory(engine: Any, checkpoint: Any, files: dict[str, Any]) -> Iterator[None]:
     original = engine.checkpoint_engine
     engine.checkpoint_engine = _ReadFiles(original, files)
     engine.zero_nvme_offload_optimizer = lambda: False
@@ -218,12 +219,26 @@ def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def rigid_load_state_dict(self: Any, state_dict: Any, load_optimizer_states: bool = True) -> None:
         states = _loading.get(id(self))
-        if states is None:
-            original(self, state_dict, load_optimizer_states)
-        else:
+        if isinstance(states, LoadedStates):
             states.install(load_optimizer_states)
+        else:
+            original(self, state_dict, load_optimizer_states)
 
     return rigid_load_state_dict
+
+
+def load_universal(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _load_universal_checkpoint."""
+
+    @functools.wraps(original)
+    def load_universal_checkpoint(self: Any, *args: Any, **kwargs: Any) -> None:
+        states = _loading.get(id(self))
+        if isinstance(states, UniversalStates):
+            states.install()
+        else:
+            original(self, *args, **kwargs)
+
+    return load_universal_checkpoint
 
 
 def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -233,6 +248,9 @@ def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
     def restore(self: Any) -> None:
         from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
+        states = _loading.get(id(self))
+        if isinstance(states, UniversalStates) and states.is_pending:
+            return  # the files have them; what was written now would be newer
         swapper = self.optimizer_swapper if isinstance(self.optimizer_swapper, OptimizerSwapper) else None
         if swapper is None and None not in self.fp16_partitioned_groups_flat:
             original(self)
