@@ -46,6 +46,26 @@ void count_offloaded(const std::string& directory, CheckpointSummary& summary) {
   }
 }
 
+/// Files of a universal checkpoint: a folder a parameter, a file a state.
+Result<void> list_states(const std::string& directory, const std::string& prefix,
+                         CheckpointSummary& summary) {
+  Result<std::vector<std::string>> names = list_directory(directory);
+  PENSTOCK_TRY(names);
+  std::ranges::sort(*names, natural_less);
+  for (const std::string& name : *names) {
+    const std::string path = directory + "/" + name;
+    if (is_directory(path)) {
+      PENSTOCK_TRY(list_states(path, prefix + name + "/", summary));
+    } else if (name.ends_with(".pt")) {
+      summary.files.push_back({.name = prefix + name,
+                               .path = path,
+                               .shard = ShardName{.kind = ShardKind::kState},
+                               .bytes = bytes_at(path)});
+    }
+  }
+  return {};
+}
+
 Result<void> list_folder(const std::string& directory, const std::string& prefix, bool is_tag,
                          CheckpointSummary& summary) {
   Result<std::vector<std::string>> names = list_directory(directory);
@@ -57,6 +77,7 @@ Result<void> list_folder(const std::string& directory, const std::string& prefix
       count_offloaded(path, summary);
     } else if (is_tag && name == kUniversal && is_directory(path)) {
       summary.is_universal = true;
+      PENSTOCK_TRY(list_states(path, prefix + name + "/", summary));
     } else if (is_left_over(name)) {
       summary.leftovers.push_back(prefix + name);
     } else if (std::ranges::any_of(kEndings, [&](auto ending) { return name.ends_with(ending); })) {
@@ -67,6 +88,31 @@ Result<void> list_folder(const std::string& directory, const std::string& prefix
     }
   }
   return {};
+}
+
+/// Of a universal checkpoint made from stage 3, which is one of Adam; of others the masters.
+void find_missing_states(const std::string& folder, CheckpointSummary& summary) {
+  std::unordered_set<std::string> there;
+  for (const CheckpointFile& file : summary.files) {
+    there.insert(file.name);
+  }
+  const auto expect = [&](std::string name) {
+    if (!there.contains(name)) {
+      summary.missing.push_back(std::move(name));
+    }
+  };
+  const bool is_partitioned = summary.zero_stage.value_or(0) >= 3;
+  const std::string states = fmt::format("{}{}/", folder, kUniversal);
+  expect(states + "optimizer_state.pt");
+  for (const ParameterGroup& group : summary.groups) {
+    for (const std::string& name : group.names) {
+      expect(fmt::format("{}{}/fp32.pt", states, name));
+      if (is_partitioned) {
+        expect(fmt::format("{}{}/exp_avg.pt", states, name));
+        expect(fmt::format("{}{}/exp_avg_sq.pt", states, name));
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -97,6 +143,9 @@ void find_missing(CheckpointSummary& summary) {
     }
   }
   const std::string folder = summary.place.save_directory.empty() ? "" : summary.place.tag + "/";
+  if (summary.is_universal) {
+    find_missing_states(folder, summary);
+  }
   const auto expect = [&](const ShardName& shard) {
     const std::string name = shard_file_name(shard);
     if (!there.contains(name)) {

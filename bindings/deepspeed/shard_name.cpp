@@ -94,6 +94,8 @@ std::string_view shard_kind_name(ShardName::Kind kind) noexcept {
       return "expert";
     case ShardKind::kLayer:
       return "layer";
+    case ShardKind::kState:
+      return "state";
   }
   return "";
 }

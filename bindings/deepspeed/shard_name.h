@@ -15,6 +15,7 @@ struct ShardName {
     kOptimizer,  ///< `[bf16_|fp16_]zero_pp_rank_0_mp_rank_00_optim_states.pt`
     kExpert,     ///< `layer_0_expert_1_mp_rank_00_model_states.pt`, `expp_rank_…_optim_states.pt`
     kLayer,      ///< `layer_03-model_00-model_states.pt`: of a pipeline
+    kState,      ///< `zero/layers.0.weight/exp_avg.pt`: of a universal checkpoint, by its folder
   };
   Kind kind = Kind::kModel;
   std::optional<std::uint32_t>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -89,6 +90,22 @@ def write_checkpoint(directory, stage=3, ranks=2, step=STEP, tag=None, **optimiz
     if stage < 3:
         torch.save(model_state(stage, ranks, 0, step=step), folder / "mp_rank_00_model_states.pt")
     (directory / "latest").write_text(tag)
+    return folder
+
+
+def write_universal(directory, ranks=2):
+    """What ds_to_universal.py makes of a checkpoint of stage 3: a tag beside the other. Its folder."""
+    source = write_checkpoint(directory, ranks=ranks)
+    folder = Path(directory) / "universal"
+    folder.mkdir()
+    for file in source.glob("*_model_states.pt"):
+        shutil.copy(file, folder)
+    for name, shape in [item for group in GROUPS for item in group.items()]:
+        (folder / "zero" / name).mkdir(parents=True)
+        for state in ("fp32", "exp_avg", "exp_avg_sq"):
+            torch.save(torch.rand(math.prod(shape)), folder / "zero" / name / f"{state}.pt")
+    torch.save(optimizer_state(3, ranks)["optimizer_state_dict"], folder / "zero" / "optimizer_state.pt")
+    (Path(directory) / "latest_universal").write_text("universal")
     return folder
 
 

@@ -21,6 +21,7 @@ from checkpoint_files import (
     records_of,
     replace_pickle,
     write_checkpoint,
+    write_universal,
 )
 
 DOCS = (ROOT / "docs" / "STORES.md").read_text(encoding="utf-8")
@@ -198,6 +199,32 @@ def test_masters_that_are_too_short(penstock, run):
     flat[1] = flat[1][:-1].clone()
     torch.save(state, run / "global_step500" / shard(1, "optim"))
     assert_one_sentence(penstock("inspect", run), "masters of 1 of 2 sub-groups are shorter")
+
+
+def test_universal_checkpoints(penstock, tmp_path):
+    """States are in a folder a parameter: what is missing there, or damaged, is told as of any other file."""
+    folder = write_universal(tmp_path / "run")
+    report = penstock.json("inspect", folder)
+    assert report["universal"] and report["missing"] == []
+    assert report["resume"] == {"possible": True, "world_size": None, "obstacles": []}
+    kinds = [file["kind"] for file in report["files"]]
+    assert (kinds.count("model"), kinds.count("state"), len(kinds)) == (2, 3 * 5 + 1, 18)
+    verified = penstock.json("verify", folder)
+    assert verified["good"] and verified["records"] == sum(file["records"] for file in report["files"])
+    for path in (folder / "zero").rglob("*.pt"):
+        name, offset, _ = next(record for record in records_of(path) if record[0] == "data/0")
+        flip(path, offset + 3)
+        [bad] = penstock.json("verify", folder, code=1)["bad"]
+        assert (bad["path"], bad["record"]) == (str(path), name)
+        flip(path, offset + 3)
+    cut = folder / "zero" / "head.bias" / "fp32.pt"
+    cut.write_bytes(cut.read_bytes()[:100])
+    (folder / "zero" / "optimizer_state.pt").unlink()
+    shutil.rmtree(folder / "zero" / "layers.1.weight")
+    report = penstock.json("inspect", folder, code=1)
+    gone = [f"zero/layers.1.weight/{state}.pt" for state in ("fp32", "exp_avg", "exp_avg_sq")]
+    assert report["missing"] == ["zero/optimizer_state.pt", *gone]
+    assert report["resume"]["obstacles"] == ["4 of its files are missing", "1 of its files cannot be read"]
 
 
 def test_without_zero(penstock, tmp_path):
