@@ -239,7 +239,13 @@ TABLE: tuple[Place, ...] = (
         ("self", "state_dict", "load_optimizer_states"),
         text=False,
     ),
-    _of_optimizer("_load_universal_checkpoint", loading.load_universal, required=False, text=False),
+    _of_optimizer(
+        "_load_universal_checkpoint",
+        loading.load_universal,
+        ("self", "checkpoint_folder", "load_optimizer_states", "load_from_fp32_weights"),
+        required=False,
+        text=False,
+    ),
     _of_optimizer("_restore_from_bit16_weights", loading.masters_from_weights, ("self",), text=False),
     # Not patched.
     *_watched(PARTITION_PARAMETERS, "Init", "_ensure_availability_of_partitioned_params", "_partition_param"),

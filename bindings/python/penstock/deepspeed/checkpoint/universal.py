@@ -50,6 +50,11 @@ class UniversalCheckpoint:
                 "a universal checkpoint can only be loaded where an optimizer trains: DeepSpeed has no way to load one "
                 "for inference; load the checkpoint that it was made of"
             )
+        if not hasattr(stage3._load_universal_checkpoint, "__wrapped__"):  # install() has skipped it
+            raise UnsupportedError(
+                "universal checkpoints cannot be loaded while tensors are on NVMe: this DeepSpeed loads them in "
+                "another way (before 0.18, those of one sub-group only); take a tested one, or load with `device: cpu`"
+            )
         if self._engine._config.zero_config.pipeline_loading_checkpoint:
             raise UnsupportedError(
                 "DeepSpeed waits for ever when it loads a universal checkpoint with `pipeline_loading_checkpoint`: set "
