@@ -229,15 +229,14 @@ TABLE: tuple[Place, ...] = (
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
     # Checkpoints.
-    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving, text=False),
-    Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param"), text=False),
-    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", loading.loading, text=False),
-    _of_optimizer("_rigid_state_dict", saving.state_dict, ("self",), text=False),
+    Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving),
+    Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param")),
+    Place(ENGINE, "DeepSpeedEngine", "load_checkpoint", loading.loading),
+    _of_optimizer("_rigid_state_dict", saving.state_dict, ("self",)),
     _of_optimizer(
         "_rigid_load_state_dict",
         loading.load_state_dict,
         ("self", "state_dict", "load_optimizer_states"),
-        text=False,
     ),
     _of_optimizer(
         "_load_universal_checkpoint",
@@ -246,7 +245,7 @@ TABLE: tuple[Place, ...] = (
         required=False,
         text=False,
     ),
-    _of_optimizer("_restore_from_bit16_weights", loading.masters_from_weights, ("self",), text=False),
+    _of_optimizer("_restore_from_bit16_weights", loading.masters_from_weights, ("self",)),
     # Not patched.
     *_watched(PARTITION_PARAMETERS, "Init", "_ensure_availability_of_partitioned_params", "_partition_param"),
     *_watched(
@@ -255,9 +254,13 @@ TABLE: tuple[Place, ...] = (
         "__prefetch_nvme_param_partitions",
         "__all_gather_params_",
     ),
+    *_watched(ENGINE, "DeepSpeedEngine", "_load_checkpoint", "_load_zero_checkpoint"),
     *_watched(
         STAGE3,
         STAGE3_OPTIMIZER,
+        "load_hp_checkpoint_state_from_checkpoint_dir_stage3",
+        "load_module_checkpoint_state_from_checkpoint_dir_stage3",
+        "load_hp_checkpoint_state",
         "_swap_in_sub_group_to_flat_buffer",
         "_create_fp32_partitions",
         "_optimizer_states_and_gradient_swap_in",
