@@ -66,6 +66,23 @@ def test_a_drive_that_fails_on_the_way(compiled: None, tmp_path: Path) -> None:
     assert run.seen("see") == sorted(plain.seen("see") * 2)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_file_in_the_way_is_said_by_all_ranks(compiled: None, tmp_path: Path, ranks: int) -> None:
+    """DeepSpeed lets the first rank alone make the directory, and the others would wait for it."""
+    occupied = tmp_path / "occupied"
+    occupied.write_text("mine")
+    refused = Play("nvme", str(occupied / "saved"), str(tmp_path / "swap"), ("train:1", "save", "train:1", "see"))
+    plain = Play("nvme", str(tmp_path / "plain"), str(tmp_path / "other"), ("train:1", "train:1", "see"))
+    run, without = play(refused, ranks), play(plain, ranks)
+    assert run.exits == without.exits == [0] * ranks, run.output
+    assert len(run.failures) == ranks
+    for line in run.failures:
+        assert "StorageError" in line and "occupied/saved/global_step1 was not saved: " in line
+        assert "since a file is in the way" in line
+    assert occupied.read_text() == "mine"
+    assert run.seen("see") == without.seen("see")
+
+
 @pytest.mark.parametrize(
     ("ranks", "number", "kills"), [(1, signal.SIGKILL, 50), (1, signal.SIGTERM, 10), (2, signal.SIGKILL, 10)]
 )

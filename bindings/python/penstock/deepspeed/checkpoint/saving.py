@@ -42,9 +42,11 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         given.update(save_dir=save_dir, tag=tag, save_latest=False)
         checkpoint = PartialCheckpoint(save_dir, tag)
         files = CollectingEngine(self.checkpoint_engine)
-        with _collected(self, files):
-            result = original(*arguments.args, **arguments.kwargs)
-        _write(self, files, checkpoint)
+        with _sentences(checkpoint):
+            together(lambda: os.makedirs(save_dir, exist_ok=True))
+            with _collected(self, files):
+                result = original(*arguments.args, **arguments.kwargs)
+            _write(self, files, checkpoint)
         if latest:
             _write_latest(self, checkpoint, save_dir, tag)
         return result
@@ -78,7 +80,7 @@ class CollectingEngine:
         self.states.append((path, state_dict))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        pass
+        """The directory to save in is there; that of the tag appears when it is whole."""
 
     def note_scripts(self, path: str) -> None:
         """In place of _copy_recovery_script."""
@@ -90,7 +92,9 @@ class CollectingEngine:
 
 @contextlib.contextmanager
 def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
-    """DeepSpeed takes the way of `device: cpu`, and `state_dict` gives Contents for what is swapped."""
+    """DeepSpeed takes the way of `device: cpu`, and `state_dict` gives Contents for what is swapped. It writes nothing:
+    where that fails in one rank, the others would wait for it.
+    """
     original = engine.checkpoint_engine
     engine.checkpoint_engine = files
     engine.zero_nvme_offload_optimizer = lambda: False
@@ -119,11 +123,8 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
         together(lambda: engine._copy_recovery_script(checkpoint.path) if files.has_scripts else None)
         together(lambda: checkpoint.publish() if engine.global_rank == 0 else None)
         together(checkpoint.publish)  # of ranks with a file system of their own
-    except BaseException as failure:
+    except BaseException:
         checkpoint.discard()
-        if isinstance(failure, OSError):
-            text = f"was not saved: {failure.strerror or failure}; checkpoints before it are unchanged"
-            raise _sentence(failure, checkpoint.final, text) from failure
         raise
 
 
@@ -163,6 +164,19 @@ def _write_latest(engine: Any, checkpoint: PartialCheckpoint, save_dir: str, tag
     except OSError as failure:
         text = f"was saved, but `latest` does not name it: {failure.strerror or failure}"
         raise _sentence(failure, checkpoint.final, text) from failure
+
+
+@contextlib.contextmanager
+def _sentences(checkpoint: PartialCheckpoint) -> Iterator[None]:
+    """What a file system refuses, in one sentence with the checkpoint's path."""
+    try:
+        yield
+    except OSError as failure:
+        reason = failure.strerror or failure
+        if isinstance(failure, (FileExistsError, NotADirectoryError)):
+            reason = f"{failure.filename} cannot be made, since a file is in the way; remove that, or save elsewhere"
+        what = f"was not saved: {reason}; checkpoints before it are unchanged"
+        raise _sentence(failure, checkpoint.final, what) from failure
 
 
 def _sentence(failure: OSError, path: str, what: str) -> StorageError:
