@@ -6,4 +6,6 @@ import habits_lifetimes
 import habits_optimizers
 import habits_passes
 import habits_placement
+import habits_saving
+import habits_trainer
 import habits_transformers

@@ -51,7 +51,7 @@ def _tokens() -> torch.Tensor:
     return torch.randint(2, WORDS, (1, 16))
 
 
-def _language_step(trial: Trial, engine: Any) -> None:
+def language_step(trial: Trial, engine: Any) -> None:
     tokens = _tokens()
     loss = engine(input_ids=tokens, labels=tokens, use_cache=False).loss
     trial.see("loss", repr(loss.item()))
@@ -66,7 +66,7 @@ def from_pretrained(trial: Trial) -> None:
     model, keep = loaded_model(trial, config)
     engine = trial.initialize(model, config)
     for _ in range(4):
-        _language_step(trial, engine)
+        language_step(trial, engine)
     trial.see_weights(engine)
     del keep
 
@@ -77,13 +77,13 @@ def generated(trial: Trial) -> None:
     model, keep = loaded_model(trial, config)
     engine = trial.initialize(model, config)
     for _ in range(2):
-        _language_step(trial, engine)
+        language_step(trial, engine)
         engine.eval()
         with torch.no_grad():
             made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False, synced_gpus=True)
         trial.see("generated", made.tolist())
         engine.train()
-    _language_step(trial, engine)
+    language_step(trial, engine)
     trial.see_weights(engine)
     del keep
 
@@ -94,13 +94,13 @@ def generated_whole(trial: Trial) -> None:
     model, keep = loaded_model(trial, config)
     engine = trial.initialize(model, config)
     for _ in range(2):
-        _language_step(trial, engine)
+        language_step(trial, engine)
         engine.eval()
         with torch.no_grad(), deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
             made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False)
         trial.see("generated", made.tolist())
         engine.train()
-    _language_step(trial, engine)
+    language_step(trial, engine)
     trial.see_weights(engine)
     del keep
 
@@ -114,14 +114,14 @@ def peft_merged(trial: Trial) -> None:
     model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", init_lora_weights="gaussian"))
     engine = trial.initialize(model, config)
     for _ in range(3):
-        _language_step(trial, engine)
+        language_step(trial, engine)
     _language_evaluation(trial, engine)
     with deepspeed.zero.GatheredParameters(list(engine.module.parameters()), modifier_rank=0):
         engine.module.merge_adapter()
     _language_evaluation(trial, engine)
     with deepspeed.zero.GatheredParameters(list(engine.module.parameters()), modifier_rank=0):
         engine.module.unmerge_adapter()
-    _language_step(trial, engine)
+    language_step(trial, engine)
     trial.see_weights(engine)
     del keep
 

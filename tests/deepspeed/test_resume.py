@@ -11,7 +11,12 @@ from habit import HABITS
 from habit_process import Outcome, run
 from trial import Checkpoint
 
-TRAINING = [name for name, habit in HABITS.items() if not habit.refused and not habit.fails]
+SAVE_BY_THEMSELVES = ("habits_saving", "habits_trainer")
+TRAINING = [
+    name
+    for name, habit in HABITS.items()
+    if not habit.refused and not habit.fails and habit.train.__module__ not in SAVE_BY_THEMSELVES
+]
 # What is not in a checkpoint of DeepSpeed: 16-bit weights that a script has changed, without their masters.
 LOSES_ITS_CHANGES = "GatheredParameters(modifier_rank=0) between steps"
 AFTER = (2, 3, 6)  # of nine steps

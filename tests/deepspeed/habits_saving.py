@@ -1,0 +1,214 @@
+"""Habits of saving: checkpoints and parts of them, weights for others to use, adapters, saves that fail."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+from habit import habit
+from habit_models import Stack
+from habits_transformers import language_step, loaded_model
+from trial import Trial, partitioned_at_birth
+
+
+def _place(trial: Trial, name: str) -> Path:
+    return Path(trial.swap).parent / "saved" / name
+
+
+def see_files(trial: Trial, directory: Path) -> None:
+    """Every file that another program would read: its name, and a digest of what holds weights."""
+    torch.distributed.barrier()
+    for file in sorted(path for path in directory.rglob("*") if path.is_file()):
+        content = file.read_bytes() if file.suffix == ".safetensors" else b""
+        trial.see("file", file.relative_to(directory), hashlib.sha256(content).hexdigest()[:16])
+        if file.suffix == ".bin" and file.name != "training_args.bin":
+            for name, tensor in torch.load(file).items():
+                trial.see("in it", name, tuple(tensor.shape), tensor.dtype, tensor.double().sum().item())
+
+
+def _with_a_frozen_layer(trial: Trial, **changes: Any) -> Any:
+    config = trial.config(**changes)
+    torch.manual_seed(5)
+    with partitioned_at_birth(trial, config):
+        model = Stack(4)
+    model.layers[1].requires_grad_(False)
+    return trial.initialize(model, config)
+
+
+def _train_twice(trial: Trial, train: Callable[[], None], load: Callable[[], object]) -> None:
+    """After `load`, the training is what it was before. Not on the reference, whose CPU Adam computes the powers of its
+    betas anew when it loads; so the second training is not compared with it.
+    """
+    seen = []
+    for prepare in (lambda: None, load):
+        prepare()
+        begin = len(trial.seen)
+        torch.manual_seed(23 + trial.rank)
+        train()
+        seen.append(trial.seen[begin:])
+    assert trial.reference or seen[0] == seen[1]
+    del trial.seen[begin:]
+
+
+def _train(trial: Trial, engine: Any, steps: int) -> None:
+    trial.steps(engine, steps)
+    trial.see_weights(engine)
+
+
+@habit("save_16bit_model, with and without `stage3_gather_16bit_weights_on_model_save`")
+def sixteen_bit(trial: Trial) -> None:
+    for gathers in (True, False):
+        config = {"zero_optimization__stage3_gather_16bit_weights_on_model_save": gathers}
+        engine = _with_a_frozen_layer(trial, **config)
+        trial.steps(engine, 2)
+        where = _place(trial, f"gathers-{gathers}")
+        trial.see("saved", engine.save_16bit_model(str(where), "weights.bin"))
+        trial.see("saved", engine.save_16bit_model(str(where), "trained.bin", exclude_frozen_parameters=True))
+        see_files(trial, where)
+        trial.steps(engine, 1)
+        trial.see_weights(engine)
+
+
+@habit("zero_to_fp32.py of a checkpoint")
+def whole_weights(trial: Trial) -> None:
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    where = _place(trial, "checkpoint")
+    engine.save_checkpoint(str(where))
+    torch.distributed.barrier()
+    if trial.rank == 0:
+        command = [sys.executable, str(where / "zero_to_fp32.py"), str(where), str(where / "whole")]
+        subprocess.run(command, check=True)
+        command[3:] = [str(where / "trained"), "--exclude_frozen_parameters"]
+        subprocess.run(command, check=True)
+    see_files(trial, where)
+
+
+@habit("save_checkpoint(exclude_frozen_parameters=True), load_checkpoint(load_module_strict=False)")
+def without_frozen_parameters(trial: Trial) -> None:
+    where = str(_place(trial, "checkpoint"))
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(where, exclude_frozen_parameters=True)
+    see_files(trial, Path(where))
+    other = _with_a_frozen_layer(trial)
+    trial.steps(other, 1)
+    other.load_checkpoint(where, load_module_strict=False)
+    trial.see_weights(other)
+    _train_twice(
+        trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where, load_module_strict=False)
+    )
+
+
+@habit("two engines, each saved and loaded")
+def two_engines(trial: Trial) -> None:
+    engines = [_with_a_frozen_layer(trial), _with_a_frozen_layer(trial, optimizer__params__lr=1e-2)]
+    for number, engine in enumerate(engines):
+        trial.steps(engine, 2 + number)
+        engine.save_checkpoint(str(_place(trial, str(number))))
+
+    def train() -> None:
+        for engine in engines:
+            _train(trial, engine, 2)
+
+    def load() -> None:
+        for number, engine in enumerate(engines):
+            engine.load_checkpoint(str(_place(trial, str(number))))
+
+    _train_twice(trial, train, load)
+
+
+@habit("an exception of a save is caught", ranks=(1,))  # with two, one of DeepSpeed's own waits for ever
+def failed_save(trial: Trial) -> None:
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    occupied = _place(trial, "occupied")
+    if trial.rank == 0:
+        occupied.parent.mkdir(parents=True, exist_ok=True)
+        occupied.write_text("not a directory")
+    torch.distributed.barrier()
+    try:
+        engine.save_checkpoint(str(occupied))
+    except Exception as error:
+        trial.see("caught", isinstance(error, OSError))
+    torch.distributed.barrier()
+    trial.steps(engine, 2)
+    where = str(_place(trial, "checkpoint"))
+    engine.save_checkpoint(where)
+    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+
+
+@habit("save_pretrained with all parameters gathered")
+def pretrained(trial: Trial) -> None:
+    config = trial.config()
+    model, keep = loaded_model(trial, config)
+    engine = trial.initialize(model, config)
+    for _ in range(2):
+        language_step(trial, engine)
+    with deepspeed.zero.GatheredParameters(list(model.parameters())):
+        if trial.rank == 0:
+            model.save_pretrained(_place(trial, "gathered"))
+    see_files(trial, _place(trial, "gathered"))
+    language_step(trial, engine)
+    trial.see_weights(engine)
+    del keep
+
+
+@habit("PEFT: the adapter is saved, then merged, and the whole is saved")
+def adapter_and_merged(trial: Trial) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    config = trial.config()
+    model, keep = loaded_model(trial, config)
+    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", init_lora_weights="gaussian"))
+    engine = trial.initialize(model, config)
+    for _ in range(2):
+        language_step(trial, engine)
+    with deepspeed.zero.GatheredParameters(list(model.parameters())):
+        if trial.rank == 0:
+            model.save_pretrained(_place(trial, "adapter"))
+    language_step(trial, engine)
+    with deepspeed.zero.GatheredParameters(list(model.parameters()), modifier_rank=0):
+        merged = model.merge_and_unload()
+        if trial.rank == 0:
+            merged.save_pretrained(_place(trial, "merged"))
+    see_files(trial, _place(trial, ""))
+    del keep
+
+
+@habit("accelerate: save_state, load_state")
+def accelerate_states(trial: Trial) -> None:
+    from accelerate import Accelerator, DeepSpeedPlugin
+    from accelerate.utils import DummyOptim
+
+    where = _place(trial, "state")
+    accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=trial.config()))
+    torch.manual_seed(5)
+    model = Stack()
+    rows = torch.utils.data.DataLoader(torch.randn(64, trial.batch().shape[-1]), batch_size=1)
+    engine, optimizer, rows = accelerator.prepare(model, DummyOptim(model.parameters(), lr=1e-3), rows)
+    trial.engines.append(engine)
+
+    def train(steps: int) -> None:
+        for row, _ in zip(rows, range(steps), strict=False):
+            loss = engine(row + torch.randn(row.shape))
+            trial.see("loss", repr(loss.item()))
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    train(2)
+    accelerator.save_state(str(where))
+    see_files(trial, where)
+
+    def train_on() -> None:
+        train(3)
+        trial.see_weights(engine)
+
+    _train_twice(trial, train_on, lambda: accelerator.load_state(str(where)))
