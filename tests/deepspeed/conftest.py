@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,12 +115,12 @@ def full_finetune_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
     """bench/data/full-finetune.json on `swap`, or with device cpu where that is None; dotted keys are changed."""
     config = json.loads((DATA / "full-finetune.json").read_text())
     config["zero_optimization"]["sub_group_size"] = 2000000
-    return _adapt(config, swap, changes)
+    return adapted(config, swap, changes)
 
 
 def grpo_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
     """bench/data/seed-003.json on `swap`, or with device cpu where that is None."""
-    return _adapt(json.loads((DATA / "seed-003.json").read_text()), swap, changes)
+    return adapted(json.loads((DATA / "seed-003.json").read_text()), swap, changes)
 
 
 def linear_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def linear_config(swap: Path | None, **changes: Any) -> dict[str, Any]:
     return _changed(config, changes)
 
 
-def _adapt(config: dict[str, Any], swap: Path | None, changes: dict[str, Any]) -> dict[str, Any]:
+def adapted(config: dict[str, Any], swap: Path | None, changes: dict[str, Any]) -> dict[str, Any]:
     config = copy.deepcopy(config)
     for section in ("offload_param", "offload_optimizer"):
         if swap is None:
@@ -184,15 +185,29 @@ class Runner:
     def grpo(self, model: Path, config: dict[str, Any], steps: int = 2, penstock: bool = True) -> Run:
         return self.script(DATA / "grpo_lora.py", [str(model), self.config(config), str(steps)], penstock)
 
-    def script(self, script: Path, arguments: list[str], penstock: bool = True, **environment: str) -> Run:
+    def script(
+        self,
+        script: Path,
+        arguments: list[str],
+        penstock: bool = True,
+        killed_when: Callable[[], bool] | None = None,
+        **environment: str,
+    ) -> Run:
         one_rank = {"LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
         module = ["-m", "penstock.deepspeed"] if penstock else []
-        return self.command(
-            [sys.executable, *module, str(script), *arguments], **one_rank, MASTER_PORT=free_port(), **environment
-        )
+        command = [sys.executable, *module, str(script), *arguments]
+        return self.command(command, 400, killed_when, **one_rank, MASTER_PORT=free_port(), **environment)
 
-    def command(self, command: list[str], timeout: float = 400, **environment: str) -> Run:
-        """Ends all that the command has started, and removes what that leaves in shared memory, however it ends."""
+    def command(
+        self,
+        command: list[str],
+        timeout: float = 400,
+        killed_when: Callable[[], bool] | None = None,
+        **environment: str,
+    ) -> Run:
+        """Ends all that the command has started, and removes what that leaves in shared memory, however it ends.
+        killed_when: it is ended by SIGKILL as soon as this is so.
+        """
         with_its_parent = ["setpriv", "--pdeathsig", "KILL", "--"]  # a test's process may be killed
         process = subprocess.Popen(
             [*with_its_parent, *command],
@@ -204,9 +219,13 @@ class Runner:
             errors="replace",
             start_new_session=True,
         )
+        over = threading.Event()
         try:
+            if killed_when is not None:
+                threading.Thread(target=kill_when, args=(process, killed_when, over), daemon=True).start()
             output, _ = process.communicate(timeout=timeout)
         finally:
+            over.set()
             end_all(process)
             left = drop_shared_memory()
         return Run(process.returncode, output, left)
@@ -268,6 +287,13 @@ def end_all(process: subprocess.Popen[str]) -> None:
                 os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
+
+
+def kill_when(process: subprocess.Popen[str], is_time: Callable[[], bool], over: threading.Event) -> None:
+    while not over.wait(0.002):
+        if is_time():
+            process.kill()
+            return
 
 
 PORTS: list[str] = []  # drawn by this process
