@@ -94,7 +94,7 @@ class ArchivePlan:
 
     def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
-        frame = _Frame()
+        frame: Any = _Frame()  # of a file, it has what torch calls, and not all that torch's types ask for
         writer: Any = torch._C.PyTorchFileWriter(frame, True, ALIGNMENT)
         filled: list[tuple[str, int | None, int]] = []
         for record in self._records:
