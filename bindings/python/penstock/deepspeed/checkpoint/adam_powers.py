@@ -13,31 +13,38 @@ from typing import Any
 import torch
 from deepspeed.accelerator import get_accelerator
 
-from penstock.deepspeed.checkpoint.swapped import states_in_order
-
 Betas = tuple[float, float]
 
 
-def initial_betas(stage3: Any) -> list[Betas] | None:
-    """Of each parameter group, to be kept before a checkpoint changes them; None: it is no CPU Adam."""
-    if _call_of(stage3.optimizer) is None:
+def initial_betas(stage3: Any) -> dict[int, Betas] | None:
+    """By parameter group that a CPU Adam steps, to be kept before a checkpoint changes them; None: there is none."""
+    adam = _adam_of(stage3)
+    if _call_of(adam) is None:
         return None
-    return [tuple(group["betas"]) for group in stage3.optimizer.param_groups]
+    own = {id(group) for group in adam.param_groups}
+    groups = enumerate(stage3.optimizer.param_groups)
+    return {number: tuple(group["betas"]) for number, group in groups if id(group) in own}
 
 
-def restore_powers(stage3: Any, before: list[Betas] | None) -> None:
+def restore_powers(stage3: Any, before: dict[int, Betas] | None) -> None:
     """As after the checkpoint's steps, where the betas of the groups are what they were `before`; otherwise a schedule
     changes them, and the power is computed at each step anyway.
     """
-    if before is None or before != [tuple(group["betas"]) for group in stage3.optimizer.param_groups]:
+    if before is None or before != initial_betas(stage3):
         return
-    steps = [int(states["step"]) for states in map(stage3.optimizer.state.get, states_in_order(stage3)) if states]
+    adam = _adam_of(stage3)
+    stepped = [
+        (master, before[stage3.sub_group_to_group_id[number]])
+        for number, master in enumerate(stage3.fp32_partitioned_groups_flat)
+        if stage3.sub_group_to_group_id[number] in before
+    ]
+    steps = [int(states["step"]) for states in (adam.state.get(master) for master, _ in stepped) if states]
     if not steps or len(set(steps)) > 1:
         return
-    betas = [before[stage3.sub_group_to_group_id[number]] for number in range(len(stage3.fp32_partitioned_groups_flat))]
+    betas = [beta for _, beta in stepped]
     # Of sub-groups that follow each other with the same betas, the third says what the second does.
     calls = [beta for number, beta in enumerate(betas) if number < 2 or betas[number - 2 : number] != [beta, beta]]
-    call = _call_of(stage3.optimizer)
+    call = _call_of(adam)
     assert call is not None
     call(0, betas[0])
     # A product over all steps needs all of them; with several betas in turn each call computes the power.
@@ -45,6 +52,11 @@ def restore_powers(stage3: Any, before: list[Betas] | None) -> None:
     for step in range(first, steps[0] + 1):
         for beta in calls:
             call(step, beta)
+
+
+def _adam_of(stage3: Any) -> Any:
+    """The optimizer, or the one that DeepSpeed's Muon has for what it does not step itself."""
+    return getattr(stage3.optimizer, "aux_optimizer", None) or stage3.optimizer
 
 
 def _call_of(optimizer: Any) -> Callable[[int, Betas], None] | None:
