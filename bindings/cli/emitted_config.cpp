@@ -8,6 +8,7 @@
 
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/tuned_values.h"
+#include "swap/plan/automatic_values.h"
 #include "swap/plan/input_file.h"
 
 namespace penstock::cli {
@@ -67,16 +68,7 @@ Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
   Json config{{"train_batch_size", "auto"},
               {"train_micro_batch_size_per_gpu", "auto"},
               {"gradient_accumulation_steps", "auto"}};
-  // The type that most of the model has.
-  std::uint64_t sixteen_bit = 0;
-  DType dtype = DType::kF32;
-  for (const TensorInfo& info : plan.setup.inventory.tensors) {
-    if (info.dtype == DType::kBF16 || info.dtype == DType::kF16) {
-      sixteen_bit += info.elements();
-      dtype = info.dtype;
-    }
-  }
-  if (sixteen_bit * 2 > plan.setup.inventory.elements()) {
+  if (const DType dtype = model_dtype(plan.setup.inventory); dtype != DType::kF32) {
     config[dtype == DType::kBF16 ? "bf16" : "fp16"] = {{"enabled", true}};
   }
   config["zero_optimization"] = {

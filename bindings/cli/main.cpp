@@ -65,6 +65,7 @@ int run(int argc, const char* const* argv) {
   CLI::App app(kDescription, "penstock");
   app.footer(kExamples);
   app.require_subcommand(1);
+  app.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
   add_doctor(app, exit_code);
   add_plan(app, exit_code);
   add_bench(app, exit_code);

@@ -41,6 +41,19 @@ int print_emitted(const PlanOptions& options, const SwapPlan& plan) {
   return kDone;
 }
 
+// Said again on standard error, for who reads only that, or only JSON.
+int verdict(const SwapPlan& plan) {
+  if (!plan.feasibility.feasible) {
+    report_error("impossible: " + plan.feasibility.reason);
+    return kFailed;
+  }
+  if (const PlanWarning* const misfit = plan.misfit()) {
+    report_error("does not fit: " + misfit->text);
+    return kDoesNotFit;
+  }
+  return kDone;
+}
+
 int run_plan(const PlanOptions& options) {
   Result<Config> config = options.request.read_config();
   if (!config) {
@@ -54,17 +67,14 @@ int run_plan(const PlanOptions& options) {
   if (!plan) {
     return failed(plan.error());
   }
-  const bool feasible = plan->feasibility.feasible;
-  int exit_code = feasible ? kDone : kFailed;
   if (options.emit_config) {
-    exit_code = feasible ? print_emitted(options, *plan) : kFailed;
+    if (const int exit_code = print_emitted(options, *plan); exit_code != kDone) {
+      return exit_code;
+    }
   } else {
     fmt::print("{}", options.as_json ? plan_json(*plan) : plan_text(*plan));
   }
-  if (!feasible) {
-    report_error("the plan is not feasible: " + plan->feasibility.reason);
-  }
-  return exit_code;
+  return verdict(*plan);
 }
 
 }  // namespace
@@ -75,7 +85,8 @@ void add_plan(CLI::App& app, int& exit_code) {
       "What becomes of every tensor of a model, and what memory that takes, before training");
   verb->footer(
       "Sizes are 4194304, 4k, 64MiB, 1g (units of 1024) or 64MB, 1GB (units of 1000).\n"
-      "Exit status 1 if the plan is not feasible within the budgets given.\n"
+      "Exit status 3 if the run does not fit this machine, 1 if it is impossible within the "
+      "budgets given.\n"
       "Examples:\n"
       "  penstock plan model.safetensors --config ds_config.json\n"
       "  penstock plan qwen3-30b-a3b.json --world-size 8 --stage 2 --activations 20GB\n"

@@ -67,10 +67,27 @@ ordered_json memory_json(const std::vector<MemoryRow>& memory) {
 
 }  // namespace
 
+ordered_json warnings_json(const SwapPlan& plan) {
+  ordered_json list = ordered_json::array();
+  for (const PlanWarning& warning : plan.warnings) {
+    ordered_json entry{{"code", warning.code}};
+    if (!warning.key.empty()) {
+      entry["key"] = warning.key;
+    }
+    if (!warning.nearest.empty()) {
+      entry["nearest"] = warning.nearest;
+    }
+    entry["text"] = warning.text;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 std::string plan_json(const SwapPlan& plan) {
   const bool feasible = plan.feasibility.feasible;
   const ordered_json before{
       {"schema", "penstock.plan/1"},
+      {"fits", plan.fits()},
       {"feasible", feasible},
       {"reason", feasible ? ordered_json(nullptr) : ordered_json(plan.feasibility.reason)},
       {"classes", classes_json(plan.placement)}};
@@ -86,7 +103,7 @@ std::string plan_json(const SwapPlan& plan) {
                              {"write_bytes", plan.traffic.write_bytes},
                              // Needs drives that were measured.
                              {"lower_bound_seconds", or_null(plan.lower_bound_seconds)}}},
-                           {"warnings", plan.warnings}};
+                           {"warnings", warnings_json(plan)}};
   std::string document = text_of(before, 1);
   document.resize(document.size() - 2);  // its "\n}"
   document += ",\n \"tensors\": [\n" + tensors_text(plan) + "\n ],";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "swap/plan/swap_plan.h"
@@ -8,5 +9,8 @@ namespace penstock::cli {
 
 /// The plan as one JSON document, schema penstock.plan/1 (docs/PLAN_JSON.md), with a line end.
 std::string plan_json(const SwapPlan& plan);
+
+/// Its `warnings`.
+nlohmann::ordered_json warnings_json(const SwapPlan& plan);
 
 }  // namespace penstock::cli

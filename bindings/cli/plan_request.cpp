@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "bindings/cli/machine_facts.h"
+#include "swap/plan/automatic_values.h"
 #include "swap/plan/recorded_trace.h"
 
 namespace penstock::cli {
@@ -20,6 +21,18 @@ constexpr std::uint32_t kRanksMax = 1'000'000;
 std::string check_size(const std::string& text) {
   const Result<std::uint64_t> bytes = parse_bytes(text);
   return bytes ? std::string() : bytes.error().message;
+}
+
+// fp32, bf16 or fp16: what DeepSpeed trains in.
+std::string check_dtype(const std::string& text) {
+  const Result<DType> dtype = parse_dtype(text);
+  const bool trains =
+      dtype && (*dtype == DType::kF32 || *dtype == DType::kBF16 || *dtype == DType::kF16);
+  return trains ? std::string() : fmt::format("{} is none of fp32, bf16 and fp16", text);
+}
+
+std::optional<DType> dtype_of(const PlanRequest& request) {
+  return request.dtype.empty() ? std::nullopt : std::optional(parse_dtype(request.dtype).value());
 }
 
 std::string check_optimizer(const std::string& text) {
@@ -126,9 +139,14 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned) const {
   if (!inventory) {
     return std::move(inventory).error();
   }
+  if (const Result<void> settled = settle_automatic_values(planned, *inventory, dtype_of(*this));
+      !settled) {
+    return settled.error();
+  }
   MachineFacts machine = read_machine_facts(planned.paths());
   if (const auto given = size_of(memory)) {
     machine.mem_available_bytes = *given;
+    machine.is_elsewhere = true;
   }
   return make_swap_plan(make_setup(*this, std::move(*inventory), std::move(planned)), machine);
 }
@@ -156,6 +174,11 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
           "by the configuration's optimizer.type, else adamw; none for a frozen model, such "
           "as the base of LoRA)")
       ->check(check_optimizer)
+      ->type_name("NAME");
+  verb.add_option("--dtype", request.dtype,
+                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration (default: the "
+                  "inventory's own type)")
+      ->check(check_dtype)
       ->type_name("NAME");
   verb.add_option(
           "--trace", request.trace,

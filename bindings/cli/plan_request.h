@@ -20,6 +20,7 @@ struct PlanRequest {
   std::optional<std::uint32_t> ranks_per_node;
   std::optional<std::uint32_t> stage;
   std::string optimizer;
+  std::string dtype;
   std::string activations;
   std::string max_pinned;
   std::string ram;

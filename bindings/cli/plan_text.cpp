@@ -212,19 +212,28 @@ std::string step_text(const SwapPlan& plan) {
 }
 
 std::string verdict_text(const SwapPlan& plan) {
-  std::string text = heading("Feasible");
   if (!plan.feasibility.feasible) {
-    return text + fmt::format("  NO: {}\n  (The plan above is the one without that limit.)\n",
-                              printable(plan.feasibility.reason));
+    return fmt::format("impossible: {}\nThe plan below is the one without that limit.\n",
+                       printable(plan.feasibility.reason));
   }
-  text += fmt::format(
-      "  yes. Peak of pinned memory {} of {} allowed, of which tensors fill {}.\n"
-      "  Free of deadlock: only a slot that I/O in flight gives back is waited for; a lease beyond "
-      "the "
-      "slots\n  takes pageable memory at once.\n",
-      exact(plan.placement.pinned_bytes), format_bytes(plan.placement.budgets.max_pinned_bytes),
-      format_bytes(plan.placement.peak_live_bytes));
-  return text;
+  const PlanWarning* const misfit = plan.misfit();
+  return misfit == nullptr ? std::string("fits\n")
+                           : fmt::format("does not fit: {}\n", printable(misfit->text));
+}
+
+std::string pinned_text(const SwapPlan& plan) {
+  if (!plan.feasibility.feasible) {
+    return {};
+  }
+  return heading("Pinned memory") + fmt::format(
+                                        "  Peak {} of {} allowed, of which tensors fill {}.\n"
+                                        "  Free of deadlock: only a slot that I/O in flight gives "
+                                        "back is waited for; a lease beyond "
+                                        "the "
+                                        "slots\n  takes pageable memory at once.\n",
+                                        exact(plan.placement.pinned_bytes),
+                                        format_bytes(plan.placement.budgets.max_pinned_bytes),
+                                        format_bytes(plan.placement.peak_live_bytes));
 }
 
 }  // namespace
@@ -234,16 +243,16 @@ std::string warnings_text(const SwapPlan& plan) {
     return {};
   }
   std::string text = heading("To look out for");
-  for (const std::string& warning : plan.warnings) {
-    text += fmt::format("  - {}\n", printable(warning));
+  for (const PlanWarning& warning : plan.warnings) {
+    text += fmt::format("  - {}\n", printable(warning.text));
   }
   return text;
 }
 
 std::string plan_text(const SwapPlan& plan) {
-  return what_was_asked(plan) + budgets_text(plan) + classes_text(plan.placement) +
-         fates_text(plan) + stock_text(plan) + memory_text(plan) + step_text(plan) +
-         warnings_text(plan) + verdict_text(plan);
+  return verdict_text(plan) + what_was_asked(plan) + budgets_text(plan) +
+         classes_text(plan.placement) + fates_text(plan) + stock_text(plan) + memory_text(plan) +
+         step_text(plan) + pinned_text(plan) + warnings_text(plan);
 }
 
 }  // namespace penstock::cli

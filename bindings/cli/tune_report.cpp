@@ -8,6 +8,7 @@
 #include "alloc/bytes.h"
 #include "bench/report/optional_json.h"
 #include "bindings/cli/document_text.h"
+#include "bindings/cli/plan_json.h"
 #include "bindings/cli/plan_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
@@ -180,7 +181,7 @@ std::string tune_json(const TuneReport& report) {
       {"per_step",
        {{"old", step_json(step_before(report))}, {"new", step_json(step_after(report))}}},
       {"changes", changes_json(report.emitted->rows)},
-      {"warnings", report.after->warnings},
+      {"warnings", warnings_json(*report.after)},
       {"config", report.emitted->document}};
   return document_text(document, 1);
 }

@@ -6,10 +6,12 @@
 
 namespace penstock::cli {
 
-/// What a program of ours returns: 0, 1 (not possible, or a check failed), 2 (wrong usage).
+/// What a program of ours returns: 0, 1 (not possible, or a check failed), 2 (wrong usage), 3 (what
+/// was planned does not fit this machine).
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongUsage = 2;
+inline constexpr int kDoesNotFit = 3;
 
 /// Each verb declares its options and, when it is the one on the command line, runs from within
 /// CLI::App::parse() and leaves what the program is to return in `exit_code`, which must outlive

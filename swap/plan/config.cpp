@@ -74,7 +74,7 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
                                                     "object)",
                                                     origin, describe_json(*parsed)));
   }
-  ConfigReading reading{origin, {}, std::nullopt};
+  ConfigReading reading{origin, {}, std::nullopt, {}, {}};
   ConfigSection top(*parsed, "", reading);
   Config config;
   config.deepspeed = read_deepspeed_config(top);
@@ -84,6 +84,8 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
     return std::move(*reading.problem);
   }
   config.origins = std::move(reading.origins);
+  config.automatic = std::move(reading.automatic);
+  config.warnings = std::move(reading.warnings);
   if (std::optional<Error> problem = apply_environment(config)) {
     return std::move(*problem);
   }

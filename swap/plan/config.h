@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "alloc/result.h"
 #include "io/engine_probe.h"
 #include "swap/plan/inventory.h"
+#include "swap/plan/plan_warning.h"
 
 namespace penstock {
 
@@ -103,6 +105,10 @@ struct Config {
   /// Where a value that is not the default came from, by dotted key: a file's name or
   /// PENSTOCK_ENGINE.
   std::map<std::string, std::string> origins;
+  /// Dotted keys of DeepSpeed's that are "auto": see settle_automatic_values().
+  std::set<std::string> automatic;
+  /// Keys that DeepSpeed does not know; what stands for "auto" in a plan.
+  std::vector<PlanWarning> warnings;
 
   /// `penstock.paths`, else the nvme_path of whatever is on NVMe (parameters first).
   std::vector<PathConfig> paths() const;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/excerpt.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/nearest_name.h"
 
@@ -73,7 +75,13 @@ void ConfigSection::refuse(std::string_view key, std::string_view what) {
 
 const json* ConfigSection::given(std::string_view key) {
   const auto found = object_.find(std::string(key));
-  if (found == object_.end() || found->is_null() || is_auto(*found)) {
+  if (found == object_.end() || found->is_null()) {
+    return nullptr;
+  }
+  if (is_auto(*found)) {
+    if (!prefix_.starts_with("penstock")) {
+      reading_.automatic.insert(dotted(key));
+    }
     return nullptr;
   }
   reading_.origins[dotted(key)] = reading_.origin;
@@ -174,13 +182,24 @@ std::optional<ConfigSection> ConfigSection::section(std::string_view key) {
   return ConfigSection(*found, dotted(key), reading_);
 }
 
+void ConfigSection::warn_of_others(std::span<const std::string_view> names,
+                                   std::string_view consequence) {
+  for (const auto& [key, value] : object_.items()) {
+    if (std::ranges::find(names, key) == names.end()) {
+      const std::string_view nearest = nearest_name(key, names);
+      reading_.warnings.push_back(
+          {"unknown-key",
+           fmt::format("{} is not a key of DeepSpeed{}; {}", excerpt(dotted(key)),
+                       nearest.empty() ? "" : fmt::format(" (it has \"{}\")", nearest),
+                       consequence),
+           dotted(key), nearest.empty() ? std::string() : dotted(nearest)});
+    }
+  }
+}
+
 void ConfigSection::refuse_others(std::span<const std::string_view> names) {
   for (const auto& [key, value] : object_.items()) {
-    bool known = false;
-    for (const std::string_view name : names) {
-      known = known || key == name;
-    }
-    if (!known) {
+    if (std::ranges::find(names, key) == names.end()) {
       refuse(key, fmt::format("is not a key of penstock{}; the keys here are {}",
                               did_you_mean(key, names), fmt::join(names, ", ")));
       return;

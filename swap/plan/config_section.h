@@ -4,12 +4,14 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "alloc/result.h"
+#include "swap/plan/plan_warning.h"
 
 namespace penstock {
 
@@ -20,6 +22,8 @@ struct ConfigReading {
   std::map<std::string, std::string>
       origins;  ///< dotted key -> origin, of every value that was given
   std::optional<Error> problem;
+  std::set<std::string> automatic;  ///< dotted keys outside of the penstock block that are "auto"
+  std::vector<PlanWarning> warnings;
 };
 
 /// One JSON object of a configuration, read by key. An absent key and Hugging Face's "auto" leave
@@ -48,6 +52,8 @@ class ConfigSection {
 
   /// Refuses every key that is not one of `names`, with the nearest of them.
   void refuse_others(std::span<const std::string_view> names);
+  /// Warns of every such key: `<dotted key> is not a key of DeepSpeed, <consequence>`.
+  void warn_of_others(std::span<const std::string_view> names, std::string_view consequence);
   /// Records the problem `<dotted key> in <origin> <what>`, unless there is one already.
   void refuse(std::string_view key, std::string_view what);
   std::string dotted(std::string_view key) const;

@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "swap/plan/deepspeed_keys.h"
 #include "swap/plan/json_document.h"
 
 namespace penstock {
@@ -48,14 +49,18 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
   }
 }
 
+constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
+
 std::optional<OffloadConfig> read_offload(ConfigSection& zero, std::string_view key,
-                                          std::uint64_t buffer_count) {
+                                          std::uint64_t buffer_count,
+                                          std::span<const std::string_view> keys) {
   std::optional<ConfigSection> section = zero.section(key);
   if (!section) {
     return std::nullopt;
   }
   OffloadConfig offload;
   offload.buffer_count = buffer_count;
+  section->warn_of_others(keys, kRefuses);
   std::size_t device = 0;
   section->read_choice("device", kDeviceNames, device);
   offload.device = static_cast<OffloadDevice>(device);
@@ -89,8 +94,11 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
     return;
   }
   config.stage = static_cast<std::uint32_t>(stage);
-  config.offload_param = read_offload(zero, "offload_param", OffloadConfig{}.buffer_count);
-  config.offload_optimizer = read_offload(zero, "offload_optimizer", kOptimizerBuffers);
+  zero.warn_of_others(deepspeed_zero_keys(), kRefuses);
+  config.offload_param = read_offload(zero, "offload_param", OffloadConfig{}.buffer_count,
+                                      deepspeed_offload_param_keys());
+  config.offload_optimizer = read_offload(zero, "offload_optimizer", kOptimizerBuffers,
+                                          deepspeed_offload_optimizer_keys());
   read_deprecated_offload(zero, "cpu_offload_param", config.offload_param);
   read_deprecated_offload(zero, "cpu_offload", config.offload_optimizer);
   zero.read_count("sub_group_size", config.sub_group_size);
@@ -147,6 +155,7 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   DeepSpeedConfig config;
+  top.warn_of_others(deepspeed_top_keys(), "DeepSpeed ignores it");
   const json* zero = top.given("zero_optimization");
   if (zero != nullptr && zero->is_boolean()) {
     config.stage = zero->get<bool>() ? 1 : 0;  // deprecated, but DeepSpeed still takes it

@@ -7,6 +7,7 @@
 
 #include "swap/plan/feasibility.h"
 #include "swap/plan/memory_table.h"
+#include "swap/plan/plan_warning.h"
 #include "swap/plan/training_setup.h"
 
 namespace penstock {
@@ -20,16 +21,17 @@ struct PathFacts {
   std::string problem;  ///< why it cannot be used: an errno's text; empty where nothing is known
 };
 
-/// What this machine has. Nothing in it decides whether a plan is feasible: plans are made here for
-/// machines elsewhere, so that what does not fit here is a warning.
+/// What this machine has. Nothing in it decides whether a plan is feasible within its budgets: what
+/// this machine lacks is a warning that says so (`is_misfit`).
 struct MachineFacts {
   std::uint64_t mem_available_bytes = 0;       ///< 0: not known
   std::optional<std::uint64_t> memlock_bytes;  ///< `ulimit -l`; nothing: no limit for us
   std::vector<PathFacts> paths;
+  bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 
-/// One sentence for everything in the plan that this machine cannot hold.
-std::vector<std::string> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
+/// One warning for everything in the plan that this machine cannot hold.
+std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
                                             const std::vector<PlanTensor>& tensors,
                                             const Placement& placement,
                                             const std::vector<MemoryRow>& memory);

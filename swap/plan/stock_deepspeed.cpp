@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "swap/plan/saturating.h"
 
@@ -76,42 +77,46 @@ std::uint64_t pool_for_all(const TrainingSetup& setup, const std::vector<Swapped
                              swapped.size());
 }
 
+void warn(StockDeepSpeed& stock, std::string code, std::string key, std::string text) {
+  stock.warnings.push_back({std::move(code), std::move(text), std::move(key)});
+}
+
 void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offload,
                            const std::vector<Swapped>& swapped, StockDeepSpeed& stock) {
   if (offload.nvme_paths.empty()) {
-    stock.warnings.emplace_back(
-        "offload_param.nvme_path is missing; stock DeepSpeed raises 'AssertionError: \"nvme_path\" "
-        "in "
-        "DeepSpeed Config cannot be None if remote device is OffloadDeviceEnum.nvme'");
+    warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
+         "offload_param.nvme_path is missing; stock DeepSpeed raises 'AssertionError: "
+         "\"nvme_path\" in DeepSpeed Config cannot be None if remote device is "
+         "OffloadDeviceEnum.nvme'");
   } else if (offload.nvme_paths.size() > 1) {
-    stock.warnings.emplace_back(
-        "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
-        "there "
-        "and all of them in penstock.paths");
+    warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
+         "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
+         "there and all of them in penstock.paths");
   }
   if (swapped.size() > offload.buffer_count && offload.buffer_count > 0) {
-    stock.warnings.push_back(fmt::format(
-        "stock DeepSpeed: whatever gathers all parameters at once (TRL's generation, "
-        "GatheredParameters) dies with 'AssertionError: Not enough buffers {} for swapping {}'; to "
-        "pass, it would pin {} buffers of the largest parameter, {} bytes. penstock works in "
-        "windows",
-        offload.buffer_count, swapped.size(), swapped.size(), pool_for_all(setup, swapped)));
+    warn(stock, "stock-gathering", "zero_optimization.offload_param.buffer_count",
+         fmt::format(
+             "stock DeepSpeed: whatever gathers all parameters at once (TRL's generation, "
+             "GatheredParameters) dies with 'AssertionError: Not enough buffers {} for swapping "
+             "{}'; to pass, it would pin {} buffers of the largest parameter, {} bytes. penstock "
+             "works in windows",
+             offload.buffer_count, swapped.size(), swapped.size(), pool_for_all(setup, swapped)));
     if (setup.config.deepspeed.stage3_max_reuse_distance > 0) {
-      stock.warnings.push_back(fmt::format(
-          "stock DeepSpeed: with stage3_max_reuse_distance of {} it keeps parameters in its {} "
-          "buffers between uses and dies with 'AssertionError: Not enough buffers 0 for swapping "
-          "1' "
-          "from step 2 on; 0 avoids that",
-          setup.config.deepspeed.stage3_max_reuse_distance, offload.buffer_count));
+      warn(stock, "stock-reuse", "zero_optimization.stage3_max_reuse_distance",
+           fmt::format(
+               "stock DeepSpeed: with stage3_max_reuse_distance of {} it keeps parameters in its "
+               "{} buffers between uses and dies with 'AssertionError: Not enough buffers 0 for "
+               "swapping 1' from step 2 on; 0 avoids that",
+               setup.config.deepspeed.stage3_max_reuse_distance, offload.buffer_count));
     }
   }
   if (setup.optimizer != OptimizerKind::kNone && offload.max_in_cpu > 0) {
-    stock.warnings.push_back(fmt::format(
-        "max_in_cpu is {}: DeepSpeed copies trainable parameters of up to so many elements to RAM "
-        "once the model is built, and they do not come from the drive any more; 0 keeps them "
-        "there. "
-        "Frozen parameters (the base of LoRA) are not concerned",
-        offload.max_in_cpu));
+    warn(stock, "max-in-cpu", "zero_optimization.offload_param.max_in_cpu",
+         fmt::format("max_in_cpu is {}: DeepSpeed copies trainable parameters of up to so many "
+                     "elements to RAM once the model is built, and they do not come from the drive "
+                     "any more; 0 keeps them there. Frozen parameters (the base of LoRA) are not "
+                     "concerned",
+                     offload.max_in_cpu));
   }
 }
 
@@ -147,11 +152,10 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   const bool is_offloaded = setup.config.deepspeed.offload_optimizer.has_value();
   if (is_offloaded && setup.stage < 3 &&
       setup.config.deepspeed.offload_optimizer->device == OffloadDevice::kNvme) {
-    stock.warnings.push_back(
-        fmt::format("offload_optimizer.device is nvme, but at ZeRO stage {} DeepSpeed keeps the "
-                    "optimizer in RAM "
-                    "without a word; only stage 3 has it on NVMe",
-                    setup.stage));
+    warn(stock, "optimizer-in-ram", "zero_optimization.offload_optimizer.device",
+         fmt::format("offload_optimizer.device is nvme, but at ZeRO stage {} DeepSpeed keeps the "
+                     "optimizer in RAM without a word; only stage 3 has it on NVMe",
+                     setup.stage));
   }
   if (!swaps_optimizer(setup)) {
     return;
@@ -165,14 +169,14 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
       padded_elements(setup, largest, kMasterElementBytes) * kMasterElementBytes,
       offload.buffer_count);
   if (offload.nvme_paths.empty()) {
-    stock.warnings.emplace_back("offload_optimizer.nvme_path is missing");
+    warn(stock, "nvme-path", "zero_optimization.offload_optimizer.nvme_path",
+         "offload_optimizer.nvme_path is missing");
   }
   if (offload.buffer_count < optimizer_buffers_min(offload)) {
-    stock.warnings.push_back(
-        fmt::format("stock DeepSpeed: offload_optimizer.buffer_count of {} is below the {} that "
-                    "Adam needs here; "
-                    "the first step dies",
-                    offload.buffer_count, optimizer_buffers_min(offload)));
+    warn(stock, "stock-optimizer-buffers", "zero_optimization.offload_optimizer.buffer_count",
+         fmt::format("stock DeepSpeed: offload_optimizer.buffer_count of {} is below the {} that "
+                     "Adam needs here; the first step dies",
+                     offload.buffer_count, optimizer_buffers_min(offload)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "swap/plan/plan_warning.h"
 #include "swap/plan/training_setup.h"
 
 namespace penstock {
@@ -19,8 +20,8 @@ struct StockDeepSpeed {
   std::uint64_t optimizer_pinned_bytes = 0;
   /// The text of the AssertionError that it raises while it builds the model, word for word.
   std::optional<std::string> error;
-  /// Sentences about what fails later, depending on what the script does.
-  std::vector<std::string> warnings;
+  /// What fails later, depending on what the script does.
+  std::vector<PlanWarning> warnings;
 };
 
 /// offload_optimizer.buffer_count below which DeepSpeed's first step dies; 0 where its optimizer is

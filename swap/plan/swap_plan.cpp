@@ -1,5 +1,7 @@
 #include "swap/plan/swap_plan.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -36,6 +38,11 @@ Placement place_without_limits(const SwapPlan& plan, Budgets budgets) {
 
 }  // namespace
 
+const PlanWarning* SwapPlan::misfit() const noexcept {
+  const auto found = std::ranges::find_if(warnings, &PlanWarning::is_misfit);
+  return found == warnings.end() ? nullptr : &*found;
+}
+
 SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   SwapPlan plan;
   plan.setup = std::move(setup);
@@ -55,11 +62,11 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   plan.lower_bound_seconds =
       lower_bound_seconds(plan.traffic, plan.setup.config.paths(), plan.setup.ranks_on_node);
   plan.stock = predict_stock_deepspeed(plan.setup);
-  plan.warnings = plan.stock.warnings;
-  for (std::string& warning :
-       warn_about_machine(machine, plan.setup, plan.tensors, plan.placement, plan.memory)) {
-    plan.warnings.push_back(std::move(warning));
-  }
+  plan.warnings = plan.setup.config.warnings;
+  std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
+  std::ranges::move(
+      warn_about_machine(machine, plan.setup, plan.tensors, plan.placement, plan.memory),
+      std::back_inserter(plan.warnings));
   return plan;
 }
 

@@ -25,7 +25,11 @@ struct SwapPlan {
   StepTraffic traffic;
   std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive was measured
   StockDeepSpeed stock;
-  std::vector<std::string> warnings;  ///< of stock, then what does not fit on this machine
+  std::vector<PlanWarning> warnings;  ///< of the file, of stock, of this machine
+
+  /// What this machine lacks first; nothing: the plan is feasible here.
+  const PlanWarning* misfit() const noexcept;
+  bool fits() const noexcept { return feasibility.feasible && misfit() == nullptr; }
 };
 
 /// Plans from nothing but its arguments.

@@ -12,6 +12,7 @@ FULL = DATA / "full-finetune.json"
 EMBEDDING = "model.embed_tokens.weight"
 KEYS = [
     "schema",
+    "fits",
     "feasible",
     "reason",
     "classes",
@@ -78,7 +79,7 @@ def test_the_users_file(penstock):
     assert placed(plan, EMBEDDING)["place"] == "ram"
     assert placed(plan, EMBEDDING)["bytes"] == 622329856
     assert len(plan["tensors"]) == 310
-    assert any("/home/local/mem" in warning for warning in plan["warnings"])
+    assert any("/home/local/mem" in warning["text"] for warning in plan["warnings"])
 
 
 def test_the_users_file_with_nothing_to_keep(penstock):
@@ -112,9 +113,9 @@ def test_the_text_for_a_person(penstock):
         "Memory of a rank",
         "Each step of a rank",
         "ZeRO divides them at stage 3 only",
-        "Feasible\n  yes",
     ):
         assert part in done.stdout
+    assert done.stdout.startswith("fits\n")
     assert "\x1b" not in done.stdout
 
 
@@ -133,7 +134,7 @@ def test_full_fine_tuning(penstock):
     assert plan["per_step"]["read_bytes"] / parameters == pytest.approx(16, abs=0.01)
     assert plan["per_step"]["write_bytes"] / parameters == pytest.approx(14, abs=0.01)
     assert component(plan, "moments") == parameters * 8
-    assert any("Not enough buffers 8 for swapping 197" in warning for warning in plan["warnings"])
+    assert any("Not enough buffers 8 for swapping 197" in warning["text"] for warning in plan["warnings"])
 
 
 @pytest.mark.parametrize("name", ["qwen3-0.6b", "llama-3.1-8b", "qwen2.5-7b", "qwen3-30b-a3b"])
@@ -181,7 +182,7 @@ def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
     smallest = int(plan["reason"].rsplit(" ", 1)[1])
     assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
     assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
-    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "not feasible", EMBEDDING, str(smallest))
+    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "impossible: ", EMBEDDING, str(smallest))
 
 
 def test_a_rule_that_does_not_fit_says_so(penstock, write):
@@ -207,12 +208,6 @@ def test_a_stated_limit_of_the_disk_counts(penstock, write, tmp_path):
     smallest = int(refused["reason"].rsplit(" ", 1)[1])
     assert plan(smallest, 0)["feasible"] is True
     assert plan(smallest - 4096, 1)["feasible"] is False
-
-
-def test_what_does_not_fit_here_is_a_warning(penstock):
-    plan = penstock.json("plan", QWEN, "--config", SEED, "--memory", "8GiB")
-    assert plan["feasible"] is True
-    assert any("RAM and pinned memory" in warning for warning in plan["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -336,13 +331,6 @@ def test_measured_paths_give_a_lower_bound(penstock, write, tmp_path):
     assert "s at least, at the speeds" in text
 
 
-def test_emitting_what_is_not_feasible_fails(penstock):
-    done = penstock("plan", QWEN, "--config", SEED, "--ram", "0", "--max-pinned", "1MiB", "--emit-config")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert_one_sentence(done, "not feasible")
-
-
 def test_both_shapes_of_a_mixture_of_experts(penstock, write):
     fused = json.loads((INVENTORIES / "qwen3-30b-a3b.json").read_text())
     split = []
@@ -355,11 +343,11 @@ def test_both_shapes_of_a_mixture_of_experts(penstock, write):
         else:
             split.append(tensor)
     assert len(split) == 18867
-    plan = penstock.json("plan", write("split.json", {"tensors": split}), "--config", FULL, *MEMORY)
+    plan = penstock.json("plan", write("split.json", {"tensors": split}), "--config", FULL, "--memory", "96GiB")
     check_sound(plan)
     assert plan["feasible"] is True
     assert plan["deepspeed_error"] == "More elements 311164928 than buffer size 160000000"
-    whole = penstock.json("plan", INVENTORIES / "qwen3-30b-a3b.json", "--config", FULL, *MEMORY)
+    whole = penstock.json("plan", INVENTORIES / "qwen3-30b-a3b.json", "--config", FULL, "--memory", "96GiB")
     assert component(plan, "parameters") == component(whole, "parameters")
 
 
@@ -410,4 +398,5 @@ def test_names_that_are_no_text_do_no_harm(penstock, write):
     path = write("names.json", {"tensors": [{"name": "\u001b[31mred\n", "dtype": "bf16", "shape": [1024, 1024]}]})
     done = penstock("plan", path, *MEMORY)
     assert done.returncode == 0
+    assert done.stdout.startswith("fits\n")
     assert "\x1b" not in done.stdout

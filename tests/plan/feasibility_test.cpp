@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/plan_fixture.h"
+#include "tests/plan/warning_matcher.h"
 
 namespace penstock {
 namespace {
 
 using test::smallest_value;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -98,13 +100,20 @@ TEST(MachineFitTest, WhatDoesNotFitHereIsAWarning) {
   machine.paths.push_back({"/m", true, 0, "/m: Permission denied"});
   const SwapPlan plan = make_swap_plan(small_model("[]"), machine);
   EXPECT_TRUE(plan.feasibility.feasible);
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("/n is not there on this machine")));
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("/m cannot be used here: /m: Permission denied")));
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("free")));
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("ulimit -l")));
+  EXPECT_THAT(plan.warnings, Contains(Says("/n is not there on this machine")));
+  EXPECT_THAT(plan.warnings, Contains(Says("/m cannot be used: /m: Permission denied")));
+  EXPECT_THAT(plan.warnings, Contains(Says("free")));
+  EXPECT_THAT(plan.warnings, Contains(Says("ulimit -l")));
+  EXPECT_THAT(plan.misfit()->code, "path-unusable") << "and it is why the run does not fit";
+  EXPECT_FALSE(plan.fits());
   machine.mem_available_bytes = kGiB;
-  EXPECT_THAT(make_swap_plan(small_model("[]"), machine).warnings,
-              Contains(HasSubstr("RAM and pinned memory come to")));
+  machine.paths.clear();
+  const SwapPlan short_of_memory = make_swap_plan(small_model("[]"), machine);
+  ASSERT_NE(short_of_memory.misfit(), nullptr);
+  EXPECT_THAT(*short_of_memory.misfit(), AllOf(Warns("memory", ""), Says("short")));
+  machine.mem_available_bytes = 0;
+  EXPECT_TRUE(make_swap_plan(small_model("[]"), machine).fits())
+      << "what is not known is not short";
 }
 
 TEST(MachineFitTest, RanksShareTheMachine) {
@@ -112,9 +121,12 @@ TEST(MachineFitTest, RanksShareTheMachine) {
   machine.paths.push_back({"/n", true, 1'500'000'000, ""});
   TrainingSetup setup = small_model("[]");
   setup.optimizer = OptimizerKind::kNone;
-  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(HasSubstr("the drives need"))));
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
   setup.ranks_on_node = 2;
-  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(HasSubstr("the drives need")));
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("drive-space", "")));
+  EXPECT_FALSE(make_swap_plan(setup, machine).fits());
+  machine.is_elsewhere = true;
+  EXPECT_TRUE(make_swap_plan(setup, machine).fits()) << "the drives of this machine are others";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/plan_fixture.h"
+#include "tests/plan/warning_matcher.h"
 
 // The run that the project began with: Qwen3-0.6B under the user's own file.
 namespace penstock {
@@ -28,7 +29,7 @@ TEST(Seed003Test, StockDeepSpeedDiesAsTheUserReported) {
   const SwapPlan plan = plan_seed({}, {});
   EXPECT_EQ(plan.stock.error, "More elements 155582464 than buffer size 4194304");
   EXPECT_EQ(plan.stock.pinned_bytes, 3'355'443'200ULL);
-  EXPECT_THAT(plan.warnings, Not(Contains(HasSubstr("Not enough buffers"))))
+  EXPECT_THAT(plan.warnings, Not(Contains(Says("Not enough buffers"))))
       << "200 buffers are enough for 197 parameters";
 }
 
@@ -95,8 +96,8 @@ TEST(Seed003Test, OtherNumbersOfTheBaseline) {
   const SwapPlan plan = make_swap_plan(test::setup_with(test::data_inventory("qwen3-0.6b"), config),
                                        test::baseline_machine());
   EXPECT_FALSE(plan.stock.error.has_value());
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("Not enough buffers 5 for swapping 197")));
-  EXPECT_THAT(plan.warnings, Contains(HasSubstr("122598981632 bytes"))) << "122.6 GB";
+  EXPECT_THAT(plan.warnings, Contains(Says("Not enough buffers 5 for swapping 197")));
+  EXPECT_THAT(plan.warnings, Contains(Says("122598981632 bytes"))) << "122.6 GB";
 }
 
 TEST(Seed003Test, AnyNumbersPlan) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan/plan_fixture.h"
+#include "tests/plan/warning_matcher.h"
 
 // Texts and orders of the errors are those of DeepSpeed 0.19.8, run with the same numbers.
 namespace penstock {
@@ -84,15 +85,14 @@ TEST(StockDeepSpeedTest, SaysNothingWhereItSwapsNothing) {
 TEST(StockDeepSpeedTest, WarnsOfWhatDependsOnTheScript) {
   const char* offload =
       R"({"device": "nvme", "nvme_path": "s", "buffer_count": 5, "buffer_size": 2e8})";
-  EXPECT_THAT(predict(offload).warnings,
-              Contains(HasSubstr("Not enough buffers 5 for swapping 197")));
+  EXPECT_THAT(predict(offload).warnings, Contains(Says("Not enough buffers 5 for swapping 197")));
   TrainingSetup reuse = setup(offload);
   reuse.config.deepspeed.stage3_max_reuse_distance = 1'000'000'000;
   EXPECT_THAT(predict_stock_deepspeed(reuse).warnings,
-              Contains(HasSubstr("Not enough buffers 0 for swapping 1")));
-  EXPECT_THAT(predict(offload).warnings, Contains(HasSubstr("max_in_cpu is 1000000000")));
+              Contains(Says("Not enough buffers 0 for swapping 1")));
+  EXPECT_THAT(predict(offload).warnings, Contains(Says("max_in_cpu is 1000000000")));
   EXPECT_THAT(predict(R"({"device": "nvme"})").warnings,
-              Contains(HasSubstr("offload_param.nvme_path is missing")));
+              Contains(Says("offload_param.nvme_path is missing")));
 }
 
 TEST(StockDeepSpeedTest, TheOptimizerHasAPoolOfItsOwn) {
@@ -101,14 +101,14 @@ TEST(StockDeepSpeedTest, TheOptimizerHasAPoolOfItsOwn) {
               R"(, "sub_group_size": 2e7, "offload_optimizer": {"device": "nvme", "nvme_path": "s",
                   "buffer_count": 5, "pipeline_read": true})");
   EXPECT_EQ(stock.optimizer_pinned_bytes, 5 * 155'582'464ULL * 4);
-  EXPECT_THAT(stock.warnings, Contains(HasSubstr("buffer_count of 5 is below the 8")));
+  EXPECT_THAT(stock.warnings, Contains(Says("buffer_count of 5 is below the 8")));
 }
 
 TEST(StockDeepSpeedTest, BelowStage3NvmeMeansCpu) {
   TrainingSetup stage2 = setup("null", R"(, "offload_optimizer": {"device": "nvme"})");
   stage2.stage = 2;
   EXPECT_THAT(predict_stock_deepspeed(stage2).warnings,
-              Contains(HasSubstr("at ZeRO stage 2 DeepSpeed keeps the optimizer in RAM")));
+              Contains(Says("at ZeRO stage 2 DeepSpeed keeps the optimizer in RAM")));
 }
 
 }  // namespace

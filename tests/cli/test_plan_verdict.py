@@ -1,0 +1,78 @@
+"""What `penstock plan` says first, its exit status, and what it makes of keys that are wrong or left to the script."""
+
+import json
+
+from cli_support import assert_one_sentence
+from test_plan import MEMORY, QWEN, SEED, component
+
+
+def test_what_does_not_fit_is_said_first_and_is_status_3(penstock):
+    arguments = ["plan", QWEN, "--config", SEED, "--memory", "2GiB"]
+    plan = penstock.json(*arguments, code=3)
+    assert plan["feasible"] is True and plan["fits"] is False
+    [memory] = [warning for warning in plan["warnings"] if warning["code"] == "memory"]
+    done = penstock(*arguments)
+    assert done.stdout.startswith(f"does not fit: {memory['text']}\n")
+    assert_one_sentence(done, "does not fit: memory is ", "short")
+    assert penstock.json("plan", QWEN, "--config", SEED, *MEMORY)["fits"] is True
+
+
+def test_keys_that_deepspeed_does_not_know(penstock, write):
+    document = json.loads(SEED.read_text())
+    document["gradient_cliping"] = 1.0
+    document["zero_optimization"]["sub_group_sice"] = 1
+    document["zero_optimization"]["offload_param"]["bufer_count"] = 9
+    plan = penstock.json("plan", QWEN, "--config", write("misspelt.json", document), *MEMORY)
+    unknown = {w["key"]: (w["nearest"], w["text"]) for w in plan["warnings"] if w["code"] == "unknown-key"}
+    zero = "zero_optimization"
+    assert {key: nearest for key, (nearest, _) in unknown.items()} == {
+        "gradient_cliping": "gradient_clipping",
+        f"{zero}.sub_group_sice": f"{zero}.sub_group_size",
+        f"{zero}.offload_param.bufer_count": f"{zero}.offload_param.buffer_count",
+    }
+    assert unknown["gradient_cliping"][1].endswith("DeepSpeed ignores it")
+    assert unknown[f"{zero}.offload_param.bufer_count"][1].endswith("DeepSpeed refuses the file")
+    plain = penstock.json("plan", QWEN, "--config", SEED, *MEMORY)
+    assert not [warning for warning in plain["warnings"] if warning["code"] == "unknown-key"]
+
+
+def automatic(write, **changes):
+    document = json.loads(SEED.read_text())
+    document["bf16"] = {"enabled": "auto"}
+    document["zero_optimization"] |= changes
+    return write("automatic.json", document)
+
+
+def test_auto_is_the_models_type_unless_said_otherwise(penstock, write):
+    config = automatic(write)
+    parameters = 596049920
+    for options, bytes_each, assumed in (
+        ([], 2, True),
+        (["--dtype", "bf16"], 2, False),
+        (["--dtype", "fp32"], 4, False),
+    ):
+        plan = penstock.json("plan", QWEN, "--config", config, *options, *MEMORY)
+        assert component(plan, "parameters") == parameters * bytes_each
+        found = [warning for warning in plan["warnings"] if warning["code"] == "assumed"]
+        assert [warning["key"] for warning in found] == ["bf16.enabled"] * assumed
+        assert not assumed or "bf16, the type of the inventory" in found[0]["text"]
+    done = penstock("plan", QWEN, "--config", SEED, "--dtype", "bf16", *MEMORY)
+    assert done.returncode == 1
+    assert_one_sentence(done, "--dtype is bf16", "holds parameters as f32")
+
+
+def test_an_automatic_threshold_is_that_of_transformers(penstock, write):
+    key = "stage3_param_persistence_threshold"
+    plan = penstock.json("plan", QWEN, "--config", automatic(write, **{key: "auto"}), "--dtype", "bf16", *MEMORY)
+    [assumed] = [warning for warning in plan["warnings"] if warning["code"] == "assumed"]
+    assert assumed["key"] == f"zero_optimization.{key}" and "10240, 10 x the hidden size" in assumed["text"]
+
+
+def test_what_does_not_fit_is_emitted_with_its_status(penstock):
+    arguments = ["plan", QWEN, "--config", SEED, "--emit-config"]
+    done = penstock(*arguments, "--ram", "0", "--max-pinned", "1MiB", *MEMORY)
+    assert done.returncode == 1 and json.loads(done.stdout)["zero_optimization"]
+    assert_one_sentence(done, "impossible: ")
+    done = penstock(*arguments, "--memory", "2GiB")
+    assert done.returncode == 3 and json.loads(done.stdout)["zero_optimization"]
+    assert_one_sentence(done, "does not fit: ")
