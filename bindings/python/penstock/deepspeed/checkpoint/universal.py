@@ -35,6 +35,7 @@ class UniversalCheckpoint:
         archive = opened(model)
         self._intake.add(archive)
         module: dict[str, Any] = archive.load()
+        archive.read_all({name: part for name, part in module.items() if name != "frozen_param_fragments"})
         shapes = {name: shape for group in module.get("param_shapes") or [] for name, shape in group.items()}
         # Versions that cannot do without the moments load them whatever they are asked for.
         can_choose = hasattr(stage3, "load_module_checkpoint_state_from_checkpoint_dir_stage3")
