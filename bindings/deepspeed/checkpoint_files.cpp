@@ -54,7 +54,7 @@ Result<void> list_states(const std::string& directory, const std::string& prefix
   std::ranges::sort(*names, natural_less);
   for (const std::string& name : *names) {
     const std::string path = directory + "/" + name;
-    if (is_directory(path)) {
+    if (is_directory_itself(path)) {
       PENSTOCK_TRY(list_states(path, prefix + name + "/", summary));
     } else if (name.ends_with(".pt")) {
       summary.files.push_back({.name = prefix + name,

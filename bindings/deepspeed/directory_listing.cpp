@@ -19,4 +19,9 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
+bool is_directory_itself(const std::string& path) {
+  struct ::stat facts{};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
 }  // namespace penstock

@@ -227,6 +227,15 @@ def test_universal_checkpoints(penstock, tmp_path):
     assert report["resume"]["obstacles"] == ["4 of its files are missing", "1 of its files cannot be read"]
 
 
+def test_links_in_a_universal_checkpoint_are_not_followed(penstock, tmp_path):
+    """Two links to the folder that they are in would be a tree of 2^40 folders."""
+    folder = write_universal(tmp_path / "run")
+    files = penstock.json("inspect", folder)["files"]
+    for name in ("a", "b"):
+        (folder / "zero" / name).symlink_to(".")
+    assert penstock.json("inspect", folder)["files"] == files
+
+
 def test_without_zero(penstock, tmp_path):
     state = model_state(0, 4, 0, param_shapes=None, frozen_param_shapes=None, frozen_param_fragments=None)
     state["optimizer"] = {"state": {0: {"step": 7, "exp_avg": torch.zeros(9)}}, "param_groups": []}
