@@ -173,18 +173,6 @@ def test_every_model(penstock, name, stage, world_size):
             assert {tensor["place"] for tensor in plan["tensors"]} == {"device"}
 
 
-def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
-    arguments = ["plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY]
-    plan = penstock.json(*arguments, "--max-pinned", "1MiB", code=1)
-    assert plan["feasible"] is False
-    assert list(plan) == KEYS
-    assert EMBEDDING in plan["reason"] and "max_pinned_bytes of 1048576" in plan["reason"]
-    smallest = int(plan["reason"].rsplit(" ", 1)[1])
-    assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
-    assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
-    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "impossible: ", EMBEDDING, str(smallest))
-
-
 def test_a_rule_that_does_not_fit_says_so(penstock, write):
     rule = {"match": "*.embed_tokens.weight", "place": "ram"}
     config = with_penstock(write, SEED, ram_bytes="500MiB", tensors=[rule])

@@ -3,7 +3,7 @@
 import json
 
 from cli_support import assert_one_sentence
-from test_plan import MEMORY, QWEN, SEED, component
+from test_plan import EMBEDDING, KEYS, MEMORY, QWEN, SEED, component
 
 
 def test_what_does_not_fit_is_said_first_and_is_status_3(penstock):
@@ -76,3 +76,15 @@ def test_what_does_not_fit_is_emitted_with_its_status(penstock):
     done = penstock(*arguments, "--memory", "2GiB")
     assert done.returncode == 3 and json.loads(done.stdout)["zero_optimization"]
     assert_one_sentence(done, "does not fit: ")
+
+
+def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
+    arguments = ["plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY]
+    plan = penstock.json(*arguments, "--max-pinned", "1MiB", code=1)
+    assert plan["feasible"] is False
+    assert list(plan) == KEYS
+    assert EMBEDDING in plan["reason"] and "max_pinned_bytes of 1048576" in plan["reason"]
+    smallest = int(plan["reason"].rsplit(" ", 1)[1])
+    assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
+    assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
+    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "impossible: ", EMBEDDING, str(smallest))
