@@ -18,11 +18,10 @@ import torch
 from penstock.deepspeed.checkpoint.agreement import together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
-from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
+from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
-from penstock.deepspeed.session import current_session
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
 _loading: dict[int, LoadedStates | UniversalStates] = {}  # by the id of a stage-3 optimizer
@@ -50,7 +49,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         given["tag"] = tag
         is_universal = self.load_universal_checkpoint()
         kind = UniversalCheckpoint if is_universal else LoadedCheckpoint
-        checkpoint: Any = kind(self, os.fspath(given["load_dir"]), tag)
+        checkpoint: CheckpointReading = kind(self, os.fspath(given["load_dir"]), tag)
         with_states = given["load_optimizer_states"] and not given["load_module_only"]
         if is_universal:
             # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
@@ -81,22 +80,12 @@ def _tag(engine: Any, directory: Any, tag: Any) -> str | None:
         return file.read().strip()
 
 
-class LoadedCheckpoint:
+class LoadedCheckpoint(CheckpointReading):
     """One rank's files of a checkpoint."""
 
     def __init__(self, engine: Any, directory: str, tag: str) -> None:
-        session = current_session()
-        assert session is not None
-        self._engine = engine
-        self._directory = directory
-        self._tag = tag
-        self._intake = Intake(session.engine)
-        self.states: LoadedStates | None = None
+        super().__init__(engine, directory, tag)
         self._frozen: dict[str, torch.Tensor] | None = None
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self._directory, self._tag)
 
     def read(self, with_states: bool) -> dict[str, Any]:
         """What DeepSpeed's checkpoint engine will give for each file, large tensors not read yet."""
@@ -165,19 +154,6 @@ class LoadedCheckpoint:
             else:
                 self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self._intake.to_engine(archive, saved, swapper.tensor(param))
-
-    def take(self) -> None:
-        """Reads all of it. Nothing has changed when this returns, or raises."""
-        if self.states is not None:
-            self.states.collect()
-        self._intake.run(self.path, self._engine.global_rank == 0)
-
-    def give_up(self) -> None:
-        if self.states is not None:
-            self.states.give_up()
-
-    def publish(self) -> None:
-        self._intake.publish()
 
 
 class _ReadFiles:

@@ -5,27 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates, opened
-from penstock.deepspeed.session import current_session
 from penstock.errors import StorageError, UnsupportedError
 
 
-class UniversalCheckpoint:
+class UniversalCheckpoint(CheckpointReading):
     """A universal checkpoint, of which each rank reads all files."""
-
-    def __init__(self, engine: Any, directory: str, tag: str) -> None:
-        session = current_session()
-        assert session is not None
-        self._engine = engine
-        self._directory = directory
-        self._tag = tag
-        self._intake = Intake(session.engine)
-        self.states: UniversalStates | None = None
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self._directory, self._tag)
 
     def read(self, with_states: bool) -> dict[str, Any]:
         """What DeepSpeed's checkpoint engine will give for the one file that it asks for."""
@@ -80,16 +66,3 @@ class UniversalCheckpoint:
                 "with `device: cpu`"
             )
         return str(files[0])
-
-    def take(self) -> None:
-        """Reads all of it. Nothing has changed when this returns, or raises."""
-        assert self.states is not None
-        self.states.collect()
-        self._intake.run(self.path, self._engine.global_rank == 0)
-
-    def give_up(self) -> None:
-        if self.states is not None:
-            self.states.give_up()
-
-    def publish(self) -> None:
-        self._intake.publish()

@@ -1,0 +1,46 @@
+"""What reading a checkpoint is, whichever files it has."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.session import current_session
+
+
+class CheckpointReading:
+    """A rank reads a checkpoint: read() of the class that knows its files, take(), then publish() or give_up().
+
+    states: masters and moments on their way into the optimizer; None: they stay as they are.
+    """
+
+    def __init__(self, engine: Any, directory: str, tag: str) -> None:
+        session = current_session()
+        assert session is not None
+        self._engine = engine
+        self._directory = directory
+        self._tag = tag
+        self._intake = Intake(session.engine)
+        self.states: Any = None
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self._directory, self._tag)
+
+    def read(self, with_states: bool) -> dict[str, Any]:
+        """What DeepSpeed's checkpoint engine will give for each file, large tensors not read yet."""
+        raise NotImplementedError
+
+    def take(self) -> None:
+        """Reads all of it. Nothing has changed when this returns, or raises."""
+        if self.states is not None:
+            self.states.collect()
+        self._intake.run(self.path, self._engine.global_rank == 0)
+
+    def give_up(self) -> None:
+        if self.states is not None:
+            self.states.give_up()
+
+    def publish(self) -> None:
+        self._intake.publish()
