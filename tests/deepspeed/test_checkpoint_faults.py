@@ -93,14 +93,19 @@ def test_kills_while_it_saves(compiled: None, tmp_path: Path, ranks: int, number
     begin = Play("nvme", str(saved), str(tmp_path / "swap"), ("train:1", "save"))
     assert play(begin, ranks).exits == [0] * ranks
     killed = 0
+
+    def partial_saves() -> set[tuple[str, int]]:
+        with os.scandir(saved) as entries:
+            return {(entry.name, entry.inode()) for entry in entries if entry.name.endswith(".partial")}
+
     for run_number in range(kills):
         goes_on = Play("nvme", str(saved), str(tmp_path / f"swap{run_number}"), ("load", *["train:1", "save"] * 6))
 
         def kill(processes: list[BaseProcess]) -> None:
-            saves = draw.randrange(1, 6)
-            before: set[str] = set()
+            saves, left = draw.randrange(1, 6), partial_saves()  # the killed save before left one
+            before: set[tuple[str, int]] = set()
             while len(before) < saves and any(process.exitcode is None for process in processes):
-                before |= {path.name for path in saved.glob(".*.partial")}
+                before |= partial_saves() - left
             time.sleep(draw.uniform(0, 0.15))
             process = draw.choice(processes)
             assert process.pid is not None
