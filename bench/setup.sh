@@ -16,7 +16,7 @@ say() { printf '\n== %s\n' "$*"; }
 # What the compiler, the libraries and stock DeepSpeed (libaio, ninja) need; boost where 1.81 is not packaged.
 system_packages() {
   echo g++ cmake ninja-build pkg-config git ccache python3 python3-venv python3-dev \
-    liburing-dev libaio-dev libhwloc-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev \
+    liburing-dev libaio-dev libhwloc-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libyaml-cpp-dev \
     libxxhash-dev libdeflate-dev libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev libfuse3-dev fuse3 e2fsprogs fio
   if apt-cache show libboost1.81-dev > /dev/null 2>&1; then echo libboost1.81-dev; else echo libboost-dev; fi
 }

@@ -25,8 +25,8 @@ MIB = 1 << 20
 # Headers, libraries to link and files for CMake and pkg-config; fuse3 and rapidcheck since configuring asks for them.
 DEVELOPMENT = (
     "liburing-dev", "libaio-dev", "libhwloc-dev", "libspdlog-dev", "libfmt-dev", "nlohmann-json3-dev", "libcli11-dev",
-    "libxxhash-dev", "libdeflate-dev", "libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libfuse3-dev",
-    "pkgconf-bin",
+    "libyaml-cpp-dev", "libxxhash-dev", "libdeflate-dev", "libgtest-dev", "libgmock-dev", "librapidcheck-dev",
+    "libfuse3-dev", "pkgconf-bin",
 )  # fmt: skip
 BOOST = ("libboost1.81-dev", "libboost1.83-dev", "libboost-dev")  # the first that there is
 KEPT = ("usr/include", f"{LIBRARIES}/cmake", f"{LIBRARIES}/pkgconfig", "usr/share/cmake", "usr/share/pkgconfig")

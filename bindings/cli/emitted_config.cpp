@@ -9,14 +9,12 @@
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/tuned_values.h"
 #include "swap/plan/automatic_values.h"
-#include "swap/plan/input_file.h"
 
 namespace penstock::cli {
 namespace {
 
 using Json = ConfigDraft::Json;
 
-constexpr std::uint64_t kConfigBytesMax = 16ULL << 20;
 // DeepSpeed's own default, which its prefetching wants at least.
 constexpr std::uint64_t kBuffersMin = 5;
 
@@ -79,22 +77,14 @@ Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
   return config;
 }
 
-Result<Json> base_config(const SwapPlan& plan, const std::string& path,
-                         const bench::DriveTuning* measured) {
+Json base_config(const SwapPlan& plan, const std::string& text,
+                 const bench::DriveTuning* measured) {
   const std::string nvme_path =
       measured == nullptr ? "swap" : measured->paths[measured->used.front()].path;
-  if (path.empty()) {
+  if (text.empty()) {
     return minimal_config(plan, nvme_path);
   }
-  Result<std::string> text = read_text_file(path, kConfigBytesMax);
-  if (!text) {
-    return std::move(text).error();
-  }
-  // It has been parsed before, strictly; only another process could have broken it since.
-  Json config = Json::parse(*text, nullptr, false);
-  if (!config.is_object()) {
-    return fault(Fault::kConfiguration, path + " changed while it was read");
-  }
+  const Json config = Json::parse(text);  // it has been parsed before, strictly
   if (!plan.setup.has_config) {
     Json whole = minimal_config(plan, nvme_path);
     whole.update(config);
@@ -162,13 +152,9 @@ bool swaps_anything(const SwapPlan& plan) {
 
 }  // namespace
 
-Result<EmittedConfig> emit_config(const SwapPlan& plan, const std::string& config_path,
-                                  const bench::DriveTuning* measured) {
-  Result<Json> base = base_config(plan, config_path, measured);
-  if (!base) {
-    return std::move(base).error();
-  }
-  ConfigDraft draft(std::move(*base));
+EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
+                          const bench::DriveTuning* measured) {
+  ConfigDraft draft(base_config(plan, config_json, measured));
   set_parameter_buffers(plan, draft);
   set_optimizer_buffers(plan, draft);
   if (swaps_anything(plan)) {

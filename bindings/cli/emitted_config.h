@@ -15,13 +15,13 @@ struct EmittedConfig {
   std::vector<ConfigRow> rows;  ///< every key that was judged, changed or not
 };
 
-/// A DeepSpeed JSON for the plan: the file at `config_path` (or, where it is empty, a minimal one)
+/// A DeepSpeed JSON for the plan: `config_json` (or, where it is empty, a minimal one)
 /// with a buffer_size that holds the largest partition, a buffer_count that holds what DeepSpeed
 /// brings together while it builds the model, enough buffers for its optimizer, an `aio` block, and
 /// the penstock block with the plan's budgets. With `measured` (null: nothing was) `aio` and paths
 /// are what was found on the drives. All other keys stay as they are. Stock DeepSpeed builds the
 /// model with it, and so does penstock.
-Result<EmittedConfig> emit_config(const SwapPlan& plan, const std::string& config_path,
-                                  const bench::DriveTuning* measured = nullptr);
+EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
+                          const bench::DriveTuning* measured = nullptr);
 
 }  // namespace penstock::cli

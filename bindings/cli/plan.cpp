@@ -25,19 +25,16 @@ struct PlanOptions {
 };
 
 // To standard output, or to a file, and then what has changed to standard output.
-int print_emitted(const PlanOptions& options, const SwapPlan& plan) {
-  const Result<EmittedConfig> emitted = emit_config(plan, options.request.config_path());
-  if (!emitted) {
-    return failed(emitted.error());
-  }
+int print_emitted(const PlanOptions& options, const ConfigSource& source, const SwapPlan& plan) {
+  const EmittedConfig emitted = emit_config(plan, source.json);
   if (options.output.empty()) {
-    fmt::print("{}", emitted->json);
+    fmt::print("{}", emitted.json);
     return kDone;
   }
-  if (const Result<void> written = write_config(options.output, emitted->json); !written) {
+  if (const Result<void> written = write_config(options.output, emitted.json); !written) {
     return failed(written.error());
   }
-  fmt::print("{}", comparison_text(emitted->rows));
+  fmt::print("{}", comparison_text(emitted.rows));
   return kDone;
 }
 
@@ -55,7 +52,11 @@ int verdict(const SwapPlan& plan) {
 }
 
 int run_plan(const PlanOptions& options) {
-  Result<Config> config = options.request.read_config();
+  const Result<ConfigSource> source = read_config_source(options.request.config_path());
+  if (!source) {
+    return failed(source.error());
+  }
+  Result<Config> config = options.request.read_config(*source);
   if (!config) {
     return failed(config.error());
   }
@@ -63,12 +64,12 @@ int run_plan(const PlanOptions& options) {
     fmt::print("{}", options.as_json ? configuration_json(*config) : configuration_text(*config));
     return kDone;
   }
-  const Result<SwapPlan> plan = options.request.make_plan(std::move(*config));
+  const Result<SwapPlan> plan = options.request.make_plan(std::move(*config), *source);
   if (!plan) {
     return failed(plan.error());
   }
   if (options.emit_config) {
-    if (const int exit_code = print_emitted(options, *plan); exit_code != kDone) {
+    if (const int exit_code = print_emitted(options, *source, *plan); exit_code != kDone) {
       return exit_code;
     }
   } else {

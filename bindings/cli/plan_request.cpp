@@ -2,20 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <unordered_map>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "bindings/cli/machine_facts.h"
+#include "bindings/cli/rank_count.h"
 #include "swap/plan/automatic_values.h"
 #include "swap/plan/recorded_trace.h"
 
 namespace penstock::cli {
 namespace {
-
-// More ranks than any machine room has; keeps products of ranks and bytes within 64 bits.
-constexpr std::uint32_t kRanksMax = 1'000'000;
 
 // A size as users write it; CLI11 turns the text into the message of a usage error.
 std::string check_size(const std::string& text) {
@@ -102,13 +101,42 @@ Result<Inventory> read_tensors(const PlanRequest& request) {
   return inventory;
 }
 
-TrainingSetup make_setup(const PlanRequest& request, Inventory inventory, Config config) {
+// Ranks in all, and on one machine.
+struct Ranks {
+  std::uint32_t world_size = 1;
+  std::uint32_t on_node = 1;
+};
+
+// Those of the command line, else those that accelerate launches, which a warning says.
+Ranks ranks_of(const PlanRequest& request, const ConfigSource& source, Config& config) {
+  const AccelerateConfig* const launched =
+      source.accelerate && source.accelerate->num_processes && !request.world_size
+          ? &*source.accelerate
+          : nullptr;
+  Ranks ranks;
+  ranks.world_size =
+      launched != nullptr ? *launched->num_processes : request.world_size.value_or(1);
+  const std::uint32_t machines = launched != nullptr ? launched->num_machines : 1;
+  ranks.on_node = request.ranks_per_node.value_or(std::max(ranks.world_size / machines, 1U));
+  if (launched != nullptr && ranks.world_size > 1) {
+    config.warnings.push_back(
+        {"assumed",
+         fmt::format("--world-size is not given; planned with {} ranks, {} on a machine, as "
+                     "accelerate launches",
+                     ranks.world_size, ranks.on_node),
+         "num_processes"});
+  }
+  return ranks;
+}
+
+TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inventory,
+                         Config config) {
   TrainingSetup setup;
   setup.inventory = std::move(inventory);
   setup.has_config = config.deepspeed.is_given;
   setup.stage = request.stage.value_or(setup.has_config ? config.deepspeed.stage : 3);
-  setup.world_size = request.world_size;
-  setup.ranks_on_node = request.ranks_per_node.value_or(request.world_size);
+  setup.world_size = ranks.world_size;
+  setup.ranks_on_node = ranks.on_node;
   setup.optimizer = request.optimizer.empty() ? optimizer_of_type(config.deepspeed.optimizer_type)
                                               : parse_optimizer(request.optimizer).value();
   setup.activation_bytes = size_of(request.activations).value_or(0);
@@ -123,32 +151,34 @@ std::string PlanRequest::config_path() const {
   return config.empty() && from_environment != nullptr ? from_environment : config;
 }
 
-Result<Config> PlanRequest::read_config() const {
-  const std::string path = config_path();
-  Result<Config> read = path.empty() ? parse_config("{}", "no file") : load_config(path);
-  return read ? override_by_options(std::move(*read)) : read;
-}
-
-Config PlanRequest::override_by_options(Config read) const {
-  override_from_command_line(*this, read);
+Result<Config> PlanRequest::read_config(const ConfigSource& source) const {
+  Result<Config> read = source.parse();
+  if (read) {
+    override_from_command_line(*this, *read);
+  }
   return read;
 }
 
-Result<SwapPlan> PlanRequest::make_plan(Config planned) const {
+Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& source) const {
   Result<Inventory> inventory = read_tensors(*this);
   if (!inventory) {
     return std::move(inventory).error();
   }
-  if (const Result<void> settled = settle_automatic_values(planned, *inventory, dtype_of(*this));
+  const std::optional<TypeSource> launched =
+      source.accelerate ? source.accelerate->type : std::nullopt;
+  if (const Result<void> settled =
+          settle_automatic_values(planned, *inventory, dtype_of(*this), launched);
       !settled) {
     return settled.error();
   }
+  const Ranks ranks = ranks_of(*this, source, planned);
   MachineFacts machine = read_machine_facts(planned.paths());
   if (const auto given = size_of(memory)) {
     machine.mem_available_bytes = *given;
     machine.is_elsewhere = true;
   }
-  return make_swap_plan(make_setup(*this, std::move(*inventory), std::move(planned)), machine);
+  return make_swap_plan(make_setup(*this, ranks, std::move(*inventory), std::move(planned)),
+                        machine);
 }
 
 void add_job_options(CLI::App& verb, PlanRequest& request) {
@@ -156,9 +186,11 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
                   "A .safetensors file, a .safetensors.index.json, a directory with either, or a "
                   "JSON inventory (python -m penstock.inventory writes one)");
   verb.add_option("--config", request.config,
-                  "DeepSpeed's configuration, as it is (default: $PENSTOCK_CONFIG)")
+                  "DeepSpeed's configuration, as it is, or the .yaml of `accelerate launch` "
+                  "(default: $PENSTOCK_CONFIG)")
       ->type_name("DS.json");
-  verb.add_option("--world-size", request.world_size, "Ranks that share the model (default: 1)")
+  verb.add_option("--world-size", request.world_size,
+                  "Ranks that share the model (default: accelerate's num_processes, or 1)")
       ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
       ->type_name("N");
   verb.add_option("--ranks-per-node", request.ranks_per_node,
@@ -176,8 +208,8 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
       ->check(check_optimizer)
       ->type_name("NAME");
   verb.add_option("--dtype", request.dtype,
-                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration (default: the "
-                  "inventory's own type)")
+                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration (default: "
+                  "accelerate's mixed_precision, else the inventory's own type)")
       ->check(check_dtype)
       ->type_name("NAME");
   verb.add_option(

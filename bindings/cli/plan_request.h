@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/cli/config_source.h"
 #include "swap/plan/swap_plan.h"
 
 namespace penstock::cli {
@@ -16,7 +17,7 @@ struct PlanRequest {
   std::vector<std::string> inventories;
   std::string trace;
   std::string config;
-  std::uint32_t world_size = 1;
+  std::optional<std::uint32_t> world_size;
   std::optional<std::uint32_t> ranks_per_node;
   std::optional<std::uint32_t> stage;
   std::string optimizer;
@@ -28,12 +29,12 @@ struct PlanRequest {
 
   /// --config, else PENSTOCK_CONFIG; empty: none.
   std::string config_path() const;
-  /// That file with the command line over it. Errors: the configuration's.
-  Result<Config> read_config() const;
-  /// What the command line says, over a configuration that was read.
-  Config override_by_options(Config read) const;
-  /// The plan for a configuration on this machine. Errors: those of inventories and traces.
-  Result<SwapPlan> make_plan(Config planned) const;
+  /// A configuration with the command line over it. Errors: the configuration's.
+  Result<Config> read_config(const ConfigSource& source) const;
+  /// The plan for a configuration on this machine. `source` is what it was read from: what its
+  /// launcher says counts where the command line says nothing. Errors: those of inventories and
+  /// traces.
+  Result<SwapPlan> make_plan(Config planned, const ConfigSource& source) const;
 };
 
 /// Declares the options; `request` outlives the verb's parsing.

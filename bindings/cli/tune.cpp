@@ -164,15 +164,18 @@ Result<void> write_results(const TuneOptions& options, const TuneReport& report)
 }
 
 // What the new file means, by the same options as the old one.
-Result<SwapPlan> plan_again(const PlanRequest& request, const std::string& json) {
-  Result<Config> config = parse_config(json, "the new configuration");
+Result<SwapPlan> plan_again(const PlanRequest& request, ConfigSource source,
+                            const std::string& json) {
+  source.json = json;
+  source.origin = "the new configuration";
+  Result<Config> config = request.read_config(source);
   if (!config) {
     return std::move(config).error();
   }
-  return request.make_plan(request.override_by_options(std::move(*config)));
+  return request.make_plan(std::move(*config), source);
 }
 
-int tune_for(const TuneOptions& options, const SwapPlan& plan) {
+int tune_for(const TuneOptions& options, const ConfigSource& source, const SwapPlan& plan) {
   Result<bench::TuningRequest> request = tuning_request(options, plan);
   if (!request) {
     return failed(request.error());
@@ -185,15 +188,12 @@ int tune_for(const TuneOptions& options, const SwapPlan& plan) {
     report_error("interrupted before anything was measured; nothing was written");
     return kFailed;
   }
-  const Result<EmittedConfig> emitted = emit_config(plan, options.request.config_path(), &*tuning);
-  if (!emitted) {
-    return failed(emitted.error());
-  }
-  const Result<SwapPlan> after = plan_again(options.request, emitted->json);
+  const EmittedConfig emitted = emit_config(plan, source.json, &*tuning);
+  const Result<SwapPlan> after = plan_again(options.request, source, emitted.json);
   if (!after) {
     return failed(after.error());
   }
-  const TuneReport results{&plan, &*after, &request->mix, &*tuning, &*emitted};
+  const TuneReport results{&plan, &*after, &request->mix, &*tuning, &emitted};
   if (const Result<void> written = write_results(options, results); !written) {
     return failed(written.error());
   }
@@ -211,7 +211,11 @@ int run_tune(TuneOptions& options) {
         "--help` has examples");
     return kWrongUsage;
   }
-  Result<Config> config = options.request.read_config();
+  const Result<ConfigSource> source = read_config_source(options.request.config_path());
+  if (!source) {
+    return failed(source.error());
+  }
+  Result<Config> config = options.request.read_config(*source);
   if (!config) {
     return failed(config.error());
   }
@@ -226,7 +230,7 @@ int run_tune(TuneOptions& options) {
       return failed(can.error());
     }
   }
-  const Result<SwapPlan> plan = options.request.make_plan(std::move(*config));
+  const Result<SwapPlan> plan = options.request.make_plan(std::move(*config), *source);
   if (!plan) {
     return failed(plan.error());
   }
@@ -234,7 +238,7 @@ int run_tune(TuneOptions& options) {
     report_error("the plan is not feasible: " + plan->feasibility.reason);
     return kFailed;
   }
-  return tune_for(options, *plan);
+  return tune_for(options, *source, *plan);
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ ordered_json libraries() {
           {"hwloc", PENSTOCK_HWLOC_VERSION},
           {"liburing", PENSTOCK_LIBURING_VERSION},
           {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
-                                        NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)}};
+                                        NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+          {"yaml_cpp", PENSTOCK_YAML_CPP_VERSION}};
 }
 
 ordered_json describe() {

@@ -35,20 +35,29 @@ Result<void> check_type(const Config& config, DType given) {
   return {};
 }
 
-Result<void> settle_type(Config& config, const Inventory& inventory, std::optional<DType> given) {
+Result<void> settle_type(Config& config, const Inventory& inventory, std::optional<DType> given,
+                         const std::optional<TypeSource>& launched) {
   const auto automatic = std::ranges::find_if(kTypeKeys, [&config](std::string_view key) {
     return config.automatic.contains(std::string(key));
   });
   if (automatic == kTypeKeys.end() || config.deepspeed.model_dtype) {
     return given ? check_type(config, *given) : Result<void>();
   }
-  const DType dtype = given.value_or(model_dtype(inventory));
+  const DType dtype = given ? *given : launched ? launched->dtype : model_dtype(inventory);
   if (dtype != DType::kF32) {
     config.deepspeed.model_dtype = dtype;
   }
-  if (!given) {
-    warn(config, *automatic,
-         fmt::format("{}, the type of the inventory; --dtype says otherwise", dtype_name(dtype)));
+  const std::string assumed =
+      fmt::format("{}, {}; --dtype says otherwise", dtype_name(dtype),
+                  launched ? launched->said_by : "the type of the inventory");
+  if (!given && launched && !launched->unsaid.empty()) {
+    config.warnings.push_back(
+        {"assumed",
+         fmt::format("{}, and the training script may say it; planned with {}", launched->unsaid,
+                     assumed),
+         std::string(*automatic)});
+  } else if (!given) {
+    warn(config, *automatic, assumed);
   }
   return {};
 }
@@ -89,8 +98,9 @@ DType model_dtype(const Inventory& inventory) noexcept {
 }
 
 Result<void> settle_automatic_values(Config& config, const Inventory& inventory,
-                                     std::optional<DType> given) {
-  if (Result<void> settled = settle_type(config, inventory, given); !settled) {
+                                     std::optional<DType> given,
+                                     const std::optional<TypeSource>& launched) {
+  if (Result<void> settled = settle_type(config, inventory, given, launched); !settled) {
     return settled;
   }
   for (const std::string& key : config.automatic) {

@@ -183,13 +183,13 @@ std::optional<ConfigSection> ConfigSection::section(std::string_view key) {
 }
 
 void ConfigSection::warn_of_others(std::span<const std::string_view> names,
-                                   std::string_view consequence) {
+                                   std::string_view program, std::string_view consequence) {
   for (const auto& [key, value] : object_.items()) {
     if (std::ranges::find(names, key) == names.end()) {
       const std::string_view nearest = nearest_name(key, names);
       reading_.warnings.push_back(
           {"unknown-key",
-           fmt::format("{} is not a key of DeepSpeed{}; {}", excerpt(dotted(key)),
+           fmt::format("{} is not a key of {}{}; {}", excerpt(dotted(key)), program,
                        nearest.empty() ? "" : fmt::format(" (it has \"{}\")", nearest),
                        consequence),
            dotted(key), nearest.empty() ? std::string() : dotted(nearest)});

@@ -52,8 +52,9 @@ class ConfigSection {
 
   /// Refuses every key that is not one of `names`, with the nearest of them.
   void refuse_others(std::span<const std::string_view> names);
-  /// Warns of every such key: `<dotted key> is not a key of DeepSpeed, <consequence>`.
-  void warn_of_others(std::span<const std::string_view> names, std::string_view consequence);
+  /// Warns of every such key: `<dotted key> is not a key of <program>; <consequence>`.
+  void warn_of_others(std::span<const std::string_view> names, std::string_view program,
+                      std::string_view consequence);
   /// Records the problem `<dotted key> in <origin> <what>`, unless there is one already.
   void refuse(std::string_view key, std::string_view what);
   std::string dotted(std::string_view key) const;

@@ -49,6 +49,7 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
   }
 }
 
+constexpr std::string_view kDeepSpeed = "DeepSpeed";
 constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
 
 std::optional<OffloadConfig> read_offload(ConfigSection& zero, std::string_view key,
@@ -60,7 +61,7 @@ std::optional<OffloadConfig> read_offload(ConfigSection& zero, std::string_view 
   }
   OffloadConfig offload;
   offload.buffer_count = buffer_count;
-  section->warn_of_others(keys, kRefuses);
+  section->warn_of_others(keys, kDeepSpeed, kRefuses);
   std::size_t device = 0;
   section->read_choice("device", kDeviceNames, device);
   offload.device = static_cast<OffloadDevice>(device);
@@ -94,7 +95,7 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
     return;
   }
   config.stage = static_cast<std::uint32_t>(stage);
-  zero.warn_of_others(deepspeed_zero_keys(), kRefuses);
+  zero.warn_of_others(deepspeed_zero_keys(), kDeepSpeed, kRefuses);
   config.offload_param = read_offload(zero, "offload_param", OffloadConfig{}.buffer_count,
                                       deepspeed_offload_param_keys());
   config.offload_optimizer = read_offload(zero, "offload_optimizer", kOptimizerBuffers,
@@ -155,7 +156,7 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   DeepSpeedConfig config;
-  top.warn_of_others(deepspeed_top_keys(), "DeepSpeed ignores it");
+  top.warn_of_others(deepspeed_top_keys(), kDeepSpeed, "DeepSpeed ignores it");
   const json* zero = top.given("zero_optimization");
   if (zero != nullptr && zero->is_boolean()) {
     config.stage = zero->get<bool>() ? 1 : 0;  // deprecated, but DeepSpeed still takes it
