@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/job/simulated_drive.h"
 #include "io/engine_probe.h"
 #include "swap/plan/config.h"
 
@@ -36,17 +37,6 @@ struct BlockShare {
   std::uint32_t percent = 100;
 
   bool operator==(const BlockShare&) const = default;
-};
-
-/// `ioengine=sim:read=3.5g,write=3g,latency=80us`: a drive in virtual time.
-struct SimulatedDrive {
-  std::uint64_t read_bytes_per_second = 0;
-  std::uint64_t write_bytes_per_second = 0;
-  std::uint64_t latency_ns = 0;
-  /// `clock=real`: the same rates over the files of `directory`, by the machine's clock.
-  bool real_time = false;
-
-  bool operator==(const SimulatedDrive&) const = default;
 };
 
 /// What passes between two tensors, `compute=`: a training step's own work.

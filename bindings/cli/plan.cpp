@@ -96,6 +96,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   add_job_options(*verb, options->request);
   add_budget_options(*verb, options->request);
+  add_drive_option(*verb, options->request);
   verb->add_flag("--json", options->as_json, "One JSON document (penstock.plan/1)");
   CLI::Option* emit = verb->add_flag(
       "--emit-config", options->emit_config,

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/excerpt.h"
+#include "bench/job/simulated_drive.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/rank_count.h"
 #include "swap/plan/automatic_values.h"
@@ -37,6 +39,28 @@ std::optional<DType> dtype_of(const PlanRequest& request) {
 std::string check_optimizer(const std::string& text) {
   const Result<OptimizerKind> kind = parse_optimizer(text);
   return kind ? std::string() : kind.error().message;
+}
+
+// Both rates, without which there is no bound. The latency is no part of it.
+Result<DriveSpeeds> parse_drive(const std::string& text) {
+  bench::SimulatedDrive drive;
+  bench::Refusal refusal = bench::read_drive(text, drive);
+  if (!refusal && drive.real_time) {
+    refusal = "clock=real is for runs, not for plans";
+  }
+  if (!refusal && (drive.read_bytes_per_second == 0 || drive.write_bytes_per_second == 0)) {
+    refusal = "both read= and write= are needed, such as read=3.5g,write=3g";
+  }
+  if (refusal) {
+    return fault(Fault::kInvalidArgument, fmt::format("\"{}\": {}", excerpt(text), *refusal));
+  }
+  return DriveSpeeds{static_cast<double>(drive.read_bytes_per_second),
+                     static_cast<double>(drive.write_bytes_per_second)};
+}
+
+std::string check_drive(const std::string& text) {
+  const Result<DriveSpeeds> speeds = parse_drive(text);
+  return speeds ? std::string() : speeds.error().message;
 }
 
 // Nothing where the option was not given; its text has been checked.
@@ -177,6 +201,9 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
     machine.mem_available_bytes = *given;
     machine.is_elsewhere = true;
   }
+  if (!drive.empty()) {
+    machine.drives = parse_drive(drive).value();  // checked by check_drive()
+  }
   return make_swap_plan(make_setup(*this, ranks, std::move(*inventory), std::move(planned)),
                         machine);
 }
@@ -233,6 +260,14 @@ void add_budget_options(CLI::App& verb, PlanRequest& request) {
                   "Plan for a machine with so much memory available (default: this one's)")
       ->check(check_size)
       ->type_name("SIZE");
+}
+
+void add_drive_option(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("--drive", request.drive,
+                  "read=3.5g,write=3g,latency=80us: what the drives of a machine do together, for "
+                  "the least time of a step (default: what penstock.paths were measured with)")
+      ->check(check_drive)
+      ->type_name("RATES");
 }
 
 }  // namespace penstock::cli

@@ -26,6 +26,7 @@ struct PlanRequest {
   std::string max_pinned;
   std::string ram;
   std::string memory;
+  std::string drive;
 
   /// --config, else PENSTOCK_CONFIG; empty: none.
   std::string config_path() const;
@@ -40,5 +41,7 @@ struct PlanRequest {
 /// Declares the options; `request` outlives the verb's parsing.
 void add_job_options(CLI::App& verb, PlanRequest& request);
 void add_budget_options(CLI::App& verb, PlanRequest& request);
+/// Of `plan` alone: `tune` measures the drives.
+void add_drive_option(CLI::App& verb, PlanRequest& request);
 
 }  // namespace penstock::cli

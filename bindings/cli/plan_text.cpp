@@ -205,10 +205,12 @@ std::string step_text(const SwapPlan& plan) {
                                                          plan.setup.ranks_on_node * kWearSteps)));
   }
   return text + (plan.lower_bound_seconds
-                     ? fmt::format("  time: {:.3g} s at least, at the speeds that the paths were "
-                                   "measured with\n",
-                                   *plan.lower_bound_seconds)
-                     : std::string("  time: not known without a measured drive (penstock tune)\n"));
+                     ? fmt::format("  time: {:.3g} s at least, at the speeds {}\n",
+                                   *plan.lower_bound_seconds,
+                                   plan.has_stated_drives ? "that --drive says"
+                                                          : "that the paths were measured with")
+                     : std::string("  time: not known without a measured drive (penstock tune, or "
+                                   "--drive)\n"));
 }
 
 std::string verdict_text(const SwapPlan& plan) {

@@ -8,6 +8,7 @@
 #include "swap/plan/feasibility.h"
 #include "swap/plan/memory_table.h"
 #include "swap/plan/plan_warning.h"
+#include "swap/plan/step_traffic.h"
 #include "swap/plan/training_setup.h"
 
 namespace penstock {
@@ -27,6 +28,7 @@ struct MachineFacts {
   std::uint64_t mem_available_bytes = 0;       ///< 0: not known
   std::optional<std::uint64_t> memlock_bytes;  ///< `ulimit -l`; nothing: no limit for us
   std::vector<PathFacts> paths;
+  std::optional<DriveSpeeds> drives = {};  ///< as the user states them; nothing: as measured
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 

@@ -16,22 +16,26 @@ StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placeme
   return traffic;
 }
 
+double lower_bound_seconds(const StepTraffic& traffic, const DriveSpeeds& speeds,
+                           std::uint32_t ranks) {
+  return ranks * std::max(static_cast<double>(traffic.read_bytes) / speeds.read_bytes_per_second,
+                          static_cast<double>(traffic.write_bytes) / speeds.write_bytes_per_second);
+}
+
 std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
                                           std::span<const PathConfig> paths, std::uint32_t ranks) {
-  double read_rate = 0;
-  double write_rate = 0;
+  DriveSpeeds speeds;
   for (const PathConfig& path : paths) {
     if (!path.read_bytes_per_second || !path.write_bytes_per_second) {
       return std::nullopt;
     }
-    read_rate += static_cast<double>(*path.read_bytes_per_second);
-    write_rate += static_cast<double>(*path.write_bytes_per_second);
+    speeds.read_bytes_per_second += static_cast<double>(*path.read_bytes_per_second);
+    speeds.write_bytes_per_second += static_cast<double>(*path.write_bytes_per_second);
   }
   if (paths.empty()) {
     return std::nullopt;
   }
-  return ranks * std::max(static_cast<double>(traffic.read_bytes) / read_rate,
-                          static_cast<double>(traffic.write_bytes) / write_rate);
+  return lower_bound_seconds(traffic, speeds, ranks);
 }
 
 }  // namespace penstock

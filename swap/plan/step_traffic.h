@@ -18,9 +18,20 @@ struct StepTraffic {
 /// Every tensor on a drive, as often as a step reads and writes it; without padding.
 StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement);
 
-/// Seconds that a step takes at least because of its drives, which `ranks` share: what is slower of
-/// reading and writing, as if both went on at once, at the speeds that `paths` were measured with.
-/// Nothing where there are no paths, or one of them was not measured.
+/// What the drives of a machine do together.
+struct DriveSpeeds {
+  double read_bytes_per_second = 0;
+  double write_bytes_per_second = 0;
+};
+
+/// Seconds that a step takes at least because of drives that `ranks` share: what is slower of
+/// reading and writing, as if both went on at once. Latency is left out: with enough requests under
+/// way it passes once a step, not once a tensor.
+double lower_bound_seconds(const StepTraffic& traffic, const DriveSpeeds& speeds,
+                           std::uint32_t ranks);
+
+/// The same at the speeds that `paths` were measured with. Nothing where there are no paths, or one
+/// of them was not measured.
 std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
                                           std::span<const PathConfig> paths, std::uint32_t ranks);
 

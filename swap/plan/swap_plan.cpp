@@ -59,8 +59,11 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   }
   plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement);
   plan.traffic = expect_traffic(plan.tensors, plan.placement);
+  plan.has_stated_drives = machine.drives.has_value();
   plan.lower_bound_seconds =
-      lower_bound_seconds(plan.traffic, plan.setup.config.paths(), plan.setup.ranks_on_node);
+      machine.drives
+          ? lower_bound_seconds(plan.traffic, *machine.drives, plan.setup.ranks_on_node)
+          : lower_bound_seconds(plan.traffic, plan.setup.config.paths(), plan.setup.ranks_on_node);
   plan.stock = predict_stock_deepspeed(plan.setup);
   plan.warnings = plan.setup.config.warnings;
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));

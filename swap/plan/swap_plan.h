@@ -23,7 +23,8 @@ struct SwapPlan {
   Feasibility feasibility;
   std::vector<MemoryRow> memory;
   StepTraffic traffic;
-  std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive was measured
+  std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive's speed is known
+  bool has_stated_drives = false;             ///< it is by MachineFacts::drives
   StockDeepSpeed stock;
   std::vector<PlanWarning> warnings;  ///< of the file, of stock, of this machine
 
