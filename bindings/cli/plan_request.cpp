@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <unordered_map>
+#include <iterator>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
 #include "bench/job/simulated_drive.h"
+#include "bindings/cli/inventory_source.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/rank_count.h"
 #include "swap/plan/automatic_values.h"
@@ -83,30 +84,8 @@ void override_from_command_line(const PlanRequest& request, Config& config) {
   }
 }
 
-Result<Inventory> read_inventories(const std::vector<std::string>& paths) {
-  Inventory all;
-  std::unordered_map<std::string, std::string> found_in;
-  for (const std::string& path : paths) {
-    Result<Inventory> part = load_inventory(path);
-    if (!part) {
-      return part;
-    }
-    for (TensorInfo& tensor : part->tensors) {
-      if (paths.size() > 1) {
-        const auto [at, is_new] = found_in.emplace(tensor.name, path);
-        if (!is_new) {
-          return fault(Fault::kInvalidArgument, fmt::format("the tensor {} is in {} and in {}",
-                                                            tensor.name, at->second, path));
-        }
-      }
-      all.tensors.push_back(std::move(tensor));
-    }
-  }
-  return all;
-}
-
 // What is known of the order of use puts the tensors in it; without an inventory the trace is one.
-Result<Inventory> read_tensors(const PlanRequest& request) {
+Result<InventorySource> read_tensors(const PlanRequest& request) {
   if (request.trace.empty()) {
     return read_inventories(request.inventories);
   }
@@ -116,13 +95,13 @@ Result<Inventory> read_tensors(const PlanRequest& request) {
   }
   Inventory traced = traced_inventory(*trace);
   if (request.inventories.empty()) {
-    return traced;
+    return InventorySource{std::move(traced), {}};
   }
-  Result<Inventory> inventory = read_inventories(request.inventories);
-  if (inventory) {
-    sort_by_use(*inventory, traced);
+  Result<InventorySource> source = read_inventories(request.inventories);
+  if (source) {
+    sort_by_use(source->inventory, traced);
   }
-  return inventory;
+  return source;
 }
 
 // Ranks in all, and on one machine.
@@ -184,14 +163,16 @@ Result<Config> PlanRequest::read_config(const ConfigSource& source) const {
 }
 
 Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& source) const {
-  Result<Inventory> inventory = read_tensors(*this);
-  if (!inventory) {
-    return std::move(inventory).error();
+  Result<InventorySource> tensors = read_tensors(*this);
+  if (!tensors) {
+    return std::move(tensors).error();
   }
+  Inventory& inventory = tensors->inventory;
+  std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
   const std::optional<TypeSource> launched =
       source.accelerate ? source.accelerate->type : std::nullopt;
   if (const Result<void> settled =
-          settle_automatic_values(planned, *inventory, dtype_of(*this), launched);
+          settle_automatic_values(planned, inventory, dtype_of(*this), launched);
       !settled) {
     return settled.error();
   }
@@ -204,14 +185,15 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   if (!drive.empty()) {
     machine.drives = parse_drive(drive).value();  // checked by check_drive()
   }
-  return make_swap_plan(make_setup(*this, ranks, std::move(*inventory), std::move(planned)),
+  return make_swap_plan(make_setup(*this, ranks, std::move(inventory), std::move(planned)),
                         machine);
 }
 
 void add_job_options(CLI::App& verb, PlanRequest& request) {
   verb.add_option("INVENTORY", request.inventories,
-                  "A .safetensors file, a .safetensors.index.json, a directory with either, or a "
-                  "JSON inventory (python -m penstock.inventory writes one)");
+                  "A .safetensors file, a .safetensors.index.json, a directory with either, the "
+                  "name of a model in Hugging Face's cache, a checkpoint of DeepSpeed, or a JSON "
+                  "inventory (python -m penstock.inventory writes one)");
   verb.add_option("--config", request.config,
                   "DeepSpeed's configuration, as it is, or the .yaml of `accelerate launch` "
                   "(default: $PENSTOCK_CONFIG)")

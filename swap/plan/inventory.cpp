@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "swap/plan/checkpoint.h"
+#include "swap/plan/hub_cache.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/safetensors_header.h"
@@ -149,8 +150,15 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
 Result<Inventory> load_inventory(const std::string& path) {
   std::error_code ignored;
   std::string file = path;
-  if (std::filesystem::is_directory(path, ignored)) {
-    Result<std::string> found = find_checkpoint_file(path);
+  if (!std::filesystem::exists(path, ignored) && is_hub_name(path)) {
+    Result<std::string> cached = find_in_hub_cache(path);
+    if (!cached) {
+      return std::move(cached).error();
+    }
+    file = std::move(*cached);
+  }
+  if (std::filesystem::is_directory(file, ignored)) {
+    Result<std::string> found = find_checkpoint_file(file);
     if (!found) {
       return std::move(found).error();
     }

@@ -1,0 +1,150 @@
+"""Where an INVENTORY may be: in Hugging Face's cache by its name, in a checkpoint of DeepSpeed, in an adapter."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_support import assert_one_sentence, safetensors_bytes
+from test_plan import MEMORY
+
+NAME = "Acme/Tiny-0.1B"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+WEIGHTS = safetensors_bytes({"a": ("BF16", [1024, 1024], 2 << 20), "b": ("BF16", [512, 1024], 1 << 20)})
+CHECKPOINTS = Path(__file__).with_name("checkpoints")
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A cache as huggingface_hub fills it: files are links to blobs. Answers the model's directory."""
+
+    def fill(files, cache=tmp_path / "hub", name=NAME, reference=COMMIT):
+        model = cache / f"models--{name.replace('/', '--')}"
+        snapshot = model / "snapshots" / COMMIT
+        snapshot.mkdir(parents=True)
+        (model / "blobs").mkdir()
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text(reference)
+        for number, (file, content) in enumerate(files.items()):
+            (model / "blobs" / f"{number}").write_bytes(content)
+            (snapshot / file).symlink_to(f"../../blobs/{number}")
+        return model
+
+    return fill
+
+
+def names(plan):
+    return [tensor["name"] for tensor in plan["tensors"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "variables"),
+    [
+        ("hub", {"HF_HUB_CACHE": "{}/hub", "HF_HOME": "/nowhere"}),
+        ("home/hub", {"HF_HOME": "{}/home", "XDG_CACHE_HOME": "/nowhere"}),
+        ("xdg/huggingface/hub", {"XDG_CACHE_HOME": "{}/xdg", "HOME": "/nowhere"}),
+        (".cache/huggingface/hub", {"HOME": "{}"}),
+        ("tilde/hub", {"HOME": "{}", "HF_HOME": "~/tilde"}),
+    ],
+)
+def test_a_models_name_is_looked_up_in_the_cache(penstock, hub, tmp_path, monkeypatch, place, variables):
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    hub({"model.safetensors": WEIGHTS, "config.json": b"{}"}, cache=tmp_path / place)
+    environment = {variable: value.format(tmp_path) for variable, value in variables.items()}
+    plan = penstock.json("plan", NAME, *MEMORY, env=environment, cwd=tmp_path)
+    assert names(plan) == ["a", "b"]
+
+
+def test_a_path_of_that_name_comes_first(penstock, hub, tmp_path):
+    hub({"model.safetensors": WEIGHTS})
+    there = tmp_path / NAME
+    there.mkdir(parents=True)
+    (there / "model.safetensors").write_bytes(safetensors_bytes({"mine": ("U8", [4], 4)}))
+    plan = penstock.json("plan", NAME, *MEMORY, env={"HF_HUB_CACHE": str(tmp_path / "hub")}, cwd=tmp_path)
+    assert names(plan) == ["mine"]
+
+
+def test_a_benchmark_takes_the_name_too(penstock, hub, write, tmp_path):
+    hub({"model.safetensors": WEIGHTS})
+    jobs = f"[job]\nworkload=swap\ninventory={NAME}\nioengine=sim\nphase=forward\n"
+    environment = {"HF_HUB_CACHE": str(tmp_path / "hub")}
+    done = penstock("bench", write("jobs.ini", jobs), env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_not_in_the_cache_says_how_to_bring_it(penstock, hub, tmp_path):
+    environment = {"HF_HUB_CACHE": str(tmp_path / "hub")}
+
+    def refused(*parts):
+        done = penstock("plan", NAME, env=environment, cwd=tmp_path)
+        assert done.returncode == 1 and done.stdout == ""
+        assert_one_sentence(done, f'`hf download {NAME} --include "*.safetensors*" config.json`', *parts)
+
+    place = tmp_path / "hub" / "models--Acme--Tiny-0.1B"
+    refused(str(place), "no file or directory")
+    model = hub({"config.json": b"{}"})
+    snapshot = model / "snapshots" / COMMIT
+    refused("without weights", f"`python -m penstock.inventory {snapshot} -o inventory.json`")
+    (snapshot / "config.json").unlink()
+    refused("without weights")
+    for reference in ("../../..", "", "f" * 5000, "not a commit"):
+        (model / "refs" / "main").write_text(reference)
+        refused(str(place))
+    shutil.rmtree(model / "refs")
+    refused(str(place))
+
+
+@pytest.mark.parametrize(
+    "name", ["model.json", "a/b/c", "a--b", "../a", ".hidden", "a/", "x" * 97, "model.safetensors"]
+)
+def test_other_texts_are_paths(penstock, tmp_path, name):
+    done = penstock("plan", name, env={"HF_HUB_CACHE": str(tmp_path)}, cwd=tmp_path)
+    assert done.returncode == 1
+    assert_one_sentence(done, name, "No such file or directory")
+
+
+@pytest.mark.parametrize("stage", ["stage2", "stage3"])
+def test_a_checkpoint_of_deepspeed_has_names_and_shapes(penstock, write, stage):
+    shapes = json.loads((CHECKPOINTS / f"{stage}.json").read_text())
+    by_checkpoint = penstock.json("plan", CHECKPOINTS / stage, *MEMORY)
+    types = {"scale": "f32"} if stage == "stage2" else {}  # a buffer
+    tensors = [{"name": name, "dtype": types.get(name, "bf16"), "shape": shape} for name, shape in shapes.items()]
+    listed = penstock.json("plan", write("listed.json", {"tensors": tensors}), *MEMORY)
+    assert {t["name"]: t["bytes"] for t in by_checkpoint["tensors"]} == {
+        t["name"]: t["bytes"] for t in listed["tensors"]
+    }
+    tag = penstock.json("plan", CHECKPOINTS / stage / "global_step3", *MEMORY)
+    assert tag["tensors"] == by_checkpoint["tensors"]
+
+
+def test_a_damaged_checkpoint_says_so(penstock, tmp_path):
+    there = tmp_path / "stage3"
+    shutil.copytree(CHECKPOINTS / "stage3", there)
+    (there / "global_step3" / "zero_pp_rank_1_mp_rank_00_model_states.pt").write_bytes(b"no archive")
+    plan = penstock.json("plan", there, *MEMORY)
+    assert "checkpoint-incomplete" in {warning["code"] for warning in plan["warnings"]}
+    (there / "latest").write_text("global_step9")
+    done = penstock("plan", there)
+    assert done.returncode == 1
+    assert_one_sentence(done, "global_step9")
+
+
+def test_a_trainers_checkpoint(penstock, tmp_path):
+    there = tmp_path / "checkpoint-500"
+    shutil.copytree(CHECKPOINTS / "stage3", there)
+    whole = safetensors_bytes({"a": ("BF16", [1024, 1024], 2 << 20)})
+    (there / "model.safetensors").write_bytes(whole)
+    assert names(penstock.json("plan", there, *MEMORY)) == ["a"]
+    stub = safetensors_bytes({"head.weight": ("BF16", [0], 0), "layers.0.weight": ("BF16", [0], 0)})
+    (there / "model.safetensors").write_bytes(stub)
+    assert "layers.3.weight" in names(penstock.json("plan", there, *MEMORY))
+
+
+def test_an_adapter_is_called_one(penstock, write, tmp_path):
+    write("adapter_model.safetensors", safetensors_bytes({"lora_A.weight": ("F32", [8, 1024], 32768)}))
+    write("adapter_config.json", {"base_model_name_or_path": NAME})
+    for path in (tmp_path, tmp_path / "adapter_model.safetensors"):
+        plan = penstock.json("plan", path, *MEMORY)
+        [warning] = [warning for warning in plan["warnings"] if warning["code"] == "adapter-only"]
+        assert str(path) in warning["text"]
