@@ -14,6 +14,7 @@
 #include "bindings/cli/rank_count.h"
 #include "bindings/cli/yaml_document.h"
 #include "swap/plan/config_section.h"
+#include "swap/plan/deepspeed_keys.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 
@@ -26,9 +27,7 @@ using nlohmann::ordered_json;
 
 // `accelerate config` writes half a kilobyte.
 constexpr std::uint64_t kYamlBytesMax = 64ULL << 10;
-constexpr std::array<std::string_view, 3> kOffloadDevices{"none", "cpu", "nvme"};
 constexpr std::uint64_t kStageDefault = 2;
-constexpr std::uint64_t kStageMax = 3;
 
 // The keys of `deepspeed_config`, with accelerate's defaults.
 struct DeepSpeedKeys {
@@ -62,17 +61,14 @@ bool is_true(ConfigSection& section, std::string_view key) {
 
 DeepSpeedKeys read_deepspeed_keys(ConfigSection& section) {
   DeepSpeedKeys keys;
-  section.warn_of_others(accelerate_deepspeed_keys(), "accelerate", "accelerate ignores it");
+  section.warn_of_others("accelerate", "accelerate ignores it");
   section.read_text("deepspeed_config_file", keys.file);
   if (keys.file == "none") {  // accelerate's own word for no file
     keys.file.clear();
   }
   section.read_count("zero_stage", keys.stage);
-  if (keys.stage > kStageMax) {
-    section.refuse("zero_stage", fmt::format("is {}; 0, 1, 2 and 3 are allowed", keys.stage));
-  }
-  section.read_choice("offload_optimizer_device", kOffloadDevices, keys.optimizer_device);
-  section.read_choice("offload_param_device", kOffloadDevices, keys.param_device);
+  section.read_choice("offload_optimizer_device", keys.optimizer_device);
+  section.read_choice("offload_param_device", keys.param_device);
   section.read_text("offload_optimizer_nvme_path", keys.optimizer_path);
   section.read_text("offload_param_nvme_path", keys.param_path);
   if (section.given("gradient_accumulation_steps") != nullptr) {
@@ -86,8 +82,8 @@ DeepSpeedKeys read_deepspeed_keys(ConfigSection& section) {
 }
 
 ordered_json offload_json(std::size_t device, const std::string& path) {
-  ordered_json offload{{"device", kOffloadDevices[device]}};
-  if (kOffloadDevices[device] == "nvme") {
+  ordered_json offload{{"device", kDeviceNames[device]}};
+  if (kDeviceNames[device] == "nvme") {
     offload["nvme_path"] = path;
   }
   return offload;
@@ -122,7 +118,7 @@ std::string built_json(const DeepSpeedKeys& keys, const std::optional<std::strin
 
 // `accelerate launch` hands devices on in the environment, and forgets these two.
 void warn_of_lost_path(ConfigReading& reading, std::string_view whose, std::size_t device) {
-  if (kOffloadDevices[device] == "nvme") {
+  if (kDeviceNames[device] == "nvme") {
     const std::string variable = fmt::format("ACCELERATE_DEEPSPEED_OFFLOAD_{}_NVME_PATH", whose);
     const std::string key = fmt::format("offload_{}_nvme_path", lower(std::string(whose)));
     warn(reading, "deepspeed_config." + key,
@@ -241,13 +237,15 @@ AccelerateConfig read_accelerate(ConfigSection& top, const json& document,
                                  const std::string& path) {
   AccelerateConfig config;
   check_distributed_type(top, document);
-  top.warn_of_others(accelerate_keys(), "accelerate", "accelerate refuses the file");
+  top.warn_of_others("accelerate", "accelerate refuses the file");
   config.num_processes = read_ranks(top, "num_processes");
   config.num_machines = read_ranks(top, "num_machines").value_or(1);
   const std::optional<std::string> precision = read_precision(top);
   const json empty = json::object();
-  ConfigSection section = top.section("deepspeed_config")
-                              .value_or(ConfigSection(empty, "deepspeed_config", top.reading()));
+  const ConfigTable& table = *kAccelerateTable.find("deepspeed_config")->inside;
+  ConfigSection section =
+      top.section("deepspeed_config")
+          .value_or(ConfigSection(empty, "deepspeed_config", top.reading(), table));
   const DeepSpeedKeys keys = read_deepspeed_keys(section);
   config.type = type_source(precision, !keys.file.empty(), path);
   if (!keys.file.empty()) {
@@ -279,7 +277,7 @@ Result<AccelerateConfig> load_accelerate_config(const std::string& path) {
         fmt::format("{} is no configuration of accelerate: it has no deepspeed_config", path));
   }
   ConfigReading reading{path, {}, std::nullopt, {}, {}};
-  ConfigSection top(*document, "", reading);
+  ConfigSection top(*document, "", reading, kAccelerateTable);
   AccelerateConfig config = read_accelerate(top, *document, path);
   if (reading.problem) {
     return std::move(*reading.problem);

@@ -2,60 +2,68 @@
 
 #include <array>
 
+#include "swap/plan/deepspeed_keys.h"
+
 namespace penstock::cli {
 namespace {
 
-// ClusterConfig, and the two old keys that its process_config() takes.
-constexpr std::array<std::string_view, 33> kTop{"command_file",
-                                                "commands",
-                                                "compute_environment",
-                                                "debug",
-                                                "deepspeed_config",
-                                                "distributed_type",
-                                                "downcast_bf16",
-                                                "dynamo_backend",
-                                                "dynamo_config",
-                                                "enable_cpu_affinity",
-                                                "fp16",
-                                                "fp8_config",
-                                                "fsdp_config",
-                                                "gpu_ids",
-                                                "machine_rank",
-                                                "main_process_ip",
-                                                "main_process_port",
-                                                "main_training_function",
-                                                "megatron_lm_config",
-                                                "mixed_precision",
-                                                "mpirun_config",
-                                                "num_machines",
-                                                "num_processes",
-                                                "parallelism_config",
-                                                "rdzv_backend",
-                                                "same_network",
-                                                "tpu_env",
-                                                "tpu_name",
-                                                "tpu_use_cluster",
-                                                "tpu_use_sudo",
-                                                "tpu_vm",
-                                                "tpu_zone",
-                                                "use_cpu"};
-
 // The DeepSpeed options of `accelerate launch`.
-constexpr std::array<std::string_view, 15> kDeepSpeed{"deepspeed_config_file",
-                                                      "deepspeed_exclusion_filter",
-                                                      "deepspeed_hostfile",
-                                                      "deepspeed_inclusion_filter",
-                                                      "deepspeed_moe_layer_cls_names",
-                                                      "deepspeed_multinode_launcher",
-                                                      "gradient_accumulation_steps",
-                                                      "gradient_clipping",
-                                                      "offload_optimizer_device",
-                                                      "offload_optimizer_nvme_path",
-                                                      "offload_param_device",
-                                                      "offload_param_nvme_path",
-                                                      "zero3_init_flag",
-                                                      "zero3_save_16bit_model",
-                                                      "zero_stage"};
+constexpr auto kDeepSpeed = std::to_array<ConfigKey>({
+    {.name = "deepspeed_config_file", .kind = KeyKind::kText},
+    {.name = "deepspeed_exclusion_filter"},
+    {.name = "deepspeed_hostfile"},
+    {.name = "deepspeed_inclusion_filter"},
+    {.name = "deepspeed_moe_layer_cls_names"},
+    {.name = "deepspeed_multinode_launcher"},
+    {.name = "gradient_accumulation_steps", .kind = KeyKind::kCount},
+    {.name = "gradient_clipping", .kind = KeyKind::kNumber},
+    {.name = "offload_optimizer_device", .kind = KeyKind::kChoice, .choices = kDeviceNames},
+    {.name = "offload_optimizer_nvme_path", .kind = KeyKind::kText},
+    {.name = "offload_param_device", .kind = KeyKind::kChoice, .choices = kDeviceNames},
+    {.name = "offload_param_nvme_path", .kind = KeyKind::kText},
+    {.name = "zero3_init_flag"},
+    {.name = "zero3_save_16bit_model"},
+    {.name = "zero_stage", .kind = KeyKind::kCount, .maximum = kStageMax},
+});
+
+constinit const ConfigTable kLaunchTable{kDeepSpeed};
+
+// ClusterConfig, and the two old keys that its process_config() takes.
+constexpr auto kTop = std::to_array<ConfigKey>({
+    {.name = "command_file"},
+    {.name = "commands"},
+    {.name = "compute_environment"},
+    {.name = "debug"},
+    {.name = "deepspeed_config", .kind = KeyKind::kSection, .inside = &kLaunchTable},
+    {.name = "distributed_type", .kind = KeyKind::kText},
+    {.name = "downcast_bf16"},
+    {.name = "dynamo_backend"},
+    {.name = "dynamo_config"},
+    {.name = "enable_cpu_affinity"},
+    {.name = "fp16"},
+    {.name = "fp8_config"},
+    {.name = "fsdp_config"},
+    {.name = "gpu_ids"},
+    {.name = "machine_rank"},
+    {.name = "main_process_ip"},
+    {.name = "main_process_port"},
+    {.name = "main_training_function"},
+    {.name = "megatron_lm_config"},
+    {.name = "mixed_precision"},
+    {.name = "mpirun_config"},
+    {.name = "num_machines", .kind = KeyKind::kCount},
+    {.name = "num_processes", .kind = KeyKind::kCount},
+    {.name = "parallelism_config"},
+    {.name = "rdzv_backend"},
+    {.name = "same_network"},
+    {.name = "tpu_env"},
+    {.name = "tpu_name"},
+    {.name = "tpu_use_cluster"},
+    {.name = "tpu_use_sudo"},
+    {.name = "tpu_vm"},
+    {.name = "tpu_zone"},
+    {.name = "use_cpu"},
+});
 
 // DeepSpeedPlugin._deepspeed_config_checks().
 constexpr std::array<std::string_view, 9> kBesideFile{
@@ -65,13 +73,7 @@ constexpr std::array<std::string_view, 9> kBesideFile{
 
 }  // namespace
 
-std::span<const std::string_view> accelerate_keys() noexcept {
-  return kTop;
-}
-
-std::span<const std::string_view> accelerate_deepspeed_keys() noexcept {
-  return kDeepSpeed;
-}
+constinit const ConfigTable kAccelerateTable{kTop};
 
 std::span<const std::string_view> accelerate_keys_beside_file() noexcept {
   return kBesideFile;

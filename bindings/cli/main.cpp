@@ -75,6 +75,7 @@ int run(int argc, const char* const* argv) {
   add_verify(app, exit_code);
   add_tune(app, exit_code);
   add_replay(app, exit_code);
+  add_schema(app, exit_code);
   add_version(app, exit_code);
   if (const std::string problem = unknown_verb(app, argc, argv); !problem.empty()) {
     report_error(problem);

@@ -23,6 +23,7 @@ void add_import(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_replay(CLI::App& app, int& exit_code);
+void add_schema(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);

@@ -8,6 +8,7 @@
 
 #include "swap/plan/config_section.h"
 #include "swap/plan/deepspeed_config.h"
+#include "swap/plan/deepspeed_keys.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/name_pattern.h"
@@ -75,10 +76,10 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
                                                     origin, describe_json(*parsed)));
   }
   ConfigReading reading{origin, {}, std::nullopt, {}, {}};
-  ConfigSection top(*parsed, "", reading);
+  ConfigSection top(*parsed, "", reading, kDeepSpeedTable);
   Config config;
   config.deepspeed = read_deepspeed_config(top);
-  config.deepspeed.is_given = parsed->size() > parsed->count("penstock");
+  config.deepspeed.is_given = parsed->size() > parsed->count("penstock") + parsed->count("$schema");
   config.penstock = read_penstock_config(top);
   if (reading.problem) {
     return std::move(*reading.problem);

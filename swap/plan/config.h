@@ -42,7 +42,7 @@ struct AioConfig {
 
 /// What of DeepSpeed's file bears on swapping. Absent keys and "auto" have DeepSpeed's defaults.
 struct DeepSpeedConfig {
-  bool is_given = false;  ///< the file has any key beside the penstock block
+  bool is_given = false;  ///< the file has any key beside `penstock` and `$schema`
   std::uint32_t stage = 0;
   std::optional<DType> model_dtype;     ///< bf16/fp16 blocks that are enabled; nothing: fp32
   std::optional<DType> gradient_dtype;  ///< data_types.grad_accum_dtype; nothing: the held type

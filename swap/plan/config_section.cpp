@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/check.h"
 #include "alloc/excerpt.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/nearest_name.h"
@@ -58,8 +58,16 @@ std::optional<std::uint64_t> json_bytes(const json& value) {
   return whole_number(value);
 }
 
-ConfigSection::ConfigSection(const json& object, std::string prefix, ConfigReading& reading)
-    : object_(object), prefix_(std::move(prefix)), reading_(reading) {}
+ConfigSection::ConfigSection(const json& object, std::string prefix, ConfigReading& reading,
+                             const ConfigTable& table)
+    : object_(object), prefix_(std::move(prefix)), reading_(reading), table_(table) {}
+
+const ConfigKey& ConfigSection::key_of(std::string_view key, KeyKind kind) const {
+  const ConfigKey* found = table_.find(key);
+  PENSTOCK_CHECK(found != nullptr && found->kind == kind, "{} is read, and its table {}",
+                 dotted(key), found == nullptr ? "lacks it" : "has it as another kind");
+  return *found;
+}
 
 std::string ConfigSection::dotted(std::string_view key) const {
   return prefix_.empty() ? std::string(key) : fmt::format("{}.{}", prefix_, key);
@@ -73,7 +81,13 @@ void ConfigSection::refuse(std::string_view key, std::string_view what) {
   }
 }
 
+const json* ConfigSection::given_as(std::string_view key, KeyKind kind) {
+  (void)key_of(key, kind);
+  return given(key);
+}
+
 const json* ConfigSection::given(std::string_view key) {
+  PENSTOCK_CHECK(table_.find(key) != nullptr, "{} is read, and its table lacks it", dotted(key));
   const auto found = object_.find(std::string(key));
   if (found == object_.end() || found->is_null()) {
     return nullptr;
@@ -89,7 +103,7 @@ const json* ConfigSection::given(std::string_view key) {
 }
 
 void ConfigSection::read_flag(std::string_view key, bool& value) {
-  const json* found = given(key);
+  const json* found = given_as(key, KeyKind::kFlag);
   if (found == nullptr) {
     return;
   }
@@ -101,21 +115,23 @@ void ConfigSection::read_flag(std::string_view key, bool& value) {
 }
 
 void ConfigSection::read_count(std::string_view key, std::uint64_t& value) {
-  const json* found = given(key);
+  const json* found = given_as(key, KeyKind::kCount);
   if (found == nullptr) {
     return;
   }
   const std::optional<std::uint64_t> number =
       found->is_string() ? digits(found->get_ref<const std::string&>()) : whole_number(*found);
-  if (!number) {
-    refuse(key, fmt::format("is {}; a whole number from 0 on is allowed", describe_json(*found)));
+  const std::uint64_t maximum = key_of(key, KeyKind::kCount).maximum;
+  if (!number || (maximum != 0 && *number > maximum)) {
+    refuse(key, fmt::format("is {}; a whole number from 0 {} is allowed", describe_json(*found),
+                            maximum == 0 ? "on" : fmt::format("to {}", maximum)));
     return;
   }
   value = *number;
 }
 
 void ConfigSection::read_number(std::string_view key, double& value) {
-  const json* found = given(key);
+  const json* found = given_as(key, KeyKind::kNumber);
   if (found == nullptr) {
     return;
   }
@@ -127,7 +143,7 @@ void ConfigSection::read_number(std::string_view key, double& value) {
 }
 
 void ConfigSection::read_text(std::string_view key, std::string& value) {
-  const json* found = given(key);
+  const json* found = given_as(key, KeyKind::kText);
   if (found == nullptr) {
     return;
   }
@@ -139,7 +155,7 @@ void ConfigSection::read_text(std::string_view key, std::string& value) {
 }
 
 void ConfigSection::read_size(std::string_view key, std::optional<std::uint64_t>& value) {
-  const json* found = given(key);
+  const json* found = given_as(key, KeyKind::kSize);
   if (found == nullptr) {
     return;
   }
@@ -147,11 +163,13 @@ void ConfigSection::read_size(std::string_view key, std::optional<std::uint64_t>
   if (!value) {
     refuse(key, fmt::format("is {}; a whole number of bytes or a size such as \"64MiB\" is allowed",
                             describe_json(*found)));
+  } else if (*value == 0 && key_of(key, KeyKind::kSize).is_above_zero) {
+    refuse(key, "is 0; above 0 is allowed, or leave it out");
   }
 }
 
-void ConfigSection::read_choice(std::string_view key, std::span<const std::string_view> names,
-                                std::size_t& value) {
+void ConfigSection::read_choice(std::string_view key, std::size_t& value) {
+  const std::span<const std::string_view> names = key_of(key, KeyKind::kChoice).choices;
   const auto at = object_.find(std::string(key));
   if (at == object_.end() || at->is_null()) {
     return;
@@ -171,6 +189,7 @@ void ConfigSection::read_choice(std::string_view key, std::span<const std::strin
 }
 
 std::optional<ConfigSection> ConfigSection::section(std::string_view key) {
+  const ConfigTable* inside = key_of(key, KeyKind::kSection).inside;
   const auto found = object_.find(std::string(key));
   if (found == object_.end() || found->is_null()) {
     return std::nullopt;
@@ -179,14 +198,13 @@ std::optional<ConfigSection> ConfigSection::section(std::string_view key) {
     refuse(key, fmt::format("is {}; an object is allowed", describe_json(*found)));
     return std::nullopt;
   }
-  return ConfigSection(*found, dotted(key), reading_);
+  return ConfigSection(*found, dotted(key), reading_, *inside);
 }
 
-void ConfigSection::warn_of_others(std::span<const std::string_view> names,
-                                   std::string_view program, std::string_view consequence) {
+void ConfigSection::warn_of_others(std::string_view program, std::string_view consequence) {
   for (const auto& [key, value] : object_.items()) {
-    if (std::ranges::find(names, key) == names.end()) {
-      const std::string_view nearest = nearest_name(key, names);
+    if (table_.find(key) == nullptr) {
+      const std::string_view nearest = nearest_name(key, table_.names());
       reading_.warnings.push_back(
           {"unknown-key",
            fmt::format("{} is not a key of {}{}; {}", excerpt(dotted(key)), program,
@@ -197,9 +215,10 @@ void ConfigSection::warn_of_others(std::span<const std::string_view> names,
   }
 }
 
-void ConfigSection::refuse_others(std::span<const std::string_view> names) {
+void ConfigSection::refuse_others() {
   for (const auto& [key, value] : object_.items()) {
-    if (std::ranges::find(names, key) == names.end()) {
+    if (table_.find(key) == nullptr) {
+      const std::vector<std::string_view> names = table_.names();
       refuse(key, fmt::format("is not a key of penstock{}; the keys here are {}",
                               did_you_mean(key, names), fmt::join(names, ", ")));
       return;

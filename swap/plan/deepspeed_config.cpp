@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
-#include "swap/plan/deepspeed_keys.h"
 #include "swap/plan/json_document.h"
 
 namespace penstock {
@@ -13,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 3> kDeviceNames{"none", "cpu", "nvme"};
-constexpr std::uint64_t kStageMax = 3;
 // DeepSpeed's default for the optimizer; for parameters it is 5, the struct's own.
 constexpr std::uint64_t kOptimizerBuffers = 4;
 
@@ -52,24 +48,37 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
 constexpr std::string_view kDeepSpeed = "DeepSpeed";
 constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
 
-std::optional<OffloadConfig> read_offload(ConfigSection& zero, std::string_view key,
-                                          std::uint64_t buffer_count,
-                                          std::span<const std::string_view> keys) {
-  std::optional<ConfigSection> section = zero.section(key);
+// What both kinds of offloading have.
+void read_offload(ConfigSection& section, OffloadConfig& offload) {
+  section.warn_of_others(kDeepSpeed, kRefuses);
+  std::size_t device = 0;
+  section.read_choice("device", device);
+  offload.device = static_cast<OffloadDevice>(device);
+  read_paths(section, offload.nvme_paths);
+  section.read_flag("pin_memory", offload.pin_memory);
+  section.read_count("buffer_count", offload.buffer_count);
+}
+
+std::optional<OffloadConfig> read_offload_param(ConfigSection& zero) {
+  std::optional<ConfigSection> section = zero.section("offload_param");
   if (!section) {
     return std::nullopt;
   }
   OffloadConfig offload;
-  offload.buffer_count = buffer_count;
-  section->warn_of_others(keys, kDeepSpeed, kRefuses);
-  std::size_t device = 0;
-  section->read_choice("device", kDeviceNames, device);
-  offload.device = static_cast<OffloadDevice>(device);
-  read_paths(*section, offload.nvme_paths);
-  section->read_flag("pin_memory", offload.pin_memory);
-  section->read_count("buffer_count", offload.buffer_count);
+  read_offload(*section, offload);
   section->read_count("buffer_size", offload.buffer_size);
   section->read_count("max_in_cpu", offload.max_in_cpu);
+  return offload;
+}
+
+std::optional<OffloadConfig> read_offload_optimizer(ConfigSection& zero) {
+  std::optional<ConfigSection> section = zero.section("offload_optimizer");
+  if (!section) {
+    return std::nullopt;
+  }
+  OffloadConfig offload;
+  offload.buffer_count = kOptimizerBuffers;
+  read_offload(*section, offload);
   section->read_flag("pipeline_read", offload.pipeline_read);
   section->read_flag("pipeline_write", offload.pipeline_write);
   section->read_flag("fast_init", offload.fast_init);
@@ -90,16 +99,10 @@ void read_deprecated_offload(ConfigSection& zero, std::string_view key,
 void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
   std::uint64_t stage = 0;
   zero.read_count("stage", stage);
-  if (stage > kStageMax) {
-    zero.refuse("stage", fmt::format("is {}; 0, 1, 2 and 3 are allowed", stage));
-    return;
-  }
   config.stage = static_cast<std::uint32_t>(stage);
-  zero.warn_of_others(deepspeed_zero_keys(), kDeepSpeed, kRefuses);
-  config.offload_param = read_offload(zero, "offload_param", OffloadConfig{}.buffer_count,
-                                      deepspeed_offload_param_keys());
-  config.offload_optimizer = read_offload(zero, "offload_optimizer", kOptimizerBuffers,
-                                          deepspeed_offload_optimizer_keys());
+  zero.warn_of_others(kDeepSpeed, kRefuses);
+  config.offload_param = read_offload_param(zero);
+  config.offload_optimizer = read_offload_optimizer(zero);
   read_deprecated_offload(zero, "cpu_offload_param", config.offload_param);
   read_deprecated_offload(zero, "cpu_offload", config.offload_optimizer);
   zero.read_count("sub_group_size", config.sub_group_size);
@@ -141,7 +144,7 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
   std::string gradients;
   if (std::optional<ConfigSection> types = top.section("data_types")) {
     types->read_text("grad_accum_dtype", gradients);
-    if (!gradients.empty()) {
+    if (types->given("grad_accum_dtype") != nullptr) {
       const Result<DType> parsed = parse_dtype(gradients);
       if (!parsed) {
         types->refuse("grad_accum_dtype", parsed.error().message);
@@ -156,7 +159,7 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   DeepSpeedConfig config;
-  top.warn_of_others(deepspeed_top_keys(), kDeepSpeed, "DeepSpeed ignores it");
+  top.warn_of_others(kDeepSpeed, "DeepSpeed ignores it");
   const json* zero = top.given("zero_optimization");
   if (zero != nullptr && zero->is_boolean()) {
     config.stage = zero->get<bool>() ? 1 : 0;  // deprecated, but DeepSpeed still takes it

@@ -1,16 +1,21 @@
 #pragma once
 
-#include <span>
+#include <array>
+#include <cstdint>
 #include <string_view>
+
+#include "swap/plan/config_key.h"
 
 namespace penstock {
 
-/// The keys that DeepSpeed 0.19.8 reads, by object of its configuration, names of old and short
-/// forms included; tests/deepspeed/test_configuration_keys.py holds them against the release that
-/// is installed.
-std::span<const std::string_view> deepspeed_top_keys() noexcept;
-std::span<const std::string_view> deepspeed_zero_keys() noexcept;
-std::span<const std::string_view> deepspeed_offload_param_keys() noexcept;
-std::span<const std::string_view> deepspeed_offload_optimizer_keys() noexcept;
+inline constexpr std::uint64_t kStageMax = 3;  ///< of ZeRO
+// In the order of OffloadDevice.
+inline constexpr std::array<std::string_view, 3> kDeviceNames{"none", "cpu", "nvme"};
+
+/// The top of DeepSpeed's file: the keys that DeepSpeed 0.19.8 reads, names of old and short forms
+/// included, `penstock` and `$schema`. tests/deepspeed/test_configuration_keys.py holds them
+/// against the release that is installed. Only the objects that DeepSpeed itself refuses other keys
+/// in are complete.
+extern const ConfigTable kDeepSpeedTable;
 
 }  // namespace penstock

@@ -3,31 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "swap/plan/json_document.h"
 #include "swap/plan/nearest_name.h"
+#include "swap/plan/penstock_keys.h"
 
 namespace penstock {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::array<std::string_view, 8> kKeys{
-    "max_pinned_bytes", "ram_bytes", "engine", "integrity", "mode",
-    "size_classes",     "paths",     "tensors"};
-// A larger slot is a slip of the keyboard, and arithmetic on it would wrap.
-constexpr std::uint64_t kSlotBytesMax = 1ULL << 50;
-constexpr std::array<std::string_view, 5> kPathKeys{
-    "path", "weight", "max_bytes", "read_bytes_per_second", "write_bytes_per_second"};
-constexpr std::array<std::string_view, 4> kRuleKeys{"match", "min_bytes", "max_bytes", "place"};
-constexpr std::array<std::string_view, 3> kIntegrityNames{"off", "sampled", "full"};
-constexpr std::array<std::string_view, 2> kModeNames{"scratch", "durable"};
-constexpr std::array<std::string_view, 5> kPlaceNames{"class", "dedicated", "ram", "stream",
-                                                      "device"};
 
 // The list under `key`; an empty one where it is absent, "auto" or wrong.
 const json& list_under(ConfigSection& block, std::string_view key, std::string_view allowed) {
@@ -69,13 +56,6 @@ void read_weight(ConfigSection& entry, std::optional<double>& weight) {
   weight = number;
 }
 
-void read_rate(ConfigSection& entry, std::string_view key, std::optional<std::uint64_t>& rate) {
-  entry.read_size(key, rate);
-  if (rate == 0U) {
-    entry.refuse(key, "is 0; what was measured, above 0, is allowed, or leave it out");
-  }
-}
-
 void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
   const json& entries =
       list_under(block, "paths", "a list of {\"path\", \"weight\", \"max_bytes\"}");
@@ -85,13 +65,13 @@ void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
     if (entries[i].is_string()) {
       path.path = entries[i].get<std::string>();
     } else if (entries[i].is_object()) {
-      ConfigSection entry(entries[i], block.dotted(key), block.reading());
-      entry.refuse_others(kPathKeys);
+      ConfigSection entry(entries[i], block.dotted(key), block.reading(), kPathTable);
+      entry.refuse_others();
       entry.read_text("path", path.path);
       read_weight(entry, path.weight);
       entry.read_size("max_bytes", path.max_bytes);
-      read_rate(entry, "read_bytes_per_second", path.read_bytes_per_second);
-      read_rate(entry, "write_bytes_per_second", path.write_bytes_per_second);
+      entry.read_size("read_bytes_per_second", path.read_bytes_per_second);
+      entry.read_size("write_bytes_per_second", path.write_bytes_per_second);
     } else {
       block.refuse(
           key, fmt::format("is {}; an object with a path is allowed", describe_json(entries[i])));
@@ -106,7 +86,7 @@ void read_paths(ConfigSection& block, std::vector<PathConfig>& paths) {
 TensorRule read_rule(ConfigSection& entry, const json& value) {
   TensorRule rule;
   rule.text = value.dump();
-  entry.refuse_others(kRuleKeys);
+  entry.refuse_others();
   entry.read_text("match", rule.match);
   entry.read_size("min_bytes", rule.min_bytes);
   entry.read_size("max_bytes", rule.max_bytes);
@@ -115,7 +95,7 @@ TensorRule read_rule(ConfigSection& entry, const json& value) {
                  "is larger than max_bytes of the same rule, which then matches nothing");
   }
   std::size_t place = kPlaceNames.size();
-  entry.read_choice("place", kPlaceNames, place);
+  entry.read_choice("place", place);
   if (place == kPlaceNames.size()) {
     entry.refuse("place", fmt::format("is missing; allowed: {}", fmt::join(kPlaceNames, ", ")));
     place = 0;
@@ -135,16 +115,12 @@ void read_rules(ConfigSection& block, std::vector<TensorRule>& rules) {
                                describe_json(entries[i])));
       return;
     }
-    ConfigSection entry(entries[i], block.dotted(key), block.reading());
+    ConfigSection entry(entries[i], block.dotted(key), block.reading(), kRuleTable);
     rules.push_back(read_rule(entry, entries[i]));
   }
 }
 
 }  // namespace
-
-std::span<const std::string_view> penstock_keys() noexcept {
-  return kKeys;
-}
 
 std::string_view place_name(Place place) noexcept {
   return kPlaceNames[static_cast<std::size_t>(place)];
@@ -177,7 +153,7 @@ PenstockConfig read_penstock_config(ConfigSection& top) {
   if (!block) {
     return config;
   }
-  block->refuse_others(kKeys);
+  block->refuse_others();
   block->read_size("max_pinned_bytes", config.max_pinned_bytes);
   block->read_size("ram_bytes", config.ram_bytes);
   std::string engine = "auto";
@@ -189,10 +165,10 @@ PenstockConfig read_penstock_config(ConfigSection& top) {
     config.engine = *kind;
   }
   auto integrity = static_cast<std::size_t>(config.integrity);
-  block->read_choice("integrity", kIntegrityNames, integrity);
+  block->read_choice("integrity", integrity);
   config.integrity = static_cast<IntegrityLevel>(integrity);
   std::size_t mode = 0;
-  block->read_choice("mode", kModeNames, mode);
+  block->read_choice("mode", mode);
   config.mode = kModeNames[mode];
   read_size_classes(*block, config.size_classes);
   read_paths(*block, config.paths);

@@ -5,9 +5,6 @@
 
 namespace penstock {
 
-/// The keys of the `penstock` block, in the order in which they are documented.
-std::span<const std::string_view> penstock_keys() noexcept;
-
 /// An engine to keep tensors with. Errors: no engine's name; `null`, into which they would vanish.
 Result<EngineKind> parse_storing_engine(std::string_view text);
 

@@ -179,7 +179,8 @@ def test_the_keys_are_those_of_the_installed_release():
 
     source = (ROOT / "bindings" / "cli" / "accelerate_keys.cpp").read_text()
     tables = {
-        name: set(re.findall(r'"([^"]+)"', keys)) for name, keys in re.findall(r"(k\w+){(.*?)};", source, re.DOTALL)
+        name: set(re.findall(r'"([^"]+)"', keys))
+        for name, keys in re.findall(r"(k\w+)(?: = std::to_array<ConfigKey>\(\{|\{)(.*?)\}\)?;", source, re.DOTALL)
     }
     assert tables["kTop"] == set(ClusterConfig.__dataclass_fields__) | {"fp16", "dynamo_backend"}
     [group] = [g for g in launch_command_parser()._action_groups if g.title == "DeepSpeed Arguments"]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from cli_support import DATA, assert_one_sentence
 
-VERBS = ["doctor", "plan", "tune", "version"]
+VERBS = ["doctor", "plan", "schema", "tune", "version"]
 INVENTORY = DATA / "inventories" / "qwen3-0.6b.json"
 
 

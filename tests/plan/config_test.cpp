@@ -149,7 +149,8 @@ TEST(ConfigTest, KnownKeysOfTheWrongKindDoNot) {
   EXPECT_THAT(problem(R"({"zero_optimization": {"offload_param": {"device": "nmve"}}})"),
               AllOf(HasSubstr("zero_optimization.offload_param.device in ds.json is \"nmve\""),
                     HasSubstr("did you mean \"nvme\"?"), HasSubstr("allowed: none, cpu, nvme")));
-  EXPECT_THAT(problem(R"({"zero_optimization": {"stage": 4}})"), HasSubstr("is 4; 0, 1, 2 and 3"));
+  EXPECT_THAT(problem(R"({"zero_optimization": {"stage": 4}})"),
+              HasSubstr("is 4; a whole number from 0 to 3 is allowed"));
   EXPECT_THAT(problem(R"({"zero_optimization": 3})"),
               HasSubstr("zero_optimization in ds.json is 3; an object is allowed"));
   EXPECT_THAT(problem(R"({"aio": {"single_submit": "yes"}})"),
