@@ -139,6 +139,10 @@ Result<void> SwapEngine::rename(TensorId tensor, std::string name) {
   }
   return renamed;
 }
+Result<void> SwapEngine::set_trained(TensorId tensor, bool is_trained) {
+  PENSTOCK_TRY(usable());
+  return core_->set_trained(tensor, is_trained);
+}
 Result<TensorInfo> SwapEngine::info(TensorId tensor) const {
   PENSTOCK_TRY(usable());
   return core_->info(tensor);

@@ -118,6 +118,9 @@ class SwapEngine {
   /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
   /// the next plan() on. Errors: as declare()'s of the name.
   Result<void> rename(TensorId tensor, std::string name);
+  /// Says whether training rewrites a parameter each step (as declared: TensorInfo::is_trained),
+  /// which counts in the next plan().
+  Result<void> set_trained(TensorId tensor, bool is_trained);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   /// All of a namespace, in natural order of their names.

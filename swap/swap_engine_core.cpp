@@ -236,6 +236,16 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
   return {};
 }
 
+Result<void> SwapEngineCore::set_trained(TensorId tensor, bool is_trained) {
+  Lock lock(mutex_);
+  TensorRecord* record = record_of(tensor);
+  if (record == nullptr) {
+    return unknown(tensor);
+  }
+  record->info.is_trained = is_trained;
+  return {};
+}
+
 Result<TensorInfo> SwapEngineCore::info(TensorId tensor) const {
   Lock lock(mutex_);
   const TensorRecord* record = record_of(tensor);

@@ -89,6 +89,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   Result<void> forget(TensorId tensor);
   Result<void> rename(TensorId tensor, std::string name);
+  Result<void> set_trained(TensorId tensor, bool is_trained);
   Result<TensorInfo> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   std::vector<TensorId> tensors(NamespaceId space) const;

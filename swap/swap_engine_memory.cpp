@@ -34,7 +34,8 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
   }
   auto block = std::make_shared<Block>(Buffer(), bytes);
   std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
-  if (!slot) {
+  // Pages that are there already cost nothing; what was read ahead would have to be read again.
+  if (!slot && !(planned_ && overflow_source_->retains(bytes))) {
     slot = take_over_ahead(bytes, outbox);
   }
   bool precedes_plan = false;

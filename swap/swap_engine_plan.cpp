@@ -74,13 +74,7 @@ std::vector<PlanTensor> SwapEngineCore::plan_tensors(const std::vector<TensorId>
   tensors.reserve(ids.size());
   for (const TensorId id : ids) {
     const TensorRecord& record = *record_of(id);
-    const bool parameter = record.info.role == Role::kParam;
-    PlanTensor tensor;
-    tensor.name = record.info.name;
-    tensor.bytes = record.bytes;
-    tensor.reads_per_step = parameter ? 2 : 1;  // forward and backward; once an update
-    tensor.writes_per_step = parameter ? 0 : 1;
-    tensors.push_back(std::move(tensor));
+    tensors.push_back(plan_tensor(record.info, record.bytes));
   }
   return tensors;
 }

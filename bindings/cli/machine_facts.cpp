@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "alloc/memlock_limit.h"
+#include "bindings/cli/gpu_listing.h"
 #include "swap/plan/budgets.h"
 
 namespace penstock::cli {
@@ -47,12 +50,20 @@ PathFacts look_at(const std::string& path) {
   return facts;
 }
 
+// As DeepSpeed chooses: DS_ACCELERATOR, else what is there.
+bool has_accelerator() {
+  const char* const named = std::getenv("DS_ACCELERATOR");
+  return named != nullptr ? std::string_view(named) != "cpu"
+                          : std::ranges::any_of(list_gpus(), &Gpu::usable);
+}
+
 }  // namespace
 
 MachineFacts read_machine_facts(const std::vector<PathConfig>& paths) {
   MachineFacts facts;
   facts.mem_available_bytes = read_mem_available_bytes();
   facts.memlock_bytes = memlock_limit_bytes();
+  facts.has_accelerator = has_accelerator();
   for (const PathConfig& path : paths) {
     facts.paths.push_back(look_at(path.path));
   }

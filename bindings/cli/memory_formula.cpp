@@ -68,6 +68,11 @@ std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
     return fmt::format("slots, dedicated buffers and {} of staging",
                        format_bytes(plan.placement.staging_bytes));
   }
+  if (row.storage == Storage::kRam) {
+    return "what the runtime holds at once beyond the pool: partitions, or the largest sub-group "
+           "of "
+           "the optimizer with its gradient, and contents on their way to the drive";
+  }
   return row.bytes_per_rank == 0 ? "none"
                                  : fmt::format(
                                        "whole parameters gathered for use, at most "

@@ -15,6 +15,7 @@
 #include "bindings/cli/rank_count.h"
 #include "swap/plan/automatic_values.h"
 #include "swap/plan/recorded_trace.h"
+#include "swap/plan/trained_tensors.h"
 
 namespace penstock::cli {
 namespace {
@@ -35,6 +36,11 @@ std::string check_dtype(const std::string& text) {
 
 std::optional<DType> dtype_of(const PlanRequest& request) {
   return request.dtype.empty() ? std::nullopt : std::optional(parse_dtype(request.dtype).value());
+}
+
+std::string check_adapter(const std::string& text) {
+  const Result<TensorInfo> adapter = parse_adapter(text);
+  return adapter ? std::string() : adapter.error().message;
 }
 
 std::string check_optimizer(const std::string& text) {
@@ -142,6 +148,8 @@ TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inve
   setup.ranks_on_node = ranks.on_node;
   setup.optimizer = request.optimizer.empty() ? optimizer_of_type(config.deepspeed.optimizer_type)
                                               : parse_optimizer(request.optimizer).value();
+  setup.trained_is_given = !request.trainable.empty() || !request.adapters.empty();
+  setup.generates = request.generation;
   setup.activation_bytes = size_of(request.activations).value_or(0);
   setup.config = std::move(config);
   return setup;
@@ -169,6 +177,10 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   }
   Inventory& inventory = tensors->inventory;
   std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
+  PENSTOCK_TRY(choose_trained(inventory, trainable));
+  for (const std::string& adapter : adapters) {
+    PENSTOCK_TRY(add_adapter(inventory, parse_adapter(adapter).value()));
+  }
   const std::optional<TypeSource> launched =
       source.accelerate ? source.accelerate->type : std::nullopt;
   if (const Result<void> settled =
@@ -181,6 +193,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   if (const auto given = size_of(memory)) {
     machine.mem_available_bytes = *given;
     machine.is_elsewhere = true;
+    machine.has_accelerator = true;
   }
   if (!drive.empty()) {
     machine.drives = parse_drive(drive).value();  // checked by check_drive()
@@ -221,6 +234,20 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
                   "accelerate's mixed_precision, else the inventory's own type)")
       ->check(check_dtype)
       ->type_name("NAME");
+  verb.add_option("--trainable", request.trainable,
+                  "Parameters that are trained, by a pattern over their names (*.lora_*), all or "
+                  "none; may be given several times (default: all)")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  verb.add_option("--adapter", request.adapters,
+                  "Trained tensors that the inventory lacks, such as "
+                  "model.layers.*.mlp.up_proj.lora_A=8x1024; * makes one for each layer; may be "
+                  "given several times")
+      ->check(check_adapter)
+      ->allow_extra_args(false)
+      ->type_name("NAME=ROWSxCOLS[:DTYPE]");
+  verb.add_flag("--generation", request.generation,
+                "The trainer gathers all parameters to generate, as TRL's GRPO does in each step");
   verb.add_option(
           "--trace", request.trace,
           "A recorded trace (PENSTOCK_TRACE): the order of use; without INVENTORY its tensors")

@@ -22,6 +22,9 @@ struct PlanRequest {
   std::optional<std::uint32_t> stage;
   std::string optimizer;
   std::string dtype;
+  std::vector<std::string> trainable;
+  std::vector<std::string> adapters;
+  bool generation = false;
   std::string activations;
   std::string max_pinned;
   std::string ram;

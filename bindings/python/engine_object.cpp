@@ -95,6 +95,10 @@ class EngineObject {
         std::make_shared<const TensorInfo>(unwrap(engine_->info(TensorId{tensor})));
   }
 
+  void set_trained(std::uint64_t tensor, bool is_trained) {
+    unwrap(engine_->set_trained(TensorId{tensor}, is_trained));
+  }
+
   /// What a durable store brought along, and what was declared since: by name number, dtype, shape.
   nb::dict tensors(std::uint32_t space) {
     nb::dict known;
@@ -273,6 +277,16 @@ nb::dict EngineObject::placement() const {
     classes.append(item);
   }
   result["classes"] = classes;
+  nb::list tensors;
+  for (const PlacedTensor& tensor : placement.tensors) {
+    nb::dict item;
+    item["name"] = tensor.name;
+    item["bytes"] = tensor.bytes;
+    item["place"] = std::string(place_name(tensor.place));
+    item["why"] = tensor.why;
+    tensors.append(item);
+  }
+  result["tensors"] = tensors;
   nb::dict places;
   for (const Place place :
        {Place::kClass, Place::kDedicated, Place::kRam, Place::kStream, Place::kDevice}) {
@@ -369,6 +383,7 @@ void bind_engine(nb::module_& module) {
       .def("find", &EngineObject::find)
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)
+      .def("set_trained", &EngineObject::set_trained)
       .def("tensors", &EngineObject::tensors)
       .def("allocate", &EngineObject::allocate)
       .def("commit", &EngineObject::commit)

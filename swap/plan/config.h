@@ -51,6 +51,7 @@ struct DeepSpeedConfig {
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;
   std::uint64_t sub_group_size = 1'000'000'000;
+  std::uint64_t reduce_bucket_size = 500'000'000;
   std::uint64_t stage3_prefetch_bucket_size = 50'000'000;
   std::uint64_t stage3_max_live_parameters = 1'000'000'000;
   std::uint64_t stage3_max_reuse_distance = 1'000'000'000;

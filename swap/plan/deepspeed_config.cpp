@@ -106,6 +106,7 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
   read_deprecated_offload(zero, "cpu_offload_param", config.offload_param);
   read_deprecated_offload(zero, "cpu_offload", config.offload_optimizer);
   zero.read_count("sub_group_size", config.sub_group_size);
+  zero.read_count("reduce_bucket_size", config.reduce_bucket_size);
   zero.read_count("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
   zero.read_count("stage3_max_live_parameters", config.stage3_max_live_parameters);
   zero.read_count("stage3_max_reuse_distance", config.stage3_max_reuse_distance);

@@ -13,6 +13,7 @@
 #include "swap/plan/hub_cache.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
+#include "swap/plan/model_order.h"
 #include "swap/plan/safetensors_header.h"
 #include "swap/plan/safetensors_index.h"
 #include "swap/plan/tensor_json.h"
@@ -61,7 +62,11 @@ Result<Inventory> load_file(const std::string& path) {
   if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) {
     Result<Inventory> inventory =
         path.ends_with(".json") ? load_safetensors_index(path) : load_safetensors(path);
-    return inventory ? checked(std::move(*inventory), path) : inventory;
+    if (inventory) {
+      std::ranges::sort(inventory->tensors, model_order_less, &TensorInfo::name);
+      return checked(std::move(*inventory), path);
+    }
+    return inventory;
   }
   Result<std::string> text = read_text_file(path, kInventoryBytesMax);
   if (!text) {

@@ -63,8 +63,8 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
   if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
     warnings.push_back(
         {"memory",
-         fmt::format("memory is {} short: {} of this machine need {} of RAM and pinned memory, {} "
-                     "are available",
+         fmt::format("memory is {} short: {} of this machine need {} of RAM, pinned memory and "
+                     "what the runtime holds at once, {} are available",
                      format_bytes(host - machine.mem_available_bytes), ranks(setup), amount(host),
                      amount(machine.mem_available_bytes)),
          {},

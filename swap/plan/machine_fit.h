@@ -29,6 +29,8 @@ struct MachineFacts {
   std::optional<std::uint64_t> memlock_bytes;  ///< `ulimit -l`; nothing: no limit for us
   std::vector<PathFacts> paths;
   std::optional<DriveSpeeds> drives = {};  ///< as the user states them; nothing: as measured
+  /// False: training runs on the CPU, the device's memory is the host's.
+  bool has_accelerator = true;
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 

@@ -77,7 +77,7 @@ void add_gradients(const TrainingSetup& setup, Cells& cells) {
   const Storage storage =
       setup.optimizer_device() == OffloadDevice::kNone ? Storage::kDevice : Storage::kRam;
   for (const TensorInfo& info : setup.inventory.tensors) {
-    if (info.role == Role::kParam) {
+    if (setup.trains(info)) {
       const DType dtype = setup.config.deepspeed.gradient_dtype.value_or(setup.held_dtype(info));
       cell(cells, Component::kGradients, storage) += share(setup, info, 2) * dtype_bytes(dtype);
     }
@@ -100,7 +100,7 @@ void add_optimizer(const TrainingSetup& setup, Cells& cells) {
   const bool has_masters = setup.lists(Role::kMaster);
   const bool has_moments = setup.lists(Role::kMoment);
   for (const TensorInfo& info : setup.inventory.tensors) {
-    if (info.role != Role::kParam) {
+    if (!setup.trains(info)) {
       continue;
     }
     const std::uint64_t elements = share(setup, info, 1);
@@ -152,7 +152,7 @@ std::string_view storage_name(Storage storage) noexcept {
 
 std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,
-                                         const Placement& placement) {
+                                         const Placement& placement, std::uint64_t leased_bytes) {
   Cells cells{};
   add_placed(setup, tensors, placement, cells);
   if (setup.optimizer != OptimizerKind::kNone) {
@@ -163,6 +163,7 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
   }
   cell(cells, Component::kActivations, Storage::kDevice) += setup.activation_bytes;
   cell(cells, Component::kBuffers, Storage::kPinned) += placement.pinned_bytes;
+  cell(cells, Component::kBuffers, Storage::kRam) += leased_bytes;
   cell(cells, Component::kBuffers, Storage::kDevice) += gathered_bytes(setup);
 
   std::vector<MemoryRow> table;

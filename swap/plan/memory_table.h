@@ -35,11 +35,13 @@ struct MemoryRow {
 ///  gradients    stage >= 2: ceil(N/W) x gradient type; below: N. RAM where the optimizer is
 ///  offloaded master       ceil(N/W) x 4; nothing where fp32 parameters on the device serve as
 ///  their own masters moments      ceil(N/W) x 8 (AdamW), 2 (8-bit), 1 (4-bit) activations  as
-///  given buffers      our pinned memory; on the device what stage 3 gathers at most at a time
+///  given buffers      our pinned memory; in RAM `leased_bytes` (expect_leased_bytes()); on the
+///  device what
+/// stage 3 gathers at most at a time
 /// `tensors` and `placement` are rank_tensors(setup) and what place_tensors() made of them.
 std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,
-                                         const Placement& placement);
+                                         const Placement& placement, std::uint64_t leased_bytes);
 
 /// Sum over the rows with this place.
 std::uint64_t bytes_in(const std::vector<MemoryRow>& table, Storage storage) noexcept;

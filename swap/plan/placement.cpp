@@ -23,7 +23,10 @@ class Planner {
         buffer_bytes_(buffer_bytes),
         demand_(std::move(demand)) {
     placement_.budgets = demand_.budgets;
-    placement_.tensors.resize(tensors_.size());
+    placement_.tensors.reserve(tensors_.size());
+    for (const PlanTensor& tensor : tensors_) {
+      placement_.tensors.push_back({tensor.name, tensor.bytes, Place::kClass, std::nullopt, {}});
+    }
   }
 
   Result<Placement> plan() {
@@ -60,9 +63,8 @@ class Planner {
   const PenstockConfig& config_;
   std::uint64_t buffer_bytes_;
   RuleDemand demand_;
-  std::vector<SizeGroup> groups_;      // of all tensors whose size matters
-  std::vector<std::size_t> open_;      // tensors that may get pinned memory, in order of use
-  std::vector<std::size_t> pageable_;  // tensors that are kept or streamed, in order of use
+  std::vector<SizeGroup> groups_;  // of all tensors whose size matters
+  std::vector<std::size_t> open_;  // tensors without a place, in order of use
   Placement placement_;
 };
 
@@ -76,8 +78,6 @@ void Planner::place_by_rule() {
       set(i, Place::kRam, "has no bytes");
     } else if (is_grouped(tensor, demand_.rules[i])) {
       open_.push_back(i);
-    } else if (demand_.rules[i] == nullptr) {
-      pageable_.push_back(i);
     } else {
       set(i, demand_.rules[i]->place, "rule " + demand_.rules[i]->text);
     }
@@ -106,11 +106,8 @@ void Planner::keep_residents() {
   }
   std::uint64_t left = budgets().ram_bytes - demand_.ram_bytes;  // never below 0: checked before
   keep(outliers, left);
-  regular.insert(regular.end(), pageable_.begin(), pageable_.end());
   keep(regular, left);
-  const auto has_place = [this](std::size_t i) { return !placement_.tensors[i].why.empty(); };
-  std::erase_if(open_, has_place);
-  std::erase_if(pageable_, has_place);
+  std::erase_if(open_, [this](std::size_t i) { return !placement_.tensors[i].why.empty(); });
 }
 
 void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& budget) {
@@ -125,8 +122,7 @@ void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& bu
       const std::size_t i = candidates[k];
       budget -= tensors_[i].bytes;
       set(i, Place::kRam,
-          (tensors_[i].wants_pinned ? why_outlier(i) : std::string()) +
-              fmt::format("fits into ram_bytes of {}", budgets().ram_bytes));
+          why_outlier(i) + fmt::format("fits into ram_bytes of {}", budgets().ram_bytes));
     }
   }
 }
@@ -157,12 +153,6 @@ Result<void> Planner::hold_staging() {
 }
 
 void Planner::pin() {
-  for (const std::size_t i : pageable_) {
-    set(i, Place::kStream,
-        fmt::format("is read straight into the memory of its lease; ram_bytes of {} has no room to "
-                    "keep it",
-                    budgets().ram_bytes));
-  }
   std::vector<PinnedCandidate> candidates;
   candidates.reserve(open_.size());
   for (const std::size_t i : open_) {

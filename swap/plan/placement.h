@@ -9,7 +9,7 @@
 #include "alloc/bytes.h"
 #include "swap/plan/budgets.h"
 #include "swap/plan/config.h"
-#include "swap/plan/inventory.h"
+#include "swap/plan/plan_tensor.h"
 
 namespace penstock {
 
@@ -19,21 +19,9 @@ inline constexpr std::uint64_t kStagingChunkBytes = kMiB;
 inline constexpr std::uint32_t kStagingChunks = 4;
 inline constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
 
-/// One tensor as the planner sees it: bytes held by this rank and how often a step touches them.
-struct PlanTensor {
+struct PlacedTensor {
   std::string name;
   std::uint64_t bytes = 0;
-  std::uint32_t reads_per_step = 2;  ///< fetches from the drive if it is not kept
-  std::uint32_t writes_per_step = 0;
-  bool swappable = true;  ///< false: stays where the runtime has it, outside of all budgets
-  /// False: whoever uses it reads it with the CPU, so that pageable memory does (optimizer states):
-  /// it gets no slot, and where it is not kept it is read straight into the memory of its lease.
-  bool wants_pinned = true;
-  Place place_unswapped = Place::kRam;  ///< where that is: kRam or kDevice
-  std::string why_unswapped;            ///< empty: too small to be worth I/O
-};
-
-struct PlacedTensor {
   Place place = Place::kClass;
   std::optional<std::uint32_t> class_index;  ///< into Placement::classes where place is kClass
   std::string why;                           ///< for a user: which rule or number decided

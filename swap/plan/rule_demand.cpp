@@ -134,8 +134,7 @@ const TensorRule* governing_rule(const PlanTensor& tensor, const PenstockConfig&
 }
 
 bool is_grouped(const PlanTensor& tensor, const TensorRule* rule) {
-  return tensor.swappable && tensor.bytes != 0 &&
-         (rule == nullptr ? tensor.wants_pinned : rule->place == Place::kClass);
+  return tensor.swappable && tensor.bytes != 0 && (rule == nullptr || rule->place == Place::kClass);
 }
 
 Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,

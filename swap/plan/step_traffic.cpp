@@ -4,12 +4,14 @@
 
 namespace penstock {
 
-StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement) {
+StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement,
+                           std::span<const std::uint32_t> fetches) {
   StepTraffic traffic;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Place place = placement.tensors[i].place;
     if (place != Place::kRam && place != Place::kDevice) {
-      traffic.read_bytes += tensors[i].bytes * tensors[i].reads_per_step;
+      const bool is_known = i < fetches.size() && fetches[i] != 0;
+      traffic.read_bytes += tensors[i].bytes * (is_known ? fetches[i] : tensors[i].reads_per_step);
       traffic.write_bytes += tensors[i].bytes * tensors[i].writes_per_step;
     }
   }

@@ -15,8 +15,10 @@ struct StepTraffic {
   std::uint64_t write_bytes = 0;
 };
 
-/// Every tensor on a drive, as often as a step reads and writes it; without padding.
-StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement);
+/// Every tensor on a drive, as often as a step reads and writes it; without padding. `fetches`: how
+/// often the runtime fetches each tensor that it knows better than PlanTensor::reads_per_step.
+StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement,
+                           std::span<const std::uint32_t> fetches = {});
 
 /// What the drives of a machine do together.
 struct DriveSpeeds {

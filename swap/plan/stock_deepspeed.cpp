@@ -115,8 +115,11 @@ void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offl
          fmt::format("max_in_cpu is {}: DeepSpeed copies trainable parameters of up to so many "
                      "elements to RAM once the model is built, and they do not come from the drive "
                      "any more; 0 keeps them there. Frozen parameters (the base of LoRA) are not "
-                     "concerned",
-                     offload.max_in_cpu));
+                     "concerned. {}",
+                     offload.max_in_cpu,
+                     setup.applies_max_in_cpu()
+                         ? "The plan counts them as RAM"
+                         : "The plan does not count on it; --trainable all plans with it"));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/check.h"
+#include "swap/plan/leased_memory.h"
 
 namespace penstock {
 namespace {
@@ -57,8 +58,12 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
     plan.feasibility = infeasible(placement.error());
     plan.placement = place_without_limits(plan, budgets);
   }
-  plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement);
-  plan.traffic = expect_traffic(plan.tensors, plan.placement);
+  plan.fetches = expect_fetches(plan.setup, plan.tensors, plan.placement);
+  plan.memory = make_memory_table(
+      plan.setup, plan.tensors, plan.placement,
+      expect_leased_bytes(plan.setup, plan.fetches, plan.tensors, plan.placement));
+  plan.traffic = expect_traffic(plan.tensors, plan.placement, plan.fetches.by_tensor);
+  plan.process = expect_process_memory(plan.setup, plan.memory, !machine.has_accelerator);
   plan.has_stated_drives = machine.drives.has_value();
   plan.lower_bound_seconds =
       machine.drives

@@ -7,7 +7,9 @@
 #include "swap/plan/feasibility.h"
 #include "swap/plan/machine_fit.h"
 #include "swap/plan/memory_table.h"
+#include "swap/plan/parameter_fetches.h"
 #include "swap/plan/placement.h"
+#include "swap/plan/process_memory.h"
 #include "swap/plan/step_traffic.h"
 #include "swap/plan/stock_deepspeed.h"
 #include "swap/plan/training_setup.h"
@@ -22,6 +24,8 @@ struct SwapPlan {
   Placement placement;
   Feasibility feasibility;
   std::vector<MemoryRow> memory;
+  ParameterFetches fetches;
+  ProcessMemory process;
   StepTraffic traffic;
   std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive's speed is known
   bool has_stated_drives = false;             ///< it is by MachineFacts::drives

@@ -75,6 +75,13 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
     }
     info.role = *parsed_role;
   }
+  if (const auto trained = entry.find("trainable"); trained != entry.end()) {
+    if (!trained->is_boolean()) {
+      return bad_tensor(
+          fmt::format("has {} as trainable, not true or false", describe_json(*trained)));
+    }
+    info.is_trained = trained->get<bool>();
+  }
   return info;
 }
 

@@ -80,7 +80,6 @@ void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTen
 }
 
 void place_optimizer_state(const TrainingSetup& setup, Role role, PlanTensor& tensor) {
-  tensor.wants_pinned = false;
   if (!setup.has_config) {
     return;
   }
@@ -95,16 +94,12 @@ void place_optimizer_state(const TrainingSetup& setup, Role role, PlanTensor& te
 }
 
 PlanTensor rank_tensor(const TrainingSetup& setup, const TensorInfo& info) {
-  PlanTensor tensor;
-  tensor.name = info.name;
-  tensor.bytes = setup.rank_bytes(info);
+  TensorInfo held = info;
+  held.is_trained = setup.trains(info);
+  PlanTensor tensor = plan_tensor(held, setup.rank_bytes(info));
   if (info.role == Role::kParam) {
-    tensor.reads_per_step = 2;  // forward and backward
-    tensor.writes_per_step = setup.optimizer == OptimizerKind::kNone ? 0 : 1;
     place_parameter(setup, info, tensor);
   } else if (is_optimizer_state(info.role)) {
-    tensor.reads_per_step = 1;
-    tensor.writes_per_step = 1;
     place_optimizer_state(setup, info.role, tensor);
   } else {
     stay(tensor, Place::kDevice, "buffers of the model stay on the device");
@@ -112,13 +107,38 @@ PlanTensor rank_tensor(const TrainingSetup& setup, const TensorInfo& info) {
   return tensor;
 }
 
+// `offload_param.max_in_cpu`: once the model is built, stage 3 moves the first sub-groups of
+// trained parameters, up to so many elements of this rank, into RAM for good
+// (_create_fp16_partitions_with_defragmentation()). Frozen ones are in no sub-group.
+void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
+  if (!setup.applies_max_in_cpu()) {
+    return;
+  }
+  const std::uint64_t limit = setup.config.deepspeed.offload_param->max_in_cpu;
+  std::vector<std::size_t> trained;
+  for (std::size_t i = 0; i < setup.inventory.tensors.size(); ++i) {
+    if (setup.trains(setup.inventory.tensors[i])) {
+      trained.push_back(i);
+    }
+  }
+  std::uint64_t elements = 0;
+  for (const SubGroup& group : setup.sub_groups()) {
+    elements += group.elements;
+    for (std::size_t k = group.first; k < group.end && elements <= limit; ++k) {
+      if (tensors[trained[k]].swappable) {
+        stay(tensors[trained[k]], Place::kRam,
+             fmt::format("max_in_cpu of {} elements: DeepSpeed moves it to RAM once the model is "
+                         "built, outside of ram_bytes",
+                         limit));
+      }
+    }
+  }
+}
+
 void append_state(const TrainingSetup& setup, std::string name, std::uint64_t bytes,
                   std::vector<PlanTensor>& tensors) {
-  PlanTensor tensor;
-  tensor.name = std::move(name);
-  tensor.bytes = bytes;
-  tensor.reads_per_step = 1;
-  tensor.writes_per_step = 1;
+  PlanTensor tensor =
+      plan_tensor({std::move(name), DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
   place_optimizer_state(setup, Role::kMoment, tensor);
   tensors.push_back(std::move(tensor));
 }
@@ -131,15 +151,14 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
   const bool has_masters = setup.lists(Role::kMaster);
   const bool has_moments = setup.lists(Role::kMoment);
   const std::vector<SubGroup> groups = setup.sub_groups();
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (!has_masters) {
-      append_state(setup, fmt::format("sub-group {} master", i), groups[i].elements * 4, tensors);
-    }
-    if (!has_moments) {
-      const std::uint64_t half = moment_bytes(setup.optimizer, groups[i].elements) / 2;
-      append_state(setup, fmt::format("sub-group {} exp_avg", i), half, tensors);
-      append_state(setup, fmt::format("sub-group {} exp_avg_sq", i), half, tensors);
-    }
+  // In the order in which training makes them: masters at the start, moments in the first step.
+  for (std::size_t i = 0; i < groups.size() && !has_masters; ++i) {
+    append_state(setup, fmt::format("sub-group {} master", i), groups[i].elements * 4, tensors);
+  }
+  for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
+    const std::uint64_t half = moment_bytes(setup.optimizer, groups[i].elements) / 2;
+    append_state(setup, fmt::format("sub-group {} exp_avg", i), half, tensors);
+    append_state(setup, fmt::format("sub-group {} exp_avg_sq", i), half, tensors);
   }
 }
 
@@ -192,10 +211,20 @@ bool TrainingSetup::lists(Role role) const noexcept {
                      [role](const TensorInfo& tensor) { return tensor.role == role; });
 }
 
+bool TrainingSetup::applies_max_in_cpu() const noexcept {
+  return has_config && param_device() == OffloadDevice::kNvme &&
+         (trained_is_given ||
+          config.origins.contains("zero_optimization.offload_param.max_in_cpu"));
+}
+
+bool TrainingSetup::trains(const TensorInfo& tensor) const noexcept {
+  return tensor.role == Role::kParam && tensor.is_trained && optimizer != OptimizerKind::kNone;
+}
+
 std::vector<SubGroup> TrainingSetup::sub_groups() const {
   std::vector<std::uint64_t> partitions;
   for (const TensorInfo& tensor : inventory.tensors) {
-    if (tensor.role == Role::kParam) {
+    if (trains(tensor)) {
       partitions.push_back(divide_up(tensor.elements(), stage >= 1 ? world_size : 1));
     }
   }
@@ -208,6 +237,7 @@ std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup) {
   for (const TensorInfo& info : setup.inventory.tensors) {
     tensors.push_back(rank_tensor(setup, info));
   }
+  keep_in_cpu(setup, tensors);
   append_optimizer_states(setup, tensors);
   return tensors;
 }

@@ -20,6 +20,8 @@ struct TrainingSetup {
   std::uint32_t world_size = 1;
   std::uint32_t ranks_on_node = 1;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  bool trained_is_given = false;  ///< the user has said which parameters are trained
+  bool generates = false;  ///< the trainer gathers all parameters for generation, once a step
   std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
 
   /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of
@@ -38,7 +40,12 @@ struct TrainingSetup {
   std::uint64_t swappable_bytes_min() const noexcept;
   /// Whether the inventory itself lists tensors of `role` (then nothing is derived for it).
   bool lists(Role role) const noexcept;
-  /// The optimizer's sub-groups over the parameters of the inventory.
+  /// Whether the plan follows `max_in_cpu`: its default is larger than many models, and moves what
+  /// is trained to RAM, so it counts where the file has it or what is trained is known.
+  bool applies_max_in_cpu() const noexcept;
+  /// Whether the optimizer steps the tensor: a parameter that is not frozen.
+  bool trains(const TensorInfo& tensor) const noexcept;
+  /// The optimizer's sub-groups over the trained parameters of the inventory.
   std::vector<SubGroup> sub_groups() const;
 };
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
+#include "swap/plan/model_order.h"
 #include "swap/plan/name_pattern.h"
 #include "swap/plan/natural_order.h"
 #include "swap/plan/nearest_name.h"
@@ -66,6 +68,31 @@ TEST(NaturalOrderTest, IsStrictForNamesThatDifferInZerosOnly) {
   EXPECT_NE(natural_less("a01", "a1"), natural_less("a1", "a01"));
   EXPECT_NE(natural_less("a0.b1", "a.b1"), natural_less("a.b1", "a0.b1"));
   EXPECT_FALSE(natural_less("a01", "a01"));
+}
+
+TEST(ModelOrderTest, IsThatOfBuilding) {
+  const std::vector<std::string> order{"model.embed_tokens.weight",
+                                       "model.layers.2.self_attn.q_proj.weight",
+                                       "model.layers.2.self_attn.q_proj.bias",
+                                       "model.layers.2.self_attn.k_proj.weight",
+                                       "model.layers.2.self_attn.v_proj.weight",
+                                       "model.layers.2.self_attn.o_proj.weight",
+                                       "model.layers.2.self_attn.q_norm.weight",
+                                       "model.layers.2.mlp.gate.weight",
+                                       "model.layers.2.mlp.experts.9.gate_proj.weight",
+                                       "model.layers.2.mlp.experts.9.up_proj.weight",
+                                       "model.layers.2.mlp.experts.9.down_proj.weight",
+                                       "model.layers.2.mlp.experts.10.gate_proj.weight",
+                                       "model.layers.2.input_layernorm.weight",
+                                       "model.layers.2.post_attention_layernorm.weight",
+                                       "model.layers.10.self_attn.q_proj.weight",
+                                       "model.norm.weight",
+                                       "lm_head.weight"};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = 0; j < order.size(); ++j) {
+      EXPECT_EQ(model_order_less(order[i], order[j]), i < j) << order[i] << " " << order[j];
+    }
+  }
 }
 
 }  // namespace

@@ -35,7 +35,6 @@ std::vector<PlanTensor> random_tensors(std::mt19937& random) {
     tensor.reads_per_step = static_cast<std::uint32_t>(random() % 3);
     tensor.writes_per_step = static_cast<std::uint32_t>(random() % 2);
     tensor.swappable = random() % 8 != 0;
-    tensor.wants_pinned = random() % 8 != 0;
   }
   return tensors;
 }

@@ -170,18 +170,6 @@ TEST(PlacementTest, WhatIsNotSwappedStaysOutsideOfAllBudgets) {
   EXPECT_EQ(placement.ram_bytes, 0U);
 }
 
-TEST(PlacementTest, StatesOfTheOptimizerTakeNoSlots) {
-  std::vector<PlanTensor> tensors = many(4, 4 * kMiB);
-  tensors[2].wants_pinned = false;
-  tensors[3].wants_pinned = false;
-  const Placement placement = place(tensors, given(64 * kMiB, 4 * kMiB));
-  EXPECT_EQ(placement.tensors[0].place, Place::kRam);
-  EXPECT_EQ(placement.tensors[1].place, Place::kClass);
-  EXPECT_EQ(placement.tensors[2].place, Place::kStream);
-  EXPECT_EQ(placement.classes[0].tensors, 1U);
-  EXPECT_EQ(largest_regular_slot_bytes({tensors[2]}, {}, 0), 0U);
-}
-
 TEST(PlacementRuleTest, TheFirstThatMatchesWins) {
   const std::vector<PlanTensor> tensors = model(600 * kMiB);
   const PenstockConfig config = rules(R"([{"match": "*.embed_tokens.weight", "place": "device"},

@@ -15,11 +15,16 @@ def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def configure(self: Any, optimizer: Any) -> Any:
+        from penstock.deepspeed.session import current_session
+
         token = _being_built.set(self._config._param_dict)
         try:
             return original(self, optimizer)
         finally:
             _being_built.reset(token)
+            session = current_session()
+            if session is not None:
+                session.plan_is_stale = True  # which parameters are frozen is settled by now
 
     return configure
 

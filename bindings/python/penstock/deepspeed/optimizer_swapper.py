@@ -67,6 +67,7 @@ class OptimizerSwapper:
         self._space = self._session.open_namespace("optimizer", swap_config.nvme_path)
         self.close = weakref.finalize(self, self._session.close_namespace, self._space)  # once, by the first who calls
         self.close.atexit = False
+        self._session.before_plan(self.settle_tensors)
         self._entries: dict[str, _Entry] = {}
         # Nothing lies here: contents are in unlinked files. Saving goes through penstock.deepspeed.checkpoint.
         self.swap_folder = os.path.join(base_folder, "optimizer")
@@ -250,6 +251,14 @@ class OptimizerSwapper:
     def master(self, parameter: torch.Tensor) -> torch.Tensor:
         """A sub-group's master, to read, as long as the tensor lives."""
         return from_dlpack(self._engine.get(self._entries[self.parameter_id(parameter)].tensors[_MASTER]).result())
+
+    def settle_tensors(self) -> None:
+        """Before a plan: states get the names that `penstock plan` gives them, so that rules mean the same."""
+        stage3: Any = self._stage3()
+        for number, group in enumerate(getattr(stage3, "fp32_partitioned_groups_flat", ())):
+            entry = self._entries.get(getattr(group, "ds_id", ""))
+            for name, tensor in entry.tensors.items() if entry is not None else ():
+                self._engine.rename(tensor, f"sub-group {number} {name}")
 
     # Bookkeeping that DeepSpeed calls and nothing here needs.
 

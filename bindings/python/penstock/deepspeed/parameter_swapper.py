@@ -62,7 +62,7 @@ class ParameterSwapper:
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
         self._retired = _RetiredLeases()
         self._heap = HeapWatch()  # every partition that is built or loaded was a temporary first
-        self._session.before_plan(_settling(self))
+        self._session.before_plan(self.settle_tensors)
         _swappers.add(self)
 
     # What DeepSpeed asks before it decides where a partition lives.
@@ -292,10 +292,13 @@ class ParameterSwapper:
         return placeholder.expand(numel)
 
     def settle_tensors(self) -> None:
-        """Before a plan: tells the engine the names that users know, for rules and errors."""
+        """Before a plan: the engine learns the names that users know, for rules and errors, and what is trained."""
         for ds_id, param in list(self._params.items()):
             tensor, name = self._tensors.get(ds_id), full_name(param)
-            if tensor is None or name is None:
+            if tensor is None:
+                continue
+            self._engine.set_trained(tensor, param.requires_grad)
+            if name is None:
                 continue
             try:
                 self._engine.rename(tensor, name)
@@ -327,17 +330,6 @@ class _RetiredLeases:
 def _building() -> bool:
     """Within zero.Init, where Module.apply changes partitions that it gathers, and says so only afterwards."""
     return bool(getattr(partition_parameters, "zero_init_context", 0))
-
-
-def _settling(swapper: ParameterSwapper) -> Callable[[], None]:
-    reference = weakref.ref(swapper)
-
-    def settle() -> None:
-        alive = reference()
-        if alive is not None:
-            alive.settle_tensors()
-
-    return settle
 
 
 def _forget(reference: weakref.ref[ParameterSwapper], ds_id: int) -> None:

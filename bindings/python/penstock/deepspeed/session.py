@@ -9,6 +9,7 @@ import multiprocessing.util
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ class Session:
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
-        self._settlers: list[Callable[[], None]] = []
+        self._settlers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._namespaces = 0
         self._stepped = False
         self._pinned_bytes_advised = 0
@@ -85,16 +86,19 @@ class Session:
             _unraised.append(error)
 
     def before_plan(self, settle: Callable[[], None]) -> None:
-        """`settle()` is called before each plan, since names and ties are known only after the model is built."""
-        self._settlers.append(settle)
+        """A method that is called before each plan, as long as its object lives: names, ties and what is frozen are
+        known only after the model is built."""
+        self._settlers.append(weakref.WeakMethod(settle))
 
     def plan_if_stale(self) -> None:
         if self.plan_is_stale:
             self.plan_is_stale = False
             gc.collect()  # DeepSpeed's parameters refer to themselves: without it, dead ones seem alive
             return_free_heap()
-            for settle in self._settlers:
-                settle()
+            for reference in self._settlers:
+                settle = reference()
+                if settle is not None:
+                    settle()
             self.engine.plan()
 
     def step_ended(self) -> None:

@@ -1,0 +1,50 @@
+#include "swap/plan/process_memory.h"
+
+#include <algorithm>
+
+#include "alloc/bytes.h"
+
+namespace penstock {
+namespace {
+
+// Measured with torch 2.13 (CPU), transformers 5.23 and DeepSpeed 0.19.8 (docs/BENCHMARKS.md).
+constexpr std::uint64_t kRuntimeBytes = 500'000'000;
+
+// Stage 3 collects gradients here before it reduces them.
+std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
+  std::uint64_t elements = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    elements += setup.trains(info) ? info.elements() : 0;
+  }
+  const DType dtype =
+      setup.config.deepspeed.gradient_dtype.value_or(setup.config.deepspeed.held_dtype());
+  return std::min(elements, setup.config.deepspeed.reduce_bucket_size) * dtype_bytes(dtype);
+}
+
+// Partitions in RAM are gathered where they lie by a single rank on the CPU.
+std::uint64_t gathered_row_bytes(const std::vector<MemoryRow>& table) {
+  std::uint64_t bytes = 0;
+  for (const MemoryRow& row : table) {
+    const bool is_gathered =
+        row.component == Component::kBuffers && row.storage == Storage::kDevice;
+    bytes += is_gathered ? row.bytes_per_rank : 0;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vector<MemoryRow>& table,
+                                    bool on_cpu) {
+  ProcessMemory memory;
+  memory.planned_bytes = bytes_in(table, Storage::kRam) + bytes_in(table, Storage::kPinned);
+  memory.runtime_bytes = setup.has_config ? kRuntimeBytes : 0;
+  if (on_cpu && setup.has_config) {
+    const std::uint64_t gathered = setup.world_size == 1 ? gathered_row_bytes(table) : 0;
+    memory.device_bytes = bytes_in(table, Storage::kDevice) - gathered +
+                          (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0);
+  }
+  return memory;
+}
+
+}  // namespace penstock
