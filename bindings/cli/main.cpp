@@ -12,6 +12,7 @@
 
 #include "bindings/cli/error_output.h"
 #include "bindings/cli/printable.h"
+#include "bindings/cli/text_wrap.h"
 #include "bindings/cli/verb.h"
 #include "swap/plan/nearest_name.h"
 
@@ -83,8 +84,13 @@ int run(int argc, const char* const* argv) {
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    app.exit(help);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App& asked = chosen.empty() ? app : *chosen.front();
+    fmt::print("{}", wrapped_help(asked.help(), output_width()));
+    return kDone;
+  } catch (const CLI::Success& success) {
+    app.exit(success);
     return kDone;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();

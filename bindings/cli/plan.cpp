@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <memory>
@@ -10,7 +11,9 @@
 #include "bindings/cli/emitted_config.h"
 #include "bindings/cli/plan_json.h"
 #include "bindings/cli/plan_request.h"
+#include "bindings/cli/plan_screen.h"
 #include "bindings/cli/plan_text.h"
+#include "bindings/cli/text_wrap.h"
 #include "bindings/cli/verb.h"
 
 namespace penstock::cli {
@@ -21,6 +24,7 @@ struct PlanOptions {
   bool as_json = false;
   bool emit_config = false;
   bool show_config = false;
+  bool verbose = false;
   std::string output;
 };
 
@@ -36,6 +40,18 @@ int print_emitted(const PlanOptions& options, const ConfigSource& source, const 
   }
   fmt::print("{}", comparison_text(emitted.rows));
   return kDone;
+}
+
+// A terminal shows the answers; who wants more asks for it, or reads a file.
+void print_plan(const PlanOptions& options, const SwapPlan& plan) {
+  if (options.as_json) {
+    fmt::print("{}", plan_json(plan, options.verbose));
+    return;
+  }
+  fmt::print("{}", plan_screen(plan, output_width()));
+  if (options.verbose || ::isatty(STDOUT_FILENO) == 0) {
+    fmt::print("\n{}", plan_text(plan));
+  }
 }
 
 // Said again on standard error, for who reads only that, or only JSON.
@@ -73,7 +89,7 @@ int run_plan(const PlanOptions& options) {
       return exit_code;
     }
   } else {
-    fmt::print("{}", options.as_json ? plan_json(*plan) : plan_text(*plan));
+    print_plan(options, *plan);
   }
   return verdict(*plan);
 }
@@ -105,6 +121,9 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "Write that configuration to this file, and print what has changed and why")
       ->type_name("OUT.json")
       ->needs(emit);
+  verb->add_flag("--verbose", options->verbose,
+                 "All of the plan: a terminal is shown its first screen otherwise; with --json the "
+                 "optimizer's states and the memory of the process, too");
   verb->add_flag("--show-config", options->show_config, "Print every value read and its origin")
       ->excludes(emit);
   verb->callback([options, &exit_code] {

@@ -37,18 +37,18 @@ std::string quoted(const std::string& text) {
   return is_plain ? '"' + text + '"' : text_of(text);
 }
 
-// Those of the inventory; the optimizer's own show in `memory`. Each becomes a line at once.
-std::string tensors_text(const SwapPlan& plan) {
+// Those from `first` to `end`. Each becomes a line at once.
+std::string tensors_text(const SwapPlan& plan, std::size_t first, std::size_t end) {
   std::string lines;
   std::string why;  // of the tensor before, quoted: most have the same
-  for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
+  for (std::size_t i = first; i < end; ++i) {
     const PlacedTensor& placed = plan.placement.tensors[i];
-    if (i == 0 || placed.why != plan.placement.tensors[i - 1].why) {
+    if (i == first || placed.why != plan.placement.tensors[i - 1].why) {
       why = quoted(placed.why);
     }
     fmt::format_to(std::back_inserter(lines),
                    R"({}  {{"name": {}, "bytes": {}, "place": "{}", "class": {}, "why": {}}})",
-                   i == 0 ? "" : ",\n", quoted(plan.tensors[i].name), plan.tensors[i].bytes,
+                   i == first ? "" : ",\n", quoted(plan.tensors[i].name), plan.tensors[i].bytes,
                    place_name(placed.place),
                    placed.class_index ? fmt::to_string(*placed.class_index) : "null", why);
   }
@@ -83,7 +83,7 @@ ordered_json warnings_json(const SwapPlan& plan) {
   return list;
 }
 
-std::string plan_json(const SwapPlan& plan) {
+std::string plan_json(const SwapPlan& plan, bool verbose) {
   const bool feasible = plan.feasibility.feasible;
   const ordered_json before{
       {"schema", "penstock.plan/1"},
@@ -106,7 +106,16 @@ std::string plan_json(const SwapPlan& plan) {
                            {"warnings", warnings_json(plan)}};
   std::string document = text_of(before, 1);
   document.resize(document.size() - 2);  // its "\n}"
-  document += ",\n \"tensors\": [\n" + tensors_text(plan) + "\n ],";
+  const std::size_t listed = plan.setup.inventory.tensors.size();
+  document += ",\n \"tensors\": [\n" + tensors_text(plan, 0, listed) + "\n ],";
+  if (verbose) {
+    const ordered_json process{{"planned_bytes", plan.process.planned_bytes},
+                               {"runtime_bytes", plan.process.runtime_bytes},
+                               {"device_bytes", plan.process.device_bytes},
+                               {"peak_bytes", plan.process.peak_bytes()}};
+    document += "\n \"states\": [\n" + tensors_text(plan, listed, plan.tensors.size()) + "\n ],";
+    document += "\n \"process\": " + text_of(process) + ",";
+  }
   return document + text_of(after, 1).substr(1) + "\n";
 }
 

@@ -213,16 +213,6 @@ std::string step_text(const SwapPlan& plan) {
                                    "--drive)\n"));
 }
 
-std::string verdict_text(const SwapPlan& plan) {
-  if (!plan.feasibility.feasible) {
-    return fmt::format("impossible: {}\nThe plan below is the one without that limit.\n",
-                       printable(plan.feasibility.reason));
-  }
-  const PlanWarning* const misfit = plan.misfit();
-  return misfit == nullptr ? std::string("fits\n")
-                           : fmt::format("does not fit: {}\n", printable(misfit->text));
-}
-
 std::string pinned_text(const SwapPlan& plan) {
   if (!plan.feasibility.feasible) {
     return {};
@@ -252,9 +242,9 @@ std::string warnings_text(const SwapPlan& plan) {
 }
 
 std::string plan_text(const SwapPlan& plan) {
-  return verdict_text(plan) + what_was_asked(plan) + budgets_text(plan) +
-         classes_text(plan.placement) + fates_text(plan) + stock_text(plan) + memory_text(plan) +
-         step_text(plan) + pinned_text(plan) + warnings_text(plan);
+  return what_was_asked(plan) + budgets_text(plan) + classes_text(plan.placement) +
+         fates_text(plan) + stock_text(plan) + memory_text(plan) + step_text(plan) +
+         pinned_text(plan) + warnings_text(plan);
 }
 
 }  // namespace penstock::cli

@@ -131,7 +131,8 @@ def test_full_fine_tuning(penstock):
     parameters = 596049920
     assert plan["deepspeed_error"] is None
     assert plan["deepspeed_bytes"] == 8 * 160000000 * 2
-    assert plan["per_step"]["read_bytes"] / parameters == pytest.approx(16, abs=0.01)
+    # States 12; parameters of 2 bytes are fetched once and some twice, since prefetching keeps what backward needs again.
+    assert plan["per_step"]["read_bytes"] / parameters == pytest.approx(14.67, abs=0.01)
     assert plan["per_step"]["write_bytes"] / parameters == pytest.approx(14, abs=0.01)
     assert component(plan, "moments") == parameters * 8
     assert any("Not enough buffers 8 for swapping 197" in warning["text"] for warning in plan["warnings"])

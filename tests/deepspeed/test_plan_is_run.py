@@ -1,0 +1,78 @@
+"""The plan that `penstock plan` shows before a run is the one that the run carries out, tensor for tensor."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Runner, full_finetune_config, grpo_config
+from test_emitted_config import BINARY
+
+LORA = {"q_proj": (512, 512), "k_proj": (512, 256), "v_proj": (512, 256), "o_proj": (512, 512)}
+LORA_MLP = {"gate_proj": (512, 2048), "up_proj": (512, 2048), "down_proj": (2048, 512)}
+
+
+def lora_options() -> list[str]:
+    """What LoRA of rank 8 on all linear layers of the small model adds."""
+    options = ["--trainable", "none", "--generation"]
+    for block, layers in (("self_attn", LORA), ("mlp", LORA_MLP)):
+        for name, (inputs, outputs) in layers.items():
+            path = f"model.layers.*.{block}.{name}.lora"
+            options += ["--adapter", f"{path}_A=8x{inputs}", "--adapter", f"{path}_B={outputs}x8"]
+    return options
+
+
+def planned(model: Path, config: dict[str, Any], directory: Path, *options: str) -> dict[str, Any]:
+    file = directory / "planned.json"
+    file.write_text(json.dumps(config))
+    done = subprocess.run(
+        [BINARY, "plan", model, "--config", file, "--json", *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def places(tensors: list[dict[str, Any]]) -> dict[str, tuple[int, str]]:
+    return {tensor["name"]: (tensor["bytes"], tensor["place"]) for tensor in tensors}
+
+
+def swapped(plan: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    """What the engine has: all but what DeepSpeed keeps where it is."""
+    ours = {"class", "dedicated", "stream"}
+    listed = [*plan["tensors"], *plan["states"]]
+    return places([t for t in listed if t["place"] in ours or "ram_bytes of" in t["why"] or "rule" in t["why"]])
+
+
+def compare(plan: dict[str, Any], run: dict[str, Any]) -> None:
+    assert swapped(plan) == places(run["tensors"])
+    for key in ("pinned_bytes", "ram_bytes", "nvme_bytes", "peak_live_bytes"):
+        assert plan[key] == run[key], key
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"ram_bytes": 0},
+        {"ram_bytes": "40MiB"},
+        {"ram_bytes": "40MiB", "tensors": [{"match": "sub-group 0 master", "place": "ram"}]},
+        {},
+    ],
+    ids=["nothing in RAM", "some in RAM", "a rule for a state", "as the file is"],
+)
+def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
+    config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, **({"penstock": block} if block else {}))
+    run = runner.full_finetune(small_model, config, 2)
+    assert run.returncode == 0, run.output
+    compare(planned(small_model, config, tmp_path, "--trainable", "all"), runner.stats()["plan"])
+
+
+@pytest.mark.parametrize("block", [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}], ids=["nothing in RAM", "some in RAM"])
+def test_grpo_with_lora(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
+    config = grpo_config(swap, penstock=block)
+    run = runner.grpo(small_model, config, 1)
+    assert run.returncode == 0, run.output
+    compare(planned(small_model, config, tmp_path, *lora_options()), runner.stats()["plan"])
