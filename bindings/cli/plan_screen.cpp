@@ -49,7 +49,7 @@ std::string_view device_name(OffloadDevice device) {
                                          : "on the device";
 }
 
-std::string verdict(const SwapPlan& plan) {
+std::string verdict_line(const SwapPlan& plan) {
   if (!plan.feasibility.feasible) {
     return "impossible: " + printable(plan.feasibility.reason);
   }
@@ -187,7 +187,7 @@ void add_stock(const SwapPlan& plan, Screen& screen) {
 
 std::string plan_screen(const SwapPlan& plan, std::size_t width) {
   Screen screen(width);
-  screen.add_line(verdict(plan));
+  screen.add_line(verdict_line(plan));
   if (!plan.feasibility.feasible) {
     screen.add_line("What follows is the plan without that limit.");
   }
