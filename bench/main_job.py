@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from against_fio import against_fio
 from leg import Leg, Result, Sample, Step
+from lora_options import lora_options
 from picture import draw
 from run_port import clean_up_when_ended
 from user_config import DATA, on_cpu, on_drive
@@ -86,7 +87,8 @@ def show_plan(model: Path, leg: Leg) -> None:
     config = OUT / "seed-003.json"
     config.write_text(json.dumps(leg.config))
     command = [str(Path(sys.executable).parent / "penstock"), "plan", str(model), "--config", str(config)]
-    subprocess.run(command, check=False)
+    # DS_ACCELERATOR: the legs train on the CPU, so that memory of the device is memory of the process.
+    subprocess.run([*command, *lora_options()], check=False, env={**os.environ, "DS_ACCELERATOR": "cpu"})
 
 
 class Progress:

@@ -60,6 +60,7 @@ void append_deepspeed(const DeepSpeedConfig& config, Values& values) {
   const auto append_zero = [&values](const char* name, std::uint64_t value) {
     values.emplace_back(fmt::format("zero_optimization.{}", name), value);
   };
+  append_zero("reduce_bucket_size", config.reduce_bucket_size);
   append_zero("sub_group_size", config.sub_group_size);
   append_zero("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
   append_zero("stage3_max_live_parameters", config.stage3_max_live_parameters);

@@ -93,22 +93,49 @@ Json base_config(const SwapPlan& plan, const std::string& text,
   return config;
 }
 
+// How many buffers stock DeepSpeed needs at once, and why.
+struct BufferCount {
+  std::uint64_t count = 0;
+  std::string why;
+};
+
+BufferCount buffers_needed(const SwapPlan& plan, std::uint64_t swapped) {
+  if (plan.setup.generates) {
+    return {std::max(swapped, kBuffersMin),
+            "the trainer gathers all swapped parameters to generate; with fewer stock DeepSpeed "
+            "dies with \"Not enough buffers\""};
+  }
+  const Largest gathering = largest_gathering(plan);
+  if (gathering.count < kBuffersMin) {
+    return {kBuffersMin, fmt::format("what prefetching wants at least; no module has more than {} "
+                                     "swapped parameters",
+                                     gathering.count)};
+  }
+  return {gathering.count, fmt::format("so many swapped parameters of {} come together",
+                                       gathering.name.empty() ? "the model" : gathering.name)};
+}
+
 void set_parameter_buffers(const SwapPlan& plan, ConfigDraft& draft) {
   const Largest partition = largest_partition(plan);
-  const Largest gathering = largest_gathering(plan);
   if (partition.count == 0 ||
       (plan.setup.has_config && plan.setup.param_device() != OffloadDevice::kNvme)) {
     return;
   }
   const OffloadConfig defaults;
-  const bool few = gathering.count < kBuffersMin;
-  draft.set("zero_optimization.offload_param.buffer_count", std::max(gathering.count, kBuffersMin),
-            few ? fmt::format("what prefetching wants at least; no module has more than {} swapped "
-                              "parameters",
-                              gathering.count)
-                : fmt::format("so many swapped parameters of {} come together",
-                              gathering.name.empty() ? "the model" : gathering.name),
+  std::uint64_t swapped = 0;
+  for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
+    swapped += is_swapped(plan, i) ? 1U : 0U;
+  }
+  const BufferCount buffers = buffers_needed(plan, swapped);
+  draft.set("zero_optimization.offload_param.buffer_count", buffers.count, buffers.why,
             defaults.buffer_count);
+  const std::uint64_t reuse = plan.setup.config.deepspeed.stage3_max_reuse_distance;
+  if (plan.setup.has_config && reuse > 0 && swapped > buffers.count) {
+    draft.set("zero_optimization.stage3_max_reuse_distance", std::uint64_t{0},
+              "stock DeepSpeed keeps parameters in its buffers between uses otherwise, and dies "
+              "with \"Not enough buffers\" from step 2 on",
+              reuse);
+  }
   draft.set("zero_optimization.offload_param.buffer_size", partition.count,
             fmt::format("elements of the largest partition, {}: every buffer of stock DeepSpeed "
                         "must hold it",

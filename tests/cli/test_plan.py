@@ -131,7 +131,7 @@ def test_full_fine_tuning(penstock):
     parameters = 596049920
     assert plan["deepspeed_error"] is None
     assert plan["deepspeed_bytes"] == 8 * 160000000 * 2
-    # States 12; parameters of 2 bytes are fetched once and some twice, since prefetching keeps what backward needs again.
+    # States 12; parameters of 2 bytes are fetched once or twice: prefetching keeps what backward needs again.
     assert plan["per_step"]["read_bytes"] / parameters == pytest.approx(14.67, abs=0.01)
     assert plan["per_step"]["write_bytes"] / parameters == pytest.approx(14, abs=0.01)
     assert component(plan, "moments") == parameters * 8
@@ -389,3 +389,84 @@ def test_names_that_are_no_text_do_no_harm(penstock, write):
     assert done.returncode == 0
     assert done.stdout.startswith("fits\n")
     assert "\x1b" not in done.stdout
+
+
+def test_what_is_emitted_for_generation_has_a_buffer_for_each_parameter(penstock, write):
+    done = penstock("plan", QWEN, "--config", SEED, "--generation", "--emit-config", *MEMORY)
+    assert done.returncode == 0, done.stderr
+    emitted = json.loads(done.stdout)
+    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] == 197
+    again = penstock.json("plan", QWEN, "--config", write("new.json", emitted), "--generation", *MEMORY)
+    assert not [warning for warning in again["warnings"] if warning["code"].startswith("stock-")]
+
+
+def test_what_is_emitted_does_not_keep_parameters_in_too_few_buffers(penstock, write):
+    config = json.loads(SEED.read_text())
+    del config["zero_optimization"]["stage3_max_reuse_distance"]
+    emitted = json.loads(penstock("plan", QWEN, "--config", write("ds.json", config), "--emit-config", *MEMORY).stdout)
+    assert emitted["zero_optimization"]["stage3_max_reuse_distance"] == 0
+
+
+LORA = "model.layers.*.self_attn.q_proj.lora"
+
+
+def test_lora_is_described_by_what_it_adds(penstock):
+    plan = penstock.json(
+        "plan", QWEN, "--config", SEED, "--trainable", "none", "--adapter", f"{LORA}_A=8x1024",
+        "--adapter", f"{LORA}_B=2048x8", *MEMORY,
+    )  # fmt: skip
+    added = 28 * 8 * (1024 + 2048)
+    assert component(plan, "gradients") == added * 4
+    assert component(plan, "moments") == added * 8
+    assert sum(tensor["name"].endswith("lora_A") for tensor in plan["tensors"]) == 28
+
+
+def test_a_frozen_model_but_for_its_norms(penstock):
+    plan = penstock.json("plan", QWEN, "--config", FULL, "--ram", "0", "--trainable", "*norm.weight", *MEMORY)
+    norms = 28 * (2 * 1024 + 2 * 128) + 1024
+    assert component(plan, "moments") == norms * 8
+    assert plan["per_step"]["write_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "parts"),
+    [
+        (["--trainable", "*.nothing"], 1, ["--trainable *.nothing matches no parameter"]),
+        (["--adapter", "a=8"], 2, ["NAME=ROWSxCOLS[:DTYPE]"]),
+        (["--adapter", "a=8x0"], 2, ["two whole numbers above 0"]),
+        (["--adapter", "a=8x8:f99"], 2, ["names no type"]),
+        (["--adapter", f"{EMBEDDING}=8x8"], 1, ["is a name that the inventory has"]),
+        (["--adapter", "no.*.where=8x8"], 1, ["has a * for which no name of the inventory has a word"]),
+    ],
+)
+def test_what_is_trained_is_checked(penstock, options, status, parts):
+    done = penstock("plan", QWEN, "--config", SEED, *options, *MEMORY)
+    assert done.returncode == status
+    assert_one_sentence(done, *parts)
+
+
+def test_trained_parameters_that_max_in_cpu_moves_are_in_ram(penstock, write):
+    config = json.loads(FULL.read_text())
+    del config["zero_optimization"]["offload_param"]["max_in_cpu"]
+    plan = penstock.json(
+        "plan", QWEN, "--config", write("ds.json", config), "--trainable", "all", "--ram", "0", *MEMORY
+    )
+    assert all(tensor["place"] in ("ram", "device") for tensor in plan["tensors"])
+    assert "max_in_cpu of 1000000000 elements" in plan["tensors"][0]["why"]
+
+
+def test_the_first_screen_answers(penstock):
+    text = penstock("plan", QWEN, "--config", FULL, "--ram", "0", "--trainable", "all", *MEMORY).stdout
+    screen, _, rest = text.partition("\n\n")
+    lines = screen.splitlines()
+    assert lines[0] == "fits" and len(lines) <= 24 and max(map(len, lines)) <= 80
+    labels = ["Model", "Run", "Pinned", "Buffers", "In RAM", "On NVMe", "A step", "Memory", "Stock"]
+    assert [line.split("  ")[0] for line in lines if line[:1] != " "][1:10] == labels
+    assert "Memory of a rank" in rest
+
+
+def test_help_is_as_wide_as_it_is_asked(penstock):
+    for verb in ("plan", "tune", "bench", "doctor", "import", "replay", "verify"):
+        text = penstock(verb, "--help", env={"COLUMNS": "72"}).stdout
+        long = [line for line in text.splitlines() if len(line) > 72 and " " in line.strip()]
+        assert not long, long
