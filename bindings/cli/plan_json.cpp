@@ -112,6 +112,7 @@ std::string plan_json(const SwapPlan& plan, bool verbose) {
     const ordered_json process{{"planned_bytes", plan.process.planned_bytes},
                                {"runtime_bytes", plan.process.runtime_bytes},
                                {"device_bytes", plan.process.device_bytes},
+                               {"loading_bytes", plan.process.loading_bytes},
                                {"peak_bytes", plan.process.peak_bytes()}};
     document += "\n \"states\": [\n" + tensors_text(plan, listed, plan.tensors.size()) + "\n ],";
     document += "\n \"process\": " + text_of(process) + ",";

@@ -32,17 +32,42 @@ std::uint64_t gathered_row_bytes(const std::vector<MemoryRow>& table) {
   return bytes;
 }
 
+std::uint64_t largest_bytes(const TrainingSetup& setup) {
+  std::uint64_t largest = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    largest = std::max(largest, info.elements() * dtype_bytes(setup.held_dtype(info)));
+  }
+  return largest;
+}
+
+// TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
+constexpr std::uint64_t kHeadCopies = 2;
+
+std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<MemoryRow>& table) {
+  std::uint64_t parameters = 0;
+  for (const MemoryRow& row : table) {
+    const bool stays = row.component == Component::kParameters && row.storage == Storage::kRam;
+    parameters += stays ? row.bytes_per_rank : 0;
+  }
+  return setup.inventory.bytes() + largest_bytes(setup) + parameters +
+         bytes_in(table, Storage::kPinned);
+}
+
 }  // namespace
 
 ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vector<MemoryRow>& table,
                                     bool on_cpu) {
   ProcessMemory memory;
   memory.planned_bytes = bytes_in(table, Storage::kRam) + bytes_in(table, Storage::kPinned);
-  memory.runtime_bytes = setup.has_config ? kRuntimeBytes : 0;
+  if (setup.has_config) {
+    memory.runtime_bytes = kRuntimeBytes;
+    memory.loading_bytes = loading_bytes(setup, table);
+  }
   if (on_cpu && setup.has_config) {
     const std::uint64_t gathered = setup.world_size == 1 ? gathered_row_bytes(table) : 0;
     memory.device_bytes = bytes_in(table, Storage::kDevice) - gathered +
-                          (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0);
+                          (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0) +
+                          (setup.generates ? kHeadCopies * largest_bytes(setup) : 0);
   }
   return memory;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +15,12 @@ struct ProcessMemory {
   std::uint64_t runtime_bytes = 0;  ///< Python, torch, transformers and DeepSpeed without a model
   /// Without an accelerator: what is on the device otherwise, and the bucket of gradients.
   std::uint64_t device_bytes = 0;
+  /// While the model is built: the checkpoint, which is mapped, the largest tensor and what stays.
+  std::uint64_t loading_bytes = 0;
 
-  std::uint64_t peak_bytes() const noexcept { return planned_bytes + runtime_bytes + device_bytes; }
+  std::uint64_t peak_bytes() const noexcept {
+    return runtime_bytes + std::max(planned_bytes + device_bytes, loading_bytes);
+  }
 };
 
 /// `on_cpu`: training runs on the CPU accelerator, so that the device's memory is the host's. Not
