@@ -46,7 +46,11 @@ struct DeepSpeedConfig {
   std::uint32_t stage = 0;
   std::optional<DType> model_dtype;     ///< bf16/fp16 blocks that are enabled; nothing: fp32
   std::optional<DType> gradient_dtype;  ///< data_types.grad_accum_dtype; nothing: the held type
-  std::string optimizer_type;           ///< optimizer.type as written; empty: the script brings one
+  // Of a step; 0: not given, or "auto". Two of them make the third.
+  std::uint64_t gradient_accumulation_steps = 0;
+  std::uint64_t train_batch_size = 0;
+  std::uint64_t micro_batch_size = 0;
+  std::string optimizer_type;  ///< optimizer.type as written; empty: the script brings one
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

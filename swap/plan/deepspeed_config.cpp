@@ -158,6 +158,21 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
 
 }  // namespace
 
+namespace {
+
+// "auto" is the training script's, and the plan's step then has one pass.
+void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
+  top.read_count("gradient_accumulation_steps", config.gradient_accumulation_steps);
+  top.read_count("train_batch_size", config.train_batch_size);
+  top.read_count("train_micro_batch_size_per_gpu", config.micro_batch_size);
+  for (const char* key :
+       {"gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu"}) {
+    top.reading().automatic.erase(key);
+  }
+}
+
+}  // namespace
+
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   DeepSpeedConfig config;
   top.warn_of_others(kDeepSpeed, "DeepSpeed ignores it");
@@ -171,6 +186,7 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
     read_aio(*aio, config.aio);
   }
   read_dtypes(top, config);
+  read_batches(top, config);
   if (std::optional<ConfigSection> optimizer = top.section("optimizer")) {
     optimizer->read_text("type", config.optimizer_type);
   }

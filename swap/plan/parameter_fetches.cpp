@@ -298,11 +298,21 @@ void add_generation(const std::vector<PlanTensor>& tensors, const Placement& pla
 
 ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                                 const Placement& placement) {
-  const bool is_known = setup.trained_is_given || !setup.config.deepspeed.optimizer_type.empty();
-  if (!setup.has_config || setup.param_device() != OffloadDevice::kNvme || !is_known) {
-    return {std::vector<std::uint32_t>(setup.inventory.tensors.size()), 0};
+  ParameterFetches fetches;
+  fetches.by_tensor.resize(setup.inventory.tensors.size());
+  if (!setup.has_config || setup.param_device() != OffloadDevice::kNvme) {
+    return fetches;
   }
-  ParameterFetches fetches = Coordinator(setup, tensors, placement, modules_of_step(setup)).run();
+  if (setup.trained_is_given || !setup.config.deepspeed.optimizer_type.empty()) {
+    fetches = Coordinator(setup, tensors, placement, modules_of_step(setup)).run();
+  } else {
+    for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
+      fetches.by_tensor[i] = tensors[i].swappable ? tensors[i].reads_per_step : 0;
+    }
+  }
+  for (std::uint32_t& count : fetches.by_tensor) {
+    count *= setup.passes_per_step();
+  }
   if (setup.generates) {
     add_generation(tensors, placement, fetches);
   }

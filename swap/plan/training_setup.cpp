@@ -211,6 +211,15 @@ bool TrainingSetup::lists(Role role) const noexcept {
                      [role](const TensorInfo& tensor) { return tensor.role == role; });
 }
 
+std::uint32_t TrainingSetup::passes_per_step() const noexcept {
+  const DeepSpeedConfig& file = config.deepspeed;
+  std::uint64_t passes = file.gradient_accumulation_steps;
+  if (passes == 0 && file.micro_batch_size != 0) {
+    passes = file.train_batch_size / file.micro_batch_size / world_size;
+  }
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(passes, 1, 1U << 20));
+}
+
 bool TrainingSetup::applies_max_in_cpu() const noexcept {
   return has_config && param_device() == OffloadDevice::kNvme &&
          (trained_is_given ||

@@ -40,6 +40,9 @@ struct TrainingSetup {
   std::uint64_t swappable_bytes_min() const noexcept;
   /// Whether the inventory itself lists tensors of `role` (then nothing is derived for it).
   bool lists(Role role) const noexcept;
+  /// Passes forward and backward a step: gradient_accumulation_steps, or what the batch sizes make
+  /// of it; 1 where the file leaves it to the script.
+  std::uint32_t passes_per_step() const noexcept;
   /// Whether the plan follows `max_in_cpu`: its default is larger than many models, and moves what
   /// is trained to RAM, so it counts where the file has it or what is trained is known.
   bool applies_max_in_cpu() const noexcept;

@@ -470,3 +470,21 @@ def test_help_is_as_wide_as_it_is_asked(penstock):
         text = penstock(verb, "--help", env={"COLUMNS": "72"}).stdout
         long = [line for line in text.splitlines() if len(line) > 72 and " " in line.strip()]
         assert not long, long
+
+
+@pytest.mark.parametrize(
+    "batch", [{"gradient_accumulation_steps": 4}, {"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2}]
+)
+def test_accumulated_passes_fetch_parameters_again(penstock, write, batch):
+    config = json.loads(FULL.read_text())
+    for key in ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu"):
+        config.pop(key)
+    options = ["--ram", "0", "--trainable", "all", *MEMORY]
+
+    def per_step(changes):
+        return penstock.json("plan", QWEN, "--config", write("ds.json", {**config, **changes}), *options)["per_step"]
+
+    once, often = per_step({}), per_step(batch)
+    parameters = once["read_bytes"] - 12 * 596049920
+    assert often["read_bytes"] == pytest.approx(4 * parameters + 12 * 596049920, rel=0.001)
+    assert often["write_bytes"] == once["write_bytes"]
