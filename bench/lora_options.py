@@ -14,10 +14,10 @@ LINEAR = {
 }
 
 
-def lora_options(rank: int = 8) -> list[str]:
-    """What GRPO with LoRA of this rank is for `penstock plan`."""
+def lora_options(linear: dict[str, tuple[int, int]] = LINEAR, rank: int = 8) -> list[str]:
+    """What GRPO with LoRA of this rank is for `penstock plan`; `linear`: inputs and outputs by module of a layer."""
     options = ["--trainable", "none", "--generation"]
-    for name, (inputs, outputs) in LINEAR.items():
+    for name, (inputs, outputs) in linear.items():
         path = f"model.layers.*.{name}.lora"
         options += ["--adapter", f"{path}_A={rank}x{inputs}", "--adapter", f"{path}_B={outputs}x{rank}"]
     return options

@@ -3,7 +3,8 @@
     .venv/bin/python bench/plan_against_run.py [--steps N]
 
 Full fine-tuning and GRPO with LoRA, each with nothing in RAM and with the default budgets, and two models more.
-Bytes a step are medians of the kernel's counts from the third step on; the peak is VmHWM. Prints a table for
+Bytes read a step are the median and bytes written the mean of the kernel's counts from the third step on, since
+contents are written behind into the next step; the peak is VmHWM. Prints a table for
 docs/BENCHMARKS.md and writes bench/out/plan-against-run.json.
 """
 

@@ -12,18 +12,11 @@
 #include "swap/swap_engine_core.h"
 
 namespace penstock {
-namespace {
-
-/// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway,
-/// so that the next read need not wait for the last byte of a write.
-constexpr std::uint64_t kWriteBackSlackBytes = 256 * kMiB;
-
-}  // namespace
 
 /// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a
-/// slot of what was read ahead for the farthest future, then the pool's ladder. Lets go of the lock
-/// meanwhile. On the I/O thread, which must not wait for itself, the ladder is pageable memory at
-/// once.
+/// slot of what was read ahead for the farthest future (not where retained pages would do), then
+/// the pool's ladder. Lets go of the lock meanwhile. On the I/O thread, which must not wait for
+/// itself, the ladder is pageable memory at once.
 Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Lock& lock,
                                                             Outbox& outbox) {
   TensorRecord* record = record_of(tensor);

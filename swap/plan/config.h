@@ -67,6 +67,10 @@ struct DeepSpeedConfig {
 
 /// The five fates of a tensor.
 enum class Place : std::uint8_t { kClass, kDedicated, kRam, kStream, kDevice };
+/// Neither kept in RAM nor on the device: brought from a drive whenever it is used.
+constexpr bool is_on_drive(Place place) noexcept {
+  return place != Place::kRam && place != Place::kDevice;
+}
 std::string_view place_name(Place place) noexcept;  ///< class, dedicated, ram, stream, device
 Result<Place> parse_place(std::string_view text);
 

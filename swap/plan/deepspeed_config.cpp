@@ -156,10 +156,6 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // "auto" is the training script's, and the plan's step then has one pass.
 void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
   top.read_count("gradient_accumulation_steps", config.gradient_accumulation_steps);

@@ -13,10 +13,6 @@ namespace {
 // Behind every tensor's bytes on a drive there is one block that says whose they are.
 constexpr std::uint64_t kIdentityBytes = kBlockBytes;
 
-bool lies_on_drive(Place place) noexcept {
-  return place != Place::kRam && place != Place::kDevice;
-}
-
 std::uint64_t extent_bytes(const PlanTensor& tensor) noexcept {
   return align_up(tensor.bytes, kBlockBytes) + kIdentityBytes;
 }
@@ -53,7 +49,7 @@ std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
                                  const Placement& placement) {
   DriveDemand demand;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (lies_on_drive(placement.tensors[i].place)) {
+    if (is_on_drive(placement.tensors[i].place)) {
       demand.add(tensors[i]);
     }
   }
@@ -76,7 +72,7 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement
   DriveDemand demand;
   const PlanTensor* first_too_many = nullptr;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!lies_on_drive(placement.tensors[i].place)) {
+    if (!is_on_drive(placement.tensors[i].place)) {
       continue;
     }
     demand.add(tensors[i]);

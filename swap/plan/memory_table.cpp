@@ -181,6 +181,14 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
   return table;
 }
 
+std::uint64_t bytes_of(const std::vector<MemoryRow>& table, Component component,
+                       Storage storage) noexcept {
+  const auto row = std::ranges::find_if(table, [&](const MemoryRow& each) {
+    return each.component == component && each.storage == storage;
+  });
+  return row == table.end() ? 0 : row->bytes_per_rank;
+}
+
 std::uint64_t bytes_in(const std::vector<MemoryRow>& table, Storage storage) noexcept {
   std::uint64_t bytes = 0;
   for (const MemoryRow& row : table) {

@@ -43,6 +43,10 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,
                                          const Placement& placement, std::uint64_t leased_bytes);
 
+/// The row of this component and place; 0 where there is none.
+std::uint64_t bytes_of(const std::vector<MemoryRow>& table, Component component,
+                       Storage storage) noexcept;
+
 /// Sum over the rows with this place.
 std::uint64_t bytes_in(const std::vector<MemoryRow>& table, Storage storage) noexcept;
 

@@ -108,7 +108,7 @@ class Coordinator {
       const Place place = placement.tensors[i].place;
       Parameter parameter;
       parameter.elements = setup.inventory.tensors[i].elements();
-      parameter.bytes = place == Place::kRam || place == Place::kDevice ? 0 : tensors[i].bytes;
+      parameter.bytes = is_on_drive(place) ? tensors[i].bytes : 0;
       parameter.is_swapped = tensors[i].swappable;
       parameter.persists = parameter.elements <= config_.stage3_param_persistence_threshold;
       parameter.is_in_memory = !parameter.is_swapped;
@@ -288,7 +288,7 @@ void add_generation(const std::vector<PlanTensor>& tensors, const Placement& pla
     const Place place = placement.tensors[i].place;
     if (fetches.by_tensor[i] > 0) {
       ++fetches.by_tensor[i];
-      all += place == Place::kRam || place == Place::kDevice ? 0 : tensors[i].bytes;
+      all += is_on_drive(place) ? tensors[i].bytes : 0;
     }
   }
   fetches.held_bytes_max = std::max(fetches.held_bytes_max, all);

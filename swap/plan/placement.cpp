@@ -130,8 +130,7 @@ void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& bu
 Result<void> Planner::hold_staging() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const PlacedTensor& placed = placement_.tensors[i];
-    const bool on_drive =
-        placed.why.empty() || (placed.place != Place::kRam && placed.place != Place::kDevice);
+    const bool on_drive = placed.why.empty() || is_on_drive(placed.place);
     if (!on_drive) {
       continue;
     }
@@ -187,7 +186,7 @@ void Planner::add_up() {
     }
     if (place == Place::kRam && tensor.swappable) {
       placement_.ram_bytes += tensor.bytes;
-    } else if (place != Place::kRam && place != Place::kDevice) {
+    } else if (is_on_drive(place)) {
       placement_.nvme_bytes += align_up(tensor.bytes, kBlockBytes);
     }
   }

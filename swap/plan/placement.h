@@ -19,6 +19,10 @@ inline constexpr std::uint64_t kStagingChunkBytes = kMiB;
 inline constexpr std::uint32_t kStagingChunks = 4;
 inline constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
 
+/// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway,
+/// so that the next read need not wait for the last byte of a write.
+inline constexpr std::uint64_t kWriteBackSlackBytes = 256 * kMiB;
+
 struct PlacedTensor {
   std::string name;
   std::uint64_t bytes = 0;

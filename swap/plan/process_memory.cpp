@@ -9,6 +9,8 @@ namespace {
 
 // Measured with torch 2.13 (CPU), transformers 5.23 and DeepSpeed 0.19.8 (docs/BENCHMARKS.md).
 constexpr std::uint64_t kRuntimeBytes = 500'000'000;
+// TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
+constexpr std::uint64_t kHeadCopies = 2;
 
 // Stage 3 collects gradients here before it reduces them.
 std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
@@ -21,17 +23,6 @@ std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
   return std::min(elements, setup.config.deepspeed.reduce_bucket_size) * dtype_bytes(dtype);
 }
 
-// Partitions in RAM are gathered where they lie by a single rank on the CPU.
-std::uint64_t gathered_row_bytes(const std::vector<MemoryRow>& table) {
-  std::uint64_t bytes = 0;
-  for (const MemoryRow& row : table) {
-    const bool is_gathered =
-        row.component == Component::kBuffers && row.storage == Storage::kDevice;
-    bytes += is_gathered ? row.bytes_per_rank : 0;
-  }
-  return bytes;
-}
-
 std::uint64_t largest_bytes(const TrainingSetup& setup) {
   std::uint64_t largest = 0;
   for (const TensorInfo& info : setup.inventory.tensors) {
@@ -40,17 +31,9 @@ std::uint64_t largest_bytes(const TrainingSetup& setup) {
   return largest;
 }
 
-// TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
-constexpr std::uint64_t kHeadCopies = 2;
-
 std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<MemoryRow>& table) {
-  std::uint64_t parameters = 0;
-  for (const MemoryRow& row : table) {
-    const bool stays = row.component == Component::kParameters && row.storage == Storage::kRam;
-    parameters += stays ? row.bytes_per_rank : 0;
-  }
-  return setup.inventory.bytes() + largest_bytes(setup) + parameters +
-         bytes_in(table, Storage::kPinned);
+  return setup.inventory.bytes() + largest_bytes(setup) +
+         bytes_of(table, Component::kParameters, Storage::kRam) + bytes_in(table, Storage::kPinned);
 }
 
 }  // namespace
@@ -64,7 +47,9 @@ ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vecto
     memory.loading_bytes = loading_bytes(setup, table);
   }
   if (on_cpu && setup.has_config) {
-    const std::uint64_t gathered = setup.world_size == 1 ? gathered_row_bytes(table) : 0;
+    // A single rank gathers partitions where they lie.
+    const std::uint64_t gathered =
+        setup.world_size == 1 ? bytes_of(table, Component::kBuffers, Storage::kDevice) : 0;
     memory.device_bytes = bytes_in(table, Storage::kDevice) - gathered +
                           (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0) +
                           (setup.generates ? kHeadCopies * largest_bytes(setup) : 0);

@@ -146,11 +146,6 @@ std::uint64_t optimizer_buffers_min(const OffloadConfig& offload) {
                                                            : 4;
 }
 
-bool swaps_optimizer(const TrainingSetup& setup) {
-  return setup.has_config && setup.optimizer != OptimizerKind::kNone &&
-         setup.optimizer_device() == OffloadDevice::kNvme;
-}
-
 void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   const bool is_offloaded = setup.config.deepspeed.offload_optimizer.has_value();
   if (is_offloaded && setup.stage < 3 &&
@@ -160,14 +155,11 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
                      "optimizer in RAM without a word; only stage 3 has it on NVMe",
                      setup.stage));
   }
-  if (!swaps_optimizer(setup)) {
+  if (!setup.swaps_optimizer()) {
     return;
   }
   const OffloadConfig& offload = *setup.config.deepspeed.offload_optimizer;
-  std::uint64_t largest = 0;
-  for (const SubGroup& group : setup.sub_groups()) {
-    largest = std::max(largest, group.elements);
-  }
+  const std::uint64_t largest = setup.largest_sub_group();
   stock.optimizer_pinned_bytes = multiply_saturating(
       padded_elements(setup, largest, kMasterElementBytes) * kMasterElementBytes,
       offload.buffer_count);
@@ -186,8 +178,8 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
 }  // namespace
 
 std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup) {
-  return swaps_optimizer(setup) ? optimizer_buffers_min(*setup.config.deepspeed.offload_optimizer)
-                                : 0;
+  return setup.swaps_optimizer() ? optimizer_buffers_min(*setup.config.deepspeed.offload_optimizer)
+                                 : 0;
 }
 
 StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup) {

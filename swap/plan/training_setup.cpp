@@ -144,8 +144,7 @@ void append_state(const TrainingSetup& setup, std::string name, std::uint64_t by
 }
 
 void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
-  if (!setup.has_config || setup.optimizer == OptimizerKind::kNone ||
-      setup.optimizer_device() != OffloadDevice::kNvme) {
+  if (!setup.swaps_optimizer()) {
     return;
   }
   const bool has_masters = setup.lists(Role::kMaster);
@@ -230,6 +229,11 @@ bool TrainingSetup::trains(const TensorInfo& tensor) const noexcept {
   return tensor.role == Role::kParam && tensor.is_trained && optimizer != OptimizerKind::kNone;
 }
 
+bool TrainingSetup::swaps_optimizer() const noexcept {
+  return has_config && optimizer != OptimizerKind::kNone &&
+         optimizer_device() == OffloadDevice::kNvme;
+}
+
 std::vector<SubGroup> TrainingSetup::sub_groups() const {
   std::vector<std::uint64_t> partitions;
   for (const TensorInfo& tensor : inventory.tensors) {
@@ -238,6 +242,14 @@ std::vector<SubGroup> TrainingSetup::sub_groups() const {
     }
   }
   return make_sub_groups(partitions, config.deepspeed.sub_group_size);
+}
+
+std::uint64_t TrainingSetup::largest_sub_group() const {
+  std::uint64_t largest = 0;
+  for (const SubGroup& group : sub_groups()) {
+    largest = std::max(largest, group.elements);
+  }
+  return largest;
 }
 
 std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup) {

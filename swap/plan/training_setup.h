@@ -48,8 +48,12 @@ struct TrainingSetup {
   bool applies_max_in_cpu() const noexcept;
   /// Whether the optimizer steps the tensor: a parameter that is not frozen.
   bool trains(const TensorInfo& tensor) const noexcept;
+  /// Whether an optimizer's states are on NVMe.
+  bool swaps_optimizer() const noexcept;
   /// The optimizer's sub-groups over the trained parameters of the inventory.
   std::vector<SubGroup> sub_groups() const;
+  /// Elements of the largest of them on this rank; 0: there is none.
+  std::uint64_t largest_sub_group() const;
 };
 
 /// The tensors of one rank as the planner sees them: those of the inventory in its order, behind

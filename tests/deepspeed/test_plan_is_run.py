@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 from conftest import Runner, full_finetune_config, grpo_config
+from lora_options import lora_options
 from test_emitted_config import BINARY
 
-LORA = {"q_proj": (512, 512), "k_proj": (512, 256), "v_proj": (512, 256), "o_proj": (512, 512)}
-LORA_MLP = {"gate_proj": (512, 2048), "up_proj": (512, 2048), "down_proj": (2048, 512)}
-
-
-def lora_options() -> list[str]:
-    """What LoRA of rank 8 on all linear layers of the small model adds."""
-    options = ["--trainable", "none", "--generation"]
-    for block, layers in (("self_attn", LORA), ("mlp", LORA_MLP)):
-        for name, (inputs, outputs) in layers.items():
-            path = f"model.layers.*.{block}.{name}.lora"
-            options += ["--adapter", f"{path}_A=8x{inputs}", "--adapter", f"{path}_B={outputs}x8"]
-    return options
+SMALL = {
+    "self_attn.q_proj": (512, 512),
+    "self_attn.k_proj": (512, 256),
+    "self_attn.v_proj": (512, 256),
+    "self_attn.o_proj": (512, 512),
+    "mlp.gate_proj": (512, 2048),
+    "mlp.up_proj": (512, 2048),
+    "mlp.down_proj": (2048, 512),
+}
 
 
 def planned(model: Path, config: dict[str, Any], directory: Path, *options: str) -> dict[str, Any]:
@@ -75,4 +73,4 @@ def test_grpo_with_lora(runner: Runner, small_model: Path, swap: Path, tmp_path:
     config = grpo_config(swap, penstock=block)
     run = runner.grpo(small_model, config, 1)
     assert run.returncode == 0, run.output
-    compare(planned(small_model, config, tmp_path, *lora_options()), runner.stats()["plan"])
+    compare(planned(small_model, config, tmp_path, *lora_options(SMALL)), runner.stats()["plan"])
