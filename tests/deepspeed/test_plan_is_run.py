@@ -27,7 +27,10 @@ def planned(model: Path, config: dict[str, Any], directory: Path, *options: str)
     file = directory / "planned.json"
     file.write_text(json.dumps(config))
     done = subprocess.run(
-        [BINARY, "plan", model, "--config", file, "--json", *options], capture_output=True, text=True, check=False
+        [BINARY, "plan", model, "--config", file, "--json", "--verbose", *options],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
