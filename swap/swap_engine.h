@@ -18,7 +18,7 @@
 #include "swap/content_reader.h"
 #include "swap/content_writer.h"
 #include "swap/lease.h"
-#include "swap/plan/config.h"
+#include "swap/plan/engine_config.h"
 #include "swap/plan/placement.h"
 #include "swap/stats.h"
 #include "swap/store/device_tensor.h"
@@ -28,7 +28,7 @@
 namespace penstock {
 
 struct SwapEngineOptions {
-  Config config;
+  EngineConfig config;
   std::uint32_t ranks_on_node = 1;
   /// Overrides what the configuration resolves to; for tests and benchmarks.
   std::optional<Budgets> budgets;

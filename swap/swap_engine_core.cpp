@@ -82,18 +82,18 @@ Result<std::shared_ptr<SwapEngineCore>> SwapEngineCore::make(SwapEngineOptions o
 }
 
 Result<void> SwapEngineCore::start() {
-  const std::string& mode = options_.config.penstock.mode;
+  const std::string& mode = options_.config.mode;
   if (mode != "scratch" && mode != "durable") {
     return fault(Fault::kConfiguration,
                  fmt::format("penstock.mode is '{}': it is 'scratch' or 'durable'", excerpt(mode)));
   }
-  if (!moves_bytes(options_.config.penstock.engine)) {
+  if (!moves_bytes(options_.config.engine)) {
     return fault(Fault::kConfiguration,
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
-                             engine_kind_name(options_.config.penstock.engine)));
+                             engine_kind_name(options_.config.engine)));
   }
   facts_ = {options_.mem_available_bytes.value_or(read_mem_available_bytes()),
-            options_.ranks_on_node, dtype_bytes(options_.config.deepspeed.held_dtype()), 0};
+            options_.ranks_on_node, 0};
   budgets_ = options_.budgets.value_or(resolve_budgets(options_.config, facts_));
   residency_.set_limit_bytes(budgets_.ram_bytes);
 
@@ -101,8 +101,7 @@ Result<void> SwapEngineCore::start() {
   io.block_bytes = options_.io_block_bytes;
   io.depth = options_.io_depth;
   Result<std::unique_ptr<IoQueue>> queue =
-      options_.make_queue ? options_.make_queue(io)
-                          : IoQueue::start(options_.config.penstock.engine, io);
+      options_.make_queue ? options_.make_queue(io) : IoQueue::start(options_.config.engine, io);
   if (queue.has_error()) {
     return std::move(queue).error();
   }
@@ -185,7 +184,7 @@ TensorRecord& SwapEngineCore::add_record(NamespaceId space, TensorInfo info) {
 
 void SwapEngineCore::find_rule(TensorRecord& record) const {
   record.ruled.reset();
-  for (const TensorRule& rule : options_.config.penstock.tensors) {
+  for (const TensorRule& rule : options_.config.tensors) {
     if (rule.matches(record.info.name, record.bytes)) {
       record.ruled = rule.place;
       return;

@@ -278,7 +278,6 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   std::vector<TensorId> planned_ids() const;
   std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const;
   Budgets pool_budgets(const BudgetFacts& facts) const;
-  std::uint64_t buffer_hint_bytes() const;
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
   void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
                        Outbox& outbox);

@@ -64,15 +64,16 @@ DeviceStaging::Shape SwapEngineCore::staging_shape(std::uint64_t max_pinned_byte
   return shape;
 }
 
-/// Where `aio.use_gds` asks for it: null, with a warning that says why, where it cannot be.
+/// Where a setting asks for it: null, with a warning that says why, where it cannot be.
 std::shared_ptr<DirectStorage> SwapEngineCore::direct_storage_of(const Device& device) const {
-  if (!options_.config.deepspeed.aio.use_gds) {
+  const std::string& setting = options_.config.direct_storage_setting;
+  if (setting.empty()) {
     return nullptr;
   }
-  const std::string what = fmt::format(
-      "aio.use_gds: contents go to and from {}:{} through host memory: ", device.runtime(),
-      device.facts().number);
-  if (options_.config.penstock.integrity != IntegrityLevel::kOff) {
+  const std::string what =
+      fmt::format("{}: contents go to and from {}:{} through host memory: ", setting,
+                  device.runtime(), device.facts().number);
+  if (options_.config.integrity != IntegrityLevel::kOff) {
     warn(what + "checksums are of bytes that pass there (penstock.integrity 'off' does without)");
     return nullptr;
   }

@@ -86,23 +86,13 @@ Budgets SwapEngineCore::pool_budgets(const BudgetFacts& facts) const {
   return budgets;
 }
 
-/// DeepSpeed's buffer_size, where it swaps parameters; else 0.
-std::uint64_t SwapEngineCore::buffer_hint_bytes() const {
-  const std::optional<OffloadConfig>& offload = options_.config.deepspeed.offload_param;
-  return offload && offload->device == OffloadDevice::kNvme
-             ? offload->buffer_size * dtype_bytes(options_.config.deepspeed.held_dtype())
-             : 0;
-}
-
 Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor>& tensors) {
-  const std::uint64_t hint = buffer_hint_bytes();
   if (!options_.budgets) {
     BudgetFacts facts = facts_;
-    facts.largest_class_slot_bytes =
-        largest_regular_slot_bytes(tensors, options_.config.penstock, hint);
+    facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, options_.config);
     budgets_ = pool_budgets(facts);
   }
-  Result<Placement> placement = place_tensors(tensors, options_.config.penstock, budgets_, hint);
+  Result<Placement> placement = place_tensors(tensors, options_.config, budgets_);
   if (placement.has_error() && staging_bytes_ > 0) {
     Error error = std::move(placement).error();
     error.message += fmt::format(
@@ -184,8 +174,7 @@ void SwapEngineCore::update_pinned_need(Lock& lock) const {
     Budgets budgets = in_force;
     budgets.max_pinned_bytes = bytes - staging_bytes(bytes);
     budgets.max_pinned_given = true;
-    const Result<Placement> placement =
-        place_tensors(tensors, options_.config.penstock, budgets, buffer_hint_bytes());
+    const Result<Placement> placement = place_tensors(tensors, options_.config, budgets);
     if (placement.has_error()) {
       return std::nullopt;
     }

@@ -30,7 +30,7 @@ std::string list_names(std::vector<std::string> names) {
 
 Result<std::shared_ptr<SwapStore>> SwapEngineCore::open_store(
     const std::vector<PathConfig>& paths) const {
-  if (options_.config.penstock.mode == "scratch") {
+  if (options_.config.mode == "scratch") {
     Result<std::unique_ptr<SwapStore>> store =
         SwapStore::open_scratch(paths, *options_.file_system);
     if (store.has_error()) {
@@ -52,7 +52,7 @@ Result<std::shared_ptr<SwapStore>> SwapEngineCore::open_store(
 Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
                                                    std::vector<PathConfig> paths) {
   if (paths.empty()) {
-    paths = options_.config.paths();
+    paths = options_.config.paths;
   }
   Result<std::shared_ptr<SwapStore>> store = open_store(paths);
   if (store.has_error()) {

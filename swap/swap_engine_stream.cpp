@@ -59,7 +59,7 @@ Result<SwapEngineCore::ReadyContent> SwapEngineCore::ready_content(TensorId tens
 
 Result<ContentWriter> SwapEngineCore::write() {
   Result<std::unique_ptr<StoredWriter>> writer =
-      StoredWriter::make(*queue_, options_.config.penstock.integrity);
+      StoredWriter::make(*queue_, options_.config.integrity);
   PENSTOCK_TRY(writer);
   return ContentWriter(shared_from_this(), std::move(*writer));
 }

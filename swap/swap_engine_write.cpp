@@ -253,7 +253,7 @@ void SwapEngineCore::begin_write(WritingPtr writing, Lock& lock) noexcept {
   const Unlocked open(lock);
   Result<void> sent = unless_out_of_memory([&]() -> Result<void> {
     if (!writing->source.empty()) {  // a device's is formed on the way
-      writing->checksum = checksum(options_.config.penstock.integrity, writing->source);
+      writing->checksum = checksum(options_.config.integrity, writing->source);
     }
     PENSTOCK_TRY(reserve_space(*writing));
     return submit_write(writing);
@@ -274,7 +274,7 @@ Result<void> SwapEngineCore::reserve_space(Writing& writing) const {
     return error;
   }
   StoredTensor stored = std::move(reserved).value();
-  stored.identity.level = static_cast<std::uint64_t>(options_.config.penstock.integrity);
+  stored.identity.level = static_cast<std::uint64_t>(options_.config.integrity);
   stored.identity.checksum = writing.checksum;
   writing.stored = writing.store->hold(stored);
   return {};

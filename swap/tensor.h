@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "swap/plan/config.h"
+#include "swap/plan/place.h"
 
 namespace penstock {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "swap/block.h"
-#include "swap/plan/config.h"
 #include "swap/plan/inventory.h"
+#include "swap/plan/place.h"
 #include "swap/store/store_transfer.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"

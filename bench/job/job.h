@@ -7,7 +7,7 @@
 
 #include "bench/job/simulated_drive.h"
 #include "io/engine_probe.h"
-#include "swap/plan/config.h"
+#include "swap/plan/integrity_level.h"
 
 namespace penstock::bench {
 

@@ -20,6 +20,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/measure/cpu_clock.h"
+#include "swap/plan/config.h"
 #include "swap/swap_engine.h"
 
 namespace {
@@ -37,7 +38,7 @@ Result<IntegrityLevel> parse_level(const std::string& name) {
 
 Result<std::unique_ptr<SwapEngine>> open_engine(IntegrityLevel level) {
   SwapEngineOptions options;
-  options.config.penstock.integrity = level;
+  options.config.integrity = level;
   Budgets budgets;
   budgets.max_pinned_bytes = 8 * kTensorBytes;
   budgets.max_pinned_given = true;

@@ -40,7 +40,7 @@ void place(benchmark::State& state) {
   setup.inventory = experts(state.range(0));
   const std::vector<PlanTensor> tensors = rank_tensors(setup);
   for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(place_tensors(tensors, {}, budgets(), 0).value());
+    benchmark::DoNotOptimize(place_tensors(tensors, {}, budgets()).value());
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }

@@ -7,6 +7,7 @@
 #include "bindings/c/handles.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/sized_struct.h"
+#include "swap/plan/config.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock::c {
@@ -48,9 +49,9 @@ Result<std::shared_ptr<OpenEngine>> open_engine(const penstock_engine_options& g
     return fault(Fault::kInvalidArgument, "the field `reserved` of the options is not 0");
   }
   SwapEngineOptions options;
-  Result<Config> config = read_config(given);
+  const Result<Config> config = read_config(given);
   PENSTOCK_TRY(config);
-  options.config = *std::move(config);
+  options.config = config->engine_config();
   options.ranks_on_node = given.ranks_on_node == 0 ? 1 : given.ranks_on_node;
   if (given.warn != nullptr) {
     options.warn = [warn = given.warn, context = given.warn_context](const std::string& sentence) {

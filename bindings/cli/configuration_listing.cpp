@@ -86,7 +86,7 @@ ordered_json size_or_auto(const std::optional<std::uint64_t>& bytes) {
   return bytes ? ordered_json(*bytes) : ordered_json("auto");
 }
 
-ordered_json paths_json(const PenstockConfig& config) {
+ordered_json paths_json(const EngineConfig& config) {
   ordered_json list = ordered_json::array();
   for (const PathConfig& path : config.paths) {
     list.push_back({{"path", path.path},
@@ -98,7 +98,7 @@ ordered_json paths_json(const PenstockConfig& config) {
   return list;
 }
 
-void append_penstock(const PenstockConfig& config, Values& values) {
+void append_penstock(const EngineConfig& config, Values& values) {
   const auto append = [&values](const char* name, ordered_json value) {
     values.emplace_back(fmt::format("penstock.{}", name), std::move(value));
   };

@@ -57,12 +57,12 @@ std::string budgets_text(const SwapPlan& plan) {
                              "default: 64 MiB or two slots of the largest class, at most a quarter "
                              "of the memory available"));
   const std::string ram_default =
-      budgets.deepspeed_pinned_bytes == 0
+      budgets.memory_bytes == 0
           ? std::string("default: the file lets DeepSpeed pin nothing for parameters")
           : fmt::format(
                 "default: what the file lets DeepSpeed pin ({}, at most a quarter of the "
                 "memory available) less max_pinned_bytes",
-                format_bytes(budgets.deepspeed_pinned_bytes));
+                format_bytes(budgets.memory_bytes));
   text += fmt::format("  ram_bytes         {}, {}\n", exact(budgets.ram_bytes),
                       origin(plan.setup.config, "penstock.ram_bytes", ram_default));
   return text;

@@ -25,6 +25,7 @@
 #include "held_array.h"
 #include "lease_object.h"
 #include "swap/device/device_runtime.h"
+#include "swap/plan/config.h"
 #include "swap/swap_engine.h"
 
 namespace nb = nanobind;
@@ -49,7 +50,7 @@ class EngineObject {
       devices_[name] = unwrap(released([&] { return open_device(name); }));
       options.devices.push_back(devices_[name]);
     }
-    options.config = unwrap(parse_config(config_json, origin));
+    options.config = unwrap(parse_config(config_json, origin)).engine_config();
     options.ranks_on_node = ranks;
     engine_ = unwrap(released([&] { return SwapEngine::open(std::move(options)); }));
   }

@@ -17,38 +17,26 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 // What two slots of ordinary tensors and the staging need on every machine that we know.
 constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
 
-std::uint64_t deepspeed_pinned_bytes(const DeepSpeedConfig& config, std::uint32_t element_bytes) {
-  const bool on_nvme = config.stage == 3 && config.offload_param &&
-                       config.offload_param->device == OffloadDevice::kNvme;
-  if (!on_nvme) {
-    return 0;
-  }
-  return multiply_saturating(
-      multiply_saturating(config.offload_param->buffer_count, config.offload_param->buffer_size),
-      element_bytes);
-}
-
 }  // namespace
 
-Budgets resolve_budgets(const Config& config, const BudgetFacts& facts) {
+Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts) {
   Budgets budgets;
   const std::uint64_t ranks = std::max<std::uint64_t>(facts.ranks_on_node, 1);
   // Where the machine does not tell its memory there is nothing to cap by.
   budgets.quarter_bytes =
       facts.mem_available_bytes == 0 ? kUnlimited : facts.mem_available_bytes / 4 / ranks;
-  budgets.deepspeed_pinned_bytes = std::min(
-      deepspeed_pinned_bytes(config.deepspeed, facts.element_bytes), budgets.quarter_bytes);
+  budgets.memory_bytes = std::min(config.memory_bytes, budgets.quarter_bytes);
 
-  budgets.max_pinned_given = config.penstock.max_pinned_bytes.has_value();
-  budgets.max_pinned_bytes = config.penstock.max_pinned_bytes.value_or(
+  budgets.max_pinned_given = config.max_pinned_bytes.has_value();
+  budgets.max_pinned_bytes = config.max_pinned_bytes.value_or(
       std::min(std::max(kPinnedDefaultMin, multiply_saturating(2, facts.largest_class_slot_bytes)),
                budgets.quarter_bytes));
 
-  budgets.ram_given = config.penstock.ram_bytes.has_value();
-  const std::uint64_t left = budgets.deepspeed_pinned_bytes > budgets.max_pinned_bytes
-                                 ? budgets.deepspeed_pinned_bytes - budgets.max_pinned_bytes
+  budgets.ram_given = config.ram_bytes.has_value();
+  const std::uint64_t left = budgets.memory_bytes > budgets.max_pinned_bytes
+                                 ? budgets.memory_bytes - budgets.max_pinned_bytes
                                  : 0;
-  budgets.ram_bytes = config.penstock.ram_bytes.value_or(left);
+  budgets.ram_bytes = config.ram_bytes.value_or(left);
   return budgets;
 }
 

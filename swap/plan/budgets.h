@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "swap/plan/config.h"
+#include "swap/plan/engine_config.h"
 
 namespace penstock {
 
@@ -14,21 +14,19 @@ struct Budgets {
   bool max_pinned_given = false;
   /// False: rules with `place: ram` may raise ram_bytes to what they need.
   bool ram_given = false;
-  std::uint64_t deepspeed_pinned_bytes = 0;  ///< B: what the file lets DeepSpeed pin, after the cap
+  std::uint64_t memory_bytes = 0;   ///< EngineConfig's, at most the quarter
   std::uint64_t quarter_bytes = 0;  ///< a quarter of MemAvailable divided by the node's ranks
 };
 
 struct BudgetFacts {
   std::uint64_t mem_available_bytes = 0;  ///< read_mem_available_bytes()
   std::uint32_t ranks_on_node = 1;
-  std::uint32_t element_bytes = 4;             ///< of the dtype that DeepSpeed holds
   std::uint64_t largest_class_slot_bytes = 0;  ///< 0 before an inventory is known
 };
 
-/// B = offload_param.buffer_count x buffer_size x element bytes, capped at the quarter; 0 where
-/// parameters are not on NVMe. max_pinned = given, else max(64 MiB, two slots of the largest
-/// class), capped at the quarter. ram = given, else max(0, B - max_pinned). Pure.
-Budgets resolve_budgets(const Config& config, const BudgetFacts& facts);
+/// max_pinned = given, else max(64 MiB, two slots of the largest class), capped at the quarter.
+/// ram = given, else max(0, memory - max_pinned), memory capped at the quarter. Pure.
+Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts);
 
 /// MemAvailable in bytes, or what a control group (a container) leaves of it; 0 where neither can
 /// be read.

@@ -11,8 +11,8 @@
 #include "swap/plan/deepspeed_keys.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
-#include "swap/plan/name_pattern.h"
 #include "swap/plan/penstock_config.h"
+#include "swap/plan/saturating.h"
 
 namespace penstock {
 namespace {
@@ -46,12 +46,20 @@ void append_nvme_paths(const std::optional<OffloadConfig>& offload,
   }
 }
 
-}  // namespace
-
-bool TensorRule::matches(std::string_view name, std::uint64_t bytes) const {
-  return (match.empty() || matches_pattern(match, name)) && (!min_bytes || bytes >= *min_bytes) &&
-         (!max_bytes || bytes <= *max_bytes);
+std::uint64_t bytes_of_buffer(const DeepSpeedConfig& config) {
+  return multiply_saturating(config.offload_param->buffer_size, dtype_bytes(config.held_dtype()));
 }
+
+// What the buffers for parameters take on NVMe (buffer_count x buffer_size): memory that the user
+// has granted.
+std::uint64_t bytes_of_buffers(const DeepSpeedConfig& config) {
+  const bool on_nvme = config.stage == 3 && config.offload_param &&
+                       config.offload_param->device == OffloadDevice::kNvme;
+  return on_nvme ? multiply_saturating(config.offload_param->buffer_count, bytes_of_buffer(config))
+                 : 0;
+}
+
+}  // namespace
 
 std::vector<PathConfig> Config::paths() const {
   if (!penstock.paths.empty()) {
@@ -63,6 +71,19 @@ std::vector<PathConfig> Config::paths() const {
     append_nvme_paths(deepspeed.offload_optimizer, paths);
   }
   return paths;
+}
+
+EngineConfig Config::engine_config() const {
+  EngineConfig engine = penstock;
+  engine.paths = paths();
+  engine.memory_bytes = bytes_of_buffers(deepspeed);
+  if (deepspeed.offload_param && deepspeed.offload_param->device == OffloadDevice::kNvme) {
+    engine.outliers = {bytes_of_buffer(deepspeed), "buffer_size"};
+  }
+  if (deepspeed.aio.use_gds) {
+    engine.direct_storage_setting = "aio.use_gds";
+  }
+  return engine;
 }
 
 Result<Config> parse_config(std::string_view text, const std::string& origin) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "io/engine_probe.h"
+#include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/plan_warning.h"
 
@@ -65,52 +65,9 @@ struct DeepSpeedConfig {
   DType held_dtype() const noexcept { return model_dtype.value_or(DType::kF32); }
 };
 
-/// The five fates of a tensor.
-enum class Place : std::uint8_t { kClass, kDedicated, kRam, kStream, kDevice };
-/// Neither kept in RAM nor on the device: brought from a drive whenever it is used.
-constexpr bool is_on_drive(Place place) noexcept {
-  return place != Place::kRam && place != Place::kDevice;
-}
-std::string_view place_name(Place place) noexcept;  ///< class, dedicated, ram, stream, device
-Result<Place> parse_place(std::string_view text);
-
-enum class IntegrityLevel : std::uint8_t { kOff, kSampled, kFull };
-
-/// One entry of `penstock.tensors`: first match wins.
-struct TensorRule {
-  std::string match;  ///< glob over the name (`*`, `?`); empty: every name
-  std::optional<std::uint64_t> min_bytes;
-  std::optional<std::uint64_t> max_bytes;
-  Place place = Place::kClass;
-  std::string text;  ///< the rule as written, for errors
-
-  bool matches(std::string_view name, std::uint64_t bytes) const;
-};
-
-struct PathConfig {
-  std::string path;
-  std::optional<double> weight;  ///< nothing: auto
-  std::optional<std::uint64_t> max_bytes;
-  /// What was measured (`penstock tune` writes it); nothing: not known. For `plan` only.
-  std::optional<std::uint64_t> read_bytes_per_second = {};
-  std::optional<std::uint64_t> write_bytes_per_second = {};
-};
-
-/// The `penstock` block. Strict: an unknown key is an error that names the nearest one.
-struct PenstockConfig {
-  std::optional<std::uint64_t> max_pinned_bytes;
-  std::optional<std::uint64_t> ram_bytes;
-  EngineKind engine = EngineKind::kAuto;
-  IntegrityLevel integrity = IntegrityLevel::kSampled;
-  std::string mode = "scratch";             ///< `durable` exists for penstock's own stores only
-  std::vector<std::uint64_t> size_classes;  ///< slot bytes; empty: auto
-  std::vector<PathConfig> paths;
-  std::vector<TensorRule> tensors;
-};
-
 struct Config {
   DeepSpeedConfig deepspeed;
-  PenstockConfig penstock;
+  EngineConfig penstock;  ///< the `penstock` block alone; see engine_config()
   /// Where a value that is not the default came from, by dotted key: a file's name or
   /// PENSTOCK_ENGINE.
   std::map<std::string, std::string> origins;
@@ -121,6 +78,9 @@ struct Config {
 
   /// `penstock.paths`, else the nvme_path of whatever is on NVMe (parameters first).
   std::vector<PathConfig> paths() const;
+  /// What the whole file says to an engine: its block, paths(), and what follows from the keys of
+  /// buffers (`offload_param`) and from `aio.use_gds`.
+  EngineConfig engine_config() const;
 };
 
 /// A DeepSpeed JSON (any file with none of its keys is valid: all defaults). `origin` names it in

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "swap/plan/json_document.h"
-#include "swap/plan/nearest_name.h"
 #include "swap/plan/penstock_keys.h"
 
 namespace penstock {
@@ -122,20 +121,6 @@ void read_rules(ConfigSection& block, std::vector<TensorRule>& rules) {
 
 }  // namespace
 
-std::string_view place_name(Place place) noexcept {
-  return kPlaceNames[static_cast<std::size_t>(place)];
-}
-
-Result<Place> parse_place(std::string_view text) {
-  const auto found = std::find(kPlaceNames.begin(), kPlaceNames.end(), text);
-  if (found == kPlaceNames.end()) {
-    return fault(Fault::kConfiguration,
-                 fmt::format("\"{}\" is no place{}; allowed: {}", excerpt(text),
-                             did_you_mean(text, kPlaceNames), fmt::join(kPlaceNames, ", ")));
-  }
-  return static_cast<Place>(found - kPlaceNames.begin());
-}
-
 Result<EngineKind> parse_storing_engine(std::string_view text) {
   Result<EngineKind> kind = parse_engine_kind(text);
   if (kind && !moves_bytes(*kind)) {
@@ -147,8 +132,8 @@ Result<EngineKind> parse_storing_engine(std::string_view text) {
   return kind;
 }
 
-PenstockConfig read_penstock_config(ConfigSection& top) {
-  PenstockConfig config;
+EngineConfig read_penstock_config(ConfigSection& top) {
+  EngineConfig config;
   std::optional<ConfigSection> block = top.section("penstock");
   if (!block) {
     return config;

@@ -10,6 +10,6 @@ Result<EngineKind> parse_storing_engine(std::string_view text);
 
 /// The `penstock` block of a file's top, all defaults where there is none. Unknown keys are
 /// problems.
-PenstockConfig read_penstock_config(ConfigSection& top);
+EngineConfig read_penstock_config(ConfigSection& top);
 
 }  // namespace penstock

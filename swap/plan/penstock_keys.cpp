@@ -1,5 +1,7 @@
 #include "swap/plan/penstock_keys.h"
 
+#include "swap/plan/place.h"
+
 namespace penstock {
 namespace {
 

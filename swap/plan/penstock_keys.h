@@ -8,10 +8,8 @@
 
 namespace penstock {
 
-// In the order of IntegrityLevel and Place.
+// In the order of IntegrityLevel.
 inline constexpr std::array<std::string_view, 3> kIntegrityNames{"off", "sampled", "full"};
-inline constexpr std::array<std::string_view, 5> kPlaceNames{"class", "dedicated", "ram", "stream",
-                                                             "device"};
 inline constexpr std::array<std::string_view, 2> kModeNames{"scratch", "durable"};
 
 /// A larger slot is a slip of the keyboard, and arithmetic on it would wrap.

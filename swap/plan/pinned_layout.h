@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "swap/plan/config.h"
 #include "swap/plan/placement.h"
 #include "swap/plan/size_group.h"
 

@@ -16,12 +16,8 @@ namespace {
 
 class Planner {
  public:
-  Planner(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
-          std::uint64_t buffer_bytes, RuleDemand demand)
-      : tensors_(tensors),
-        config_(config),
-        buffer_bytes_(buffer_bytes),
-        demand_(std::move(demand)) {
+  Planner(const std::vector<PlanTensor>& tensors, const EngineConfig& config, RuleDemand demand)
+      : tensors_(tensors), config_(config), demand_(std::move(demand)) {
     placement_.budgets = demand_.budgets;
     placement_.tensors.reserve(tensors_.size());
     for (const PlanTensor& tensor : tensors_) {
@@ -60,8 +56,7 @@ class Planner {
   const Budgets& budgets() const { return placement_.budgets; }
 
   const std::vector<PlanTensor>& tensors_;
-  const PenstockConfig& config_;
-  std::uint64_t buffer_bytes_;
+  const EngineConfig& config_;
   RuleDemand demand_;
   std::vector<SizeGroup> groups_;  // of all tensors whose size matters
   std::vector<std::size_t> open_;  // tensors without a place, in order of use
@@ -90,8 +85,9 @@ void Planner::group_sizes() {
   for (const std::size_t i : open_) {
     sizes.push_back(tensors_[i].bytes);
   }
-  groups_ = make_size_groups(count_sizes(std::move(sizes)),
-                             {buffer_bytes_, budgets().max_pinned_bytes, config_.size_classes});
+  groups_ = make_size_groups(
+      count_sizes(std::move(sizes)),
+      {config_.outliers.above_bytes, budgets().max_pinned_bytes, config_.size_classes});
 }
 
 // Outliers first: a resident outlier also saves the copy from the chunks to where it is wanted
@@ -216,8 +212,9 @@ std::string Planner::why_outlier(std::size_t i) const {
   switch (group(i).outlier) {
     case OutlierReason::kNone:
       return {};
-    case OutlierReason::kAboveBufferSize:
-      return fmt::format("larger than buffer_size ({} bytes); ", buffer_bytes_);
+    case OutlierReason::kAboveLimit:
+      return fmt::format("larger than {} ({} bytes); ", config_.outliers.setting,
+                         config_.outliers.above_bytes);
     case OutlierReason::kAboveSizeClasses:
       return "larger than every class of size_classes; ";
     case OutlierReason::kLone:
@@ -241,8 +238,7 @@ std::vector<ClassPlan> Placement::pool() const {
 }
 
 std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
-                                         const PenstockConfig& config,
-                                         std::uint64_t deepspeed_buffer_bytes) {
+                                         const EngineConfig& config) {
   std::vector<std::uint64_t> sizes;
   std::uint64_t largest = 0;
   for (const PlanTensor& tensor : tensors) {
@@ -256,7 +252,7 @@ std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
     }
   }
   for (const SizeGroup& group : make_size_groups(
-           count_sizes(std::move(sizes)), {deepspeed_buffer_bytes, 0, config.size_classes})) {
+           count_sizes(std::move(sizes)), {config.outliers.above_bytes, 0, config.size_classes})) {
     if (group.outlier == OutlierReason::kNone) {
       largest = std::max(largest, group.slot_bytes);
     }
@@ -264,14 +260,13 @@ std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
   return largest;
 }
 
-Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors,
-                                const PenstockConfig& config, const Budgets& budgets,
-                                std::uint64_t deepspeed_buffer_bytes) {
-  Result<RuleDemand> demand = demand_of_rules(tensors, config, budgets, deepspeed_buffer_bytes);
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const EngineConfig& config,
+                                const Budgets& budgets) {
+  Result<RuleDemand> demand = demand_of_rules(tensors, config, budgets);
   if (!demand) {
     return std::move(demand).error();
   }
-  return Planner(tensors, config, deepspeed_buffer_bytes, std::move(*demand)).plan();
+  return Planner(tensors, config, std::move(*demand)).plan();
 }
 
 }  // namespace penstock

@@ -8,7 +8,7 @@
 #include "alloc/buffer_pool.h"
 #include "alloc/bytes.h"
 #include "swap/plan/budgets.h"
-#include "swap/plan/config.h"
+#include "swap/plan/engine_config.h"
 #include "swap/plan/plan_tensor.h"
 
 namespace penstock {
@@ -57,21 +57,18 @@ struct Placement {
   std::vector<ClassPlan> pool() const;
 };
 
-/// Slot bytes of the largest regular class, for BudgetFacts: outliers by `deepspeed_buffer_bytes`
-/// or by their lone size, and what rules send elsewhere, are left out. 0 where nothing is swapped.
+/// Slot bytes of the largest regular class, for BudgetFacts: outliers by the configuration or by
+/// their lone size, and what rules send elsewhere, are left out. 0 where nothing is swapped.
 std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
-                                         const PenstockConfig& config,
-                                         std::uint64_t deepspeed_buffer_bytes);
+                                         const EngineConfig& config);
 
 /// Chooses every tensor's fate within the budgets: rules first, then residents by saved bytes per
 /// byte, then classes for what is regular, a buffer of its own or streaming for outliers. Pure and
-/// deterministic; the runtime and `penstock plan` call this same function. `deepspeed_buffer_bytes`
-/// (buffer_size x element size, 0: none) is the ceiling hint above which a tensor is an outlier.
-/// Errors (Fault::kConfiguration / kExhausted): a rule's demand that the given budgets cannot hold;
-/// names rule, tensor, the number that is too small and the smallest value that works. Budgets that
-/// were not given are raised for rules instead (max_pinned_bytes up to the quarter).
-Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors,
-                                const PenstockConfig& config, const Budgets& budgets,
-                                std::uint64_t deepspeed_buffer_bytes);
+/// deterministic; the runtime and `penstock plan` call this same function. Errors
+/// (Fault::kConfiguration / kExhausted): a rule's demand that the given budgets cannot hold; names
+/// rule, tensor, the number that is too small and the smallest value that works. Budgets that were
+/// not given are raised for rules instead (max_pinned_bytes up to the quarter).
+Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const EngineConfig& config,
+                                const Budgets& budgets);
 
 }  // namespace penstock

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "swap/plan/config.h"
 #include "swap/plan/inventory.h"
+#include "swap/plan/place.h"
 
 namespace penstock {
 

@@ -48,16 +48,16 @@ Result<void> hold_ram(const std::vector<PlanTensor>& tensors, RuleDemand& demand
 // Finds the slot that a rule's `place: class` asks for; the groups are those of place_tensors().
 class ForcedSlots {
  public:
-  ForcedSlots(const std::vector<PlanTensor>& tensors, const PenstockConfig& config,
-              const std::vector<const TensorRule*>& rules, std::uint64_t buffer_bytes) {
+  ForcedSlots(const std::vector<PlanTensor>& tensors, const EngineConfig& config,
+              const std::vector<const TensorRule*>& rules) {
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (is_grouped(tensors[i], rules[i])) {
         sizes.push_back(tensors[i].bytes);
       }
     }
-    groups_ =
-        make_size_groups(count_sizes(std::move(sizes)), {buffer_bytes, 0, config.size_classes});
+    groups_ = make_size_groups(count_sizes(std::move(sizes)),
+                               {config.outliers.above_bytes, 0, config.size_classes});
     counted_.resize(groups_.size(), false);
   }
 
@@ -121,7 +121,7 @@ Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slo
 
 }  // namespace
 
-const TensorRule* governing_rule(const PlanTensor& tensor, const PenstockConfig& config) {
+const TensorRule* governing_rule(const PlanTensor& tensor, const EngineConfig& config) {
   if (!tensor.swappable || tensor.bytes == 0) {
     return nullptr;
   }
@@ -138,8 +138,7 @@ bool is_grouped(const PlanTensor& tensor, const TensorRule* rule) {
 }
 
 Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,
-                                   const PenstockConfig& config, const Budgets& budgets,
-                                   std::uint64_t deepspeed_buffer_bytes) {
+                                   const EngineConfig& config, const Budgets& budgets) {
   RuleDemand demand;
   demand.budgets = budgets;
   demand.rules.reserve(tensors.size());
@@ -148,8 +147,7 @@ Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,
   }
   PENSTOCK_TRY(hold_ram(tensors, demand));
   if (!config.tensors.empty()) {
-    PENSTOCK_TRY(hold_pinned(
-        tensors, ForcedSlots(tensors, config, demand.rules, deepspeed_buffer_bytes), demand));
+    PENSTOCK_TRY(hold_pinned(tensors, ForcedSlots(tensors, config, demand.rules), demand));
   }
   return demand;
 }

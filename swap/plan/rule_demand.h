@@ -10,7 +10,7 @@ namespace penstock {
 
 /// The rule that governs a tensor, or nullptr: the first that matches; none for what is not
 /// swapped.
-const TensorRule* governing_rule(const PlanTensor& tensor, const PenstockConfig& config);
+const TensorRule* governing_rule(const PlanTensor& tensor, const EngineConfig& config);
 
 /// Whether the tensor's size matters for the classes: no rule decides, or one wants a class for it.
 bool is_grouped(const PlanTensor& tensor, const TensorRule* rule);
@@ -26,7 +26,6 @@ struct RuleDemand {
 /// Finds the rule of every tensor and makes room for them in the budgets. Errors: as
 /// place_tensors().
 Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,
-                                   const PenstockConfig& config, const Budgets& budgets,
-                                   std::uint64_t deepspeed_buffer_bytes);
+                                   const EngineConfig& config, const Budgets& budgets);
 
 }  // namespace penstock

@@ -74,7 +74,7 @@ std::vector<SizeCount> count_sizes(std::vector<std::uint64_t> sizes) {
 
 std::vector<SizeGroup> make_size_groups(std::span<const SizeCount> sizes,
                                         const SizeGroupLimits& limits) {
-  const std::uint64_t ceiling = limits.buffer_bytes == 0 ? kNoLimit : limits.buffer_bytes;
+  const std::uint64_t ceiling = limits.regular_bytes_max == 0 ? kNoLimit : limits.regular_bytes_max;
   const auto above =
       std::partition_point(sizes.begin(), sizes.end(),
                            [ceiling](const SizeCount& size) { return size.bytes <= ceiling; });
@@ -92,7 +92,7 @@ std::vector<SizeGroup> make_size_groups(std::span<const SizeCount> sizes,
     append_near_exact({rest.begin(), outside}, OutlierReason::kNone, groups);
     append_near_exact({outside, rest.end()}, OutlierReason::kAboveSizeClasses, groups);
   }
-  append_near_exact({above, sizes.end()}, OutlierReason::kAboveBufferSize, groups);
+  append_near_exact({above, sizes.end()}, OutlierReason::kAboveLimit, groups);
   std::sort(groups.begin(), groups.end(), [](const SizeGroup& a, const SizeGroup& b) {
     return a.largest_bytes < b.largest_bytes;
   });

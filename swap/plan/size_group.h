@@ -11,7 +11,7 @@ namespace penstock {
 /// Why a size does not belong to the regular classes.
 enum class OutlierReason : std::uint8_t {
   kNone,              ///< regular
-  kAboveBufferSize,   ///< larger than DeepSpeed's buffer_size
+  kAboveLimit,        ///< larger than the limit of regular tensors
   kAboveSizeClasses,  ///< larger than every class that the user lists
   kLone,  ///< one or two tensors, more than four times as large as the next smaller class
   kTwoSlotsTooMany,  ///< two slots of it do not fit into max_pinned_bytes
@@ -27,7 +27,7 @@ struct SizeGroup {
 };
 
 struct SizeGroupLimits {
-  std::uint64_t buffer_bytes = 0;             ///< DeepSpeed's buffer_size in bytes, 0: none
+  std::uint64_t regular_bytes_max = 0;        ///< 0: no limit but the others
   std::uint64_t max_pinned_bytes = 0;         ///< 0: not known yet, nothing is too large for it
   std::span<const std::uint64_t> slot_bytes;  ///< the user's classes, ascending; empty: near-exact
 };

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "swap/plan/config.h"
+#include "swap/plan/integrity_level.h"
 
 namespace penstock {
 

@@ -6,7 +6,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/utf8.h"
-#include "swap/plan/config.h"
+#include "swap/plan/integrity_level.h"
 #include "swap/plan/tensor_name.h"
 #include "swap/store/wire.h"
 

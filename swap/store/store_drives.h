@@ -11,7 +11,7 @@
 #include "alloc/extent_allocator.h"
 #include "alloc/result.h"
 #include "io/file_system.h"
-#include "swap/plan/config.h"
+#include "swap/plan/path_config.h"
 #include "swap/store/stored_tensor.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include "alloc/result.h"
 #include "io/file.h"
 #include "io/file_system.h"
-#include "swap/plan/config.h"
+#include "swap/plan/path_config.h"
 #include "swap/store/store_drives.h"
 #include "swap/store/stored_tensor.h"
 

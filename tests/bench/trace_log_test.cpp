@@ -32,7 +32,7 @@ TEST(TraceLog, RecordsWhatCallersDo) {
   const TempDirectory directory;
   SwapEngineOptions options;
   options.trace = directory / "trace-%r.jsonl";
-  options.config.penstock.ram_bytes = 0;
+  options.config.ram_bytes = 0;
   auto engine = std::move(SwapEngine::open(std::move(options))).value();
   const NamespaceId space =
       engine->open_namespace("parameters", {{directory.path(), {}, {}}}).value();

@@ -9,7 +9,7 @@ class FailingBlocksTest : public FaultOnEveryEngine {
  protected:
   /// Two tensors of 4 MiB, the first at the beginning of the drive, the second
   /// behind it.
-  void put_two(const std::string& path, Config config = {}) {
+  void put_two(const std::string& path, EngineConfig config = {}) {
     open_on(path, 8 * kMiB, 0, std::move(config));
     first_ = declare("first", 4 * kMiB);
     second_ = declare("second", 4 * kMiB);

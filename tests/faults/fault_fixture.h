@@ -46,8 +46,8 @@ class FaultTest : public EngineFixture {
   /// An engine, of the kind that is tested, with a namespace on `path` (empty:
   /// a directory of its own).
   void open_on(const std::string& path, std::uint64_t max_pinned_bytes = 8 * kMiB,
-               std::uint64_t ram_bytes = 0, Config config = {}) {
-    config.penstock.engine = engine_kind();
+               std::uint64_t ram_bytes = 0, EngineConfig config = {}) {
+    config.engine = engine_kind();
     open(max_pinned_bytes, ram_bytes, std::move(config));
     if (!path.empty()) {
       space_ = engine_->open_namespace("drive", {{path, std::nullopt, std::nullopt}}).value();

@@ -95,7 +95,7 @@ TEST_F(LimitsTest, NoThreadsLeft) {
     }
     for (const char* name : {"threads", "auto"}) {
       SwapEngineOptions options;
-      options.config.penstock.engine = parse_engine_kind(name).value();
+      options.config.engine = parse_engine_kind(name).value();
       std::size_t refused = 0;
       for (rlim_t most = 0; most < 2000; ++most) {  // others may be nobody, too
         limit(RLIMIT_NPROC, most);

@@ -306,7 +306,7 @@ TEST_F(MisuseTest, Options) {
     EXPECT_EQ(refused(options), "invalid argument") << depth;
   }
   SwapEngineOptions eternal;
-  eternal.config.penstock.mode = "eternal";
+  eternal.config.mode = "eternal";
   EXPECT_EQ(refused(eternal), "bad configuration");
   happened("open: invalid argument");
   expect_unharmed();

@@ -17,7 +17,7 @@ class RefusalTest : public FaultTest {
   /// What an engine of the configuration's choice comes to, asked for by `name`.
   static std::string opened_as(const char* name) {
     SwapEngineOptions options;
-    options.config.penstock.engine = parse_engine_kind(name).value();
+    options.config.engine = parse_engine_kind(name).value();
     const auto engine = SwapEngine::open(std::move(options));
     if (engine) {
       return "opened";

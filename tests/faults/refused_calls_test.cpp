@@ -95,8 +95,8 @@ class RefusedCallsTest : public FaultOnEveryEngine {
       inject({cell.call.number, cell.error, 0, 0});
     }
     SwapEngineOptions options;
-    options.config.penstock.engine = engine_kind();
-    options.config.penstock.mode = cell.call.of_durable ? "durable" : "scratch";
+    options.config.engine = engine_kind();
+    options.config.mode = cell.call.of_durable ? "durable" : "scratch";
     Budgets budgets;
     budgets.max_pinned_bytes = 8 * kMiB;
     budgets.max_pinned_given = true;

@@ -11,9 +11,9 @@ namespace {
 constexpr const char* kCorrupt = "corrupt data";
 constexpr std::uint64_t kBytes = 4 * kMiB;
 
-Config with(IntegrityLevel level) {
-  Config config;
-  config.penstock.integrity = level;
+EngineConfig with(IntegrityLevel level) {
+  EngineConfig config;
+  config.integrity = level;
   return config;
 }
 

@@ -27,8 +27,8 @@ Config nvme(std::string_view offload_param, std::string_view penstock = "{}") {
 
 TEST(BudgetsTest, TheUsersFileLetsDeepSpeedPin3Point36GB) {
   const Config config = load_config(test::data_path("seed-003.json")).value();
-  const Budgets budgets = resolve_budgets(config, facts(24 * kGiB));
-  EXPECT_EQ(budgets.deepspeed_pinned_bytes, 3'355'443'200ULL);
+  const Budgets budgets = resolve_budgets(config.engine_config(), facts(24 * kGiB));
+  EXPECT_EQ(budgets.memory_bytes, 3'355'443'200ULL);
   EXPECT_EQ(budgets.max_pinned_bytes, 64 * kMiB);
   EXPECT_EQ(budgets.ram_bytes, 3'355'443'200ULL - 64 * kMiB);
   EXPECT_FALSE(budgets.ram_given);
@@ -37,21 +37,22 @@ TEST(BudgetsTest, TheUsersFileLetsDeepSpeedPin3Point36GB) {
 
 TEST(BudgetsTest, ItIsCappedAtAQuarterOfWhatIsAvailablePerRank) {
   const Config config = load_config(test::data_path("seed-003.json")).value();
-  const Budgets budgets = resolve_budgets(config, facts(8 * kGiB, 2));
+  const Budgets budgets = resolve_budgets(config.engine_config(), facts(8 * kGiB, 2));
   EXPECT_EQ(budgets.quarter_bytes, kGiB);
-  EXPECT_EQ(budgets.deepspeed_pinned_bytes, kGiB);
+  EXPECT_EQ(budgets.memory_bytes, kGiB);
   EXPECT_EQ(budgets.ram_bytes, kGiB - 64 * kMiB);
 }
 
 TEST(BudgetsTest, MissingKeysCountAsDeepSpeedsDefaults) {
-  const Budgets budgets = resolve_budgets(nvme(R"({"device": "nvme"})"), facts(24 * kGiB));
-  EXPECT_EQ(budgets.deepspeed_pinned_bytes, 5ULL * 100'000'000 * 4);
+  const Budgets budgets =
+      resolve_budgets(nvme(R"({"device": "nvme"})").engine_config(), facts(24 * kGiB));
+  EXPECT_EQ(budgets.memory_bytes, 5ULL * 100'000'000 * 4);
 }
 
 TEST(BudgetsTest, WithoutParametersOnNvmeNothingIsKept) {
   for (const char* offload : {R"({"device": "cpu"})", "null"}) {
-    const Budgets budgets = resolve_budgets(nvme(offload), facts(24 * kGiB));
-    EXPECT_EQ(budgets.deepspeed_pinned_bytes, 0U);
+    const Budgets budgets = resolve_budgets(nvme(offload).engine_config(), facts(24 * kGiB));
+    EXPECT_EQ(budgets.memory_bytes, 0U);
     EXPECT_EQ(budgets.ram_bytes, 0U);
     EXPECT_EQ(budgets.max_pinned_bytes, 64 * kMiB);
   }
@@ -59,15 +60,20 @@ TEST(BudgetsTest, WithoutParametersOnNvmeNothingIsKept) {
 
 TEST(BudgetsTest, PinnedHoldsTwoSlotsOfTheLargestClassWithinTheQuarter) {
   const Config config = nvme(R"({"device": "nvme"})");
-  EXPECT_EQ(resolve_budgets(config, facts(24 * kGiB, 1, 112 * kMiB)).max_pinned_bytes, 224 * kMiB);
-  EXPECT_EQ(resolve_budgets(config, facts(400 * kMiB, 1, 112 * kMiB)).max_pinned_bytes, 100 * kMiB);
-  EXPECT_EQ(resolve_budgets(config, facts(24 * kGiB, 1, 0)).max_pinned_bytes, 64 * kMiB);
+  EXPECT_EQ(
+      resolve_budgets(config.engine_config(), facts(24 * kGiB, 1, 112 * kMiB)).max_pinned_bytes,
+      224 * kMiB);
+  EXPECT_EQ(
+      resolve_budgets(config.engine_config(), facts(400 * kMiB, 1, 112 * kMiB)).max_pinned_bytes,
+      100 * kMiB);
+  EXPECT_EQ(resolve_budgets(config.engine_config(), facts(24 * kGiB, 1, 0)).max_pinned_bytes,
+            64 * kMiB);
 }
 
 TEST(BudgetsTest, GivenNumbersAreTakenAsTheyAre) {
   const Config config =
       nvme(R"({"device": "nvme"})", R"({"max_pinned_bytes": "1GiB", "ram_bytes": 0})");
-  const Budgets budgets = resolve_budgets(config, facts(2 * kGiB));
+  const Budgets budgets = resolve_budgets(config.engine_config(), facts(2 * kGiB));
   EXPECT_EQ(budgets.max_pinned_bytes, kGiB) << "even beyond the quarter";
   EXPECT_EQ(budgets.ram_bytes, 0U);
   EXPECT_TRUE(budgets.ram_given);
@@ -77,12 +83,12 @@ TEST(BudgetsTest, GivenNumbersAreTakenAsTheyAre) {
 TEST(BudgetsTest, NumbersThatMeanNoLimitDoNotWrap) {
   const Config config = nvme(R"({"device": "nvme", "buffer_count": 1000000000000,
                                  "buffer_size": 1000000000000})");
-  EXPECT_EQ(resolve_budgets(config, facts(8 * kGiB)).deepspeed_pinned_bytes, 2 * kGiB);
+  EXPECT_EQ(resolve_budgets(config.engine_config(), facts(8 * kGiB)).memory_bytes, 2 * kGiB);
 }
 
 TEST(BudgetsTest, AMachineThatDoesNotTellHasNoCap) {
   const Config config = nvme(R"({"device": "nvme"})");
-  EXPECT_EQ(resolve_budgets(config, facts(0)).deepspeed_pinned_bytes, 2'000'000'000U);
+  EXPECT_EQ(resolve_budgets(config.engine_config(), facts(0)).memory_bytes, 2'000'000'000U);
 }
 
 TEST(BudgetsTest, ThisMachineTells) {

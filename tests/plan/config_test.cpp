@@ -163,16 +163,16 @@ TEST(ConfigTest, KnownKeysOfTheWrongKindDoNot) {
 }
 
 TEST(ConfigTest, ReadsTheWholePenstockBlock) {
-  const PenstockConfig config = parse_config(R"({"penstock": {
+  const EngineConfig config = parse_config(R"({"penstock": {
           "max_pinned_bytes": "64MiB", "ram_bytes": 8589934592, "engine": "threads",
           "integrity": "full", "mode": "scratch", "size_classes": ["8MiB", 4194304, "8MiB"],
           "paths": [{"path": "/nvme0", "weight": "auto", "max_bytes": "500GiB"},
                     {"path": "/nvme1", "weight": 2}, "/nvme2"],
           "tensors": [{"match": "*.embed_tokens.weight", "place": "ram"},
                       {"min_bytes": "64MiB", "place": "dedicated"}]}})",
-                                             "ds.json")
-                                    .value()
-                                    .penstock;
+                                           "ds.json")
+                                  .value()
+                                  .penstock;
   EXPECT_EQ(config.max_pinned_bytes, 64 * kMiB);
   EXPECT_EQ(config.ram_bytes, 8 * kGiB);
   EXPECT_EQ(config.engine, EngineKind::kThreads);

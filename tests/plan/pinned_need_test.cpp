@@ -43,7 +43,7 @@ TEST(PinnedNeed, FindsTheSmallestBudgetWhosePlanHoldsAll) {
     budgets.max_pinned_bytes = bytes;
     budgets.max_pinned_given = true;
     budgets.ram_given = true;
-    const Result<Placement> placement = place_tensors(tensors, {}, budgets, 0);
+    const Result<Placement> placement = place_tensors(tensors, {}, budgets);
     return placement ? std::optional(PlannedPool{placement->pool(), bytes}) : std::nullopt;
   };
   const Held held{{kMiB, 9}, {3 * kMiB, 3}};

@@ -10,9 +10,8 @@ namespace {
 
 struct Case {
   std::vector<PlanTensor> tensors;
-  PenstockConfig config;
+  EngineConfig config;
   Budgets budgets;
-  std::uint64_t buffer_bytes = 0;
 };
 
 std::uint64_t log_uniform(std::mt19937& random, double low, double high) {
@@ -39,8 +38,8 @@ std::vector<PlanTensor> random_tensors(std::mt19937& random) {
   return tensors;
 }
 
-PenstockConfig random_rules(std::mt19937& random) {
-  PenstockConfig config;
+EngineConfig random_rules(std::mt19937& random) {
+  EngineConfig config;
   for (std::size_t k = random() % 3; k > 0; --k) {
     TensorRule rule;
     rule.match = fmt::format("t{}*", random() % 20);
@@ -60,7 +59,7 @@ Case random_case(std::mt19937& random) {
   made.budgets.max_pinned_given = random() % 2 == 0;
   made.budgets.ram_given = random() % 2 == 0;
   made.budgets.quarter_bytes = log_uniform(random, 1 << 30, 1LL << 34);
-  made.buffer_bytes = random() % 2 == 0 ? 0 : log_uniform(random, 1 << 18, 1 << 30);
+  made.config.outliers.above_bytes = random() % 2 == 0 ? 0 : log_uniform(random, 1 << 18, 1 << 30);
   return made;
 }
 
@@ -71,8 +70,7 @@ TEST(PlacementPropertyTest, EveryPlanIsSoundAndEveryRefusalNamesAValueThatWorks)
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const Case made = random_case(random);
-    const Result<Placement> placement =
-        place_tensors(made.tensors, made.config, made.budgets, made.buffer_bytes);
+    const Result<Placement> placement = place_tensors(made.tensors, made.config, made.budgets);
     if (placement.has_value()) {
       ++planned;
       test::expect_sound(made.tensors, *placement);
@@ -86,8 +84,7 @@ TEST(PlacementPropertyTest, EveryPlanIsSoundAndEveryRefusalNamesAValueThatWorks)
       Budgets budgets = made.budgets;
       (is_ram ? budgets.ram_bytes : budgets.max_pinned_bytes) = value;
       (is_ram ? budgets.ram_given : budgets.max_pinned_given) = true;
-      const Result<Placement> again =
-          place_tensors(made.tensors, made.config, budgets, made.buffer_bytes);
+      const Result<Placement> again = place_tensors(made.tensors, made.config, budgets);
       // Another budget may be the next to be too small.
       const bool same = again.has_error() &&
                         is_ram == (again.error().message.find("ram_bytes") != std::string::npos);
@@ -109,10 +106,9 @@ TEST(PlacementPropertyTest, MoreMemoryNeverKeepsLess) {
     made.config = {};
     made.budgets.max_pinned_bytes = 64 * kMiB;
     made.budgets.ram_bytes = 0;
-    const std::uint64_t none =
-        place_tensors(made.tensors, made.config, made.budgets, 0)->nvme_bytes;
+    const std::uint64_t none = place_tensors(made.tensors, made.config, made.budgets)->nvme_bytes;
     made.budgets.ram_bytes = std::uint64_t{1} << 50;
-    const Placement all = place_tensors(made.tensors, made.config, made.budgets, 0).value();
+    const Placement all = place_tensors(made.tensors, made.config, made.budgets).value();
     EXPECT_LE(all.nvme_bytes, none);
     for (std::size_t i = 0; i < made.tensors.size(); ++i) {
       const bool is_used = made.tensors[i].reads_per_step + made.tensors[i].writes_per_step > 0;
@@ -126,10 +122,8 @@ TEST(PlacementPropertyTest, MoreMemoryNeverKeepsLess) {
 TEST(PlacementPropertyTest, TheSameQuestionHasTheSameAnswer) {
   std::mt19937 random(7);
   const Case made = random_case(random);
-  const Result<Placement> once =
-      place_tensors(made.tensors, made.config, made.budgets, made.buffer_bytes);
-  const Result<Placement> twice =
-      place_tensors(made.tensors, made.config, made.budgets, made.buffer_bytes);
+  const Result<Placement> once = place_tensors(made.tensors, made.config, made.budgets);
+  const Result<Placement> twice = place_tensors(made.tensors, made.config, made.budgets);
   ASSERT_EQ(once.has_value(), twice.has_value());
   if (once.has_value()) {
     EXPECT_EQ(once->pool(), twice->pool());

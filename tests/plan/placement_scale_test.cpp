@@ -29,7 +29,7 @@ TEST(PlacementScaleTest, AMillionTensors) {
   budgets.max_pinned_bytes = 8 * kGiB;
   budgets.ram_bytes = 64 * kGiB;
   expect_within_patience([&] {
-    const Placement placement = place_tensors(tensors, {}, budgets, 0).value();
+    const Placement placement = place_tensors(tensors, {}, budgets).value();
     EXPECT_GT(placement.ram_bytes, 63 * kGiB);
     EXPECT_LE(placement.pinned_bytes, budgets.max_pinned_bytes);
     EXPECT_LE(static_cast<double>(placement.pinned_bytes),
@@ -46,7 +46,7 @@ TEST(PlacementScaleTest, AMillionTensorsOfAsManySizes) {
   Budgets budgets;
   budgets.max_pinned_bytes = 64 * kMiB;
   expect_within_patience([&] {
-    const Placement placement = place_tensors(tensors, {}, budgets, 0).value();
+    const Placement placement = place_tensors(tensors, {}, budgets).value();
     EXPECT_LE(placement.pinned_bytes, budgets.max_pinned_bytes);
   });
 }

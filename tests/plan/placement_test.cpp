@@ -51,14 +51,29 @@ Budgets given(std::uint64_t max_pinned, std::uint64_t ram) {
   return budgets;
 }
 
-PenstockConfig rules(std::string_view list) {
-  return parse_config(fmt::format(R"({{"penstock": {{"tensors": {}}}}})", list), "ds.json")
-      ->penstock;
+TensorRule rule(const std::string& match, Place place) {
+  return {match,
+          {},
+          {},
+          place,
+          fmt::format(R"({{"match":"{}","place":"{}"}})", match, place_name(place))};
+}
+
+EngineConfig rules(std::vector<TensorRule> tensors) {
+  EngineConfig config;
+  config.tensors = std::move(tensors);
+  return config;
+}
+
+EngineConfig outliers_above(std::uint64_t bytes) {
+  EngineConfig config;
+  config.outliers = {bytes, "buffer_size"};
+  return config;
 }
 
 Placement place(const std::vector<PlanTensor>& tensors, const Budgets& budgets,
-                const PenstockConfig& config = {}, std::uint64_t buffer_bytes = 0) {
-  Result<Placement> placement = place_tensors(tensors, config, budgets, buffer_bytes);
+                const EngineConfig& config = {}) {
+  Result<Placement> placement = place_tensors(tensors, config, budgets);
   EXPECT_TRUE(placement.has_value()) << placement.error().message;
   expect_sound(tensors, *placement);
   return std::move(*placement);
@@ -105,15 +120,17 @@ TEST(PlacementTest, ElseItIsStreamed) {
   EXPECT_GE(placement.classes[2].slots, 2U) << "what it would have taken goes to the others";
 }
 
-TEST(PlacementTest, LargerThanTheBufferSizeIsAnOutlierWhateverTheOthersAre) {
-  const Placement placement = place(model(24 * kMiB), given(64 * kMiB, 0), {}, 12 * kMiB);
+TEST(PlacementTest, LargerThanTheLimitIsAnOutlierWhateverTheOthersAre) {
+  const Placement placement =
+      place(model(24 * kMiB), given(64 * kMiB, 0), outliers_above(12 * kMiB));
   EXPECT_EQ(placement.tensors[0].place, Place::kDedicated);
   EXPECT_THAT(placement.tensors[0].why, HasSubstr("larger than buffer_size (12582912 bytes)"));
 }
 
 TEST(PlacementTest, ABufferSizeThatHoldsNothingIsNoReasonToPinNothing) {
   // 1e5 elements of 2 bytes: every tensor is larger, and most sizes repeat.
-  const Placement placement = place(model(600 * kMiB), given(64 * kMiB, 0), {}, 200'000);
+  const Placement placement =
+      place(model(600 * kMiB), given(64 * kMiB, 0), outliers_above(200'000));
   EXPECT_EQ(placement.classes.size(), 3U);
   EXPECT_EQ(placement.tensors[0].place, Place::kStream);
   EXPECT_THAT(placement.tensors[1].why, HasSubstr("larger than buffer_size"));
@@ -133,7 +150,7 @@ TEST(PlacementTest, SmallestPinnedBudgetStreamsEverything) {
   for (const PlacedTensor& placed : placement.tensors) {
     EXPECT_EQ(placed.place, Place::kStream);
   }
-  const Result<Placement> refused = place_tensors(tensors, {}, given(4 * kMiB - 1, 0), 0);
+  const Result<Placement> refused = place_tensors(tensors, {}, given(4 * kMiB - 1, 0));
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().code, Fault::kExhausted);
   EXPECT_EQ(refused.error().tensor, "model.embed_tokens.weight");
@@ -172,9 +189,9 @@ TEST(PlacementTest, WhatIsNotSwappedStaysOutsideOfAllBudgets) {
 
 TEST(PlacementRuleTest, TheFirstThatMatchesWins) {
   const std::vector<PlanTensor> tensors = model(600 * kMiB);
-  const PenstockConfig config = rules(R"([{"match": "*.embed_tokens.weight", "place": "device"},
-                                          {"match": "*.up", "place": "stream"},
-                                          {"min_bytes": "8MiB", "place": "ram"}])");
+  const EngineConfig config = rules({rule("*.embed_tokens.weight", Place::kDevice),
+                                     rule("*.up", Place::kStream),
+                                     {"", 8 * kMiB, {}, Place::kRam, "as written"}});
   Budgets budgets = given(64 * kMiB, 0);
   budgets.ram_given = false;
   const Placement placement = place(tensors, budgets, config);
@@ -182,15 +199,15 @@ TEST(PlacementRuleTest, TheFirstThatMatchesWins) {
   EXPECT_EQ(placement.tensors[4].place, Place::kStream);
   EXPECT_EQ(placement.tensors[1].place, Place::kRam) << "8 MiB";
   EXPECT_EQ(placement.tensors[2].place, Place::kClass) << "4 MiB";
-  EXPECT_THAT(placement.tensors[1].why, HasSubstr(R"(rule {"min_bytes":"8MiB","place":"ram"})"));
+  EXPECT_THAT(placement.tensors[1].why, HasSubstr("rule as written"));
   EXPECT_EQ(placement.budgets.ram_bytes, 8 * 8 * kMiB) << "raised: it was not given";
 }
 
 TEST(PlacementRuleTest, RamThatIsGivenAndTooSmallIsAnError) {
   const std::vector<PlanTensor> tensors = model(600 * kMiB);
-  const PenstockConfig config = rules(R"([{"match": "*.embed_tokens.weight", "place": "ram"},
-                                          {"match": "*.up", "place": "ram"}])");
-  const Result<Placement> refused = place_tensors(tensors, config, given(64 * kMiB, 610 * kMiB), 0);
+  const EngineConfig config =
+      rules({rule("*.embed_tokens.weight", Place::kRam), rule("*.up", Place::kRam)});
+  const Result<Placement> refused = place_tensors(tensors, config, given(64 * kMiB, 610 * kMiB));
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().tensor, "model.layers.0.up") << "600 MiB fit, 12 more do not";
   EXPECT_THAT(refused.error().message, AllOf(HasSubstr(R"({"match":"*.up","place":"ram"})"),
@@ -198,15 +215,15 @@ TEST(PlacementRuleTest, RamThatIsGivenAndTooSmallIsAnError) {
   const std::uint64_t smallest = smallest_value(refused.error().message);
   EXPECT_EQ(smallest, 696 * kMiB);
   place(tensors, given(64 * kMiB, smallest), config);
-  EXPECT_TRUE(place_tensors(tensors, config, given(64 * kMiB, smallest - 1), 0).has_error());
+  EXPECT_TRUE(place_tensors(tensors, config, given(64 * kMiB, smallest - 1)).has_error());
 }
 
 TEST(PlacementRuleTest, PinnedMemoryThatIsGivenAndTooSmallIsAnError) {
   const std::vector<PlanTensor> tensors = model(600 * kMiB);
-  const PenstockConfig config = rules(R"([{"match": "*.layers.0.*", "place": "dedicated"},
-                                          {"match": "*.embed_tokens.weight", "place": "class"},
-                                          {"match": "*.up", "place": "class"}])");
-  const Result<Placement> refused = place_tensors(tensors, config, given(64 * kMiB, 0), 0);
+  const EngineConfig config =
+      rules({rule("*.layers.0.*", Place::kDedicated), rule("*.embed_tokens.weight", Place::kClass),
+             rule("*.up", Place::kClass)});
+  const Result<Placement> refused = place_tensors(tensors, config, given(64 * kMiB, 0));
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().tensor, "model.embed_tokens.weight");
   // 28 MiB dedicated, slots of 600 and 12 MiB, and the staging.
@@ -216,18 +233,17 @@ TEST(PlacementRuleTest, PinnedMemoryThatIsGivenAndTooSmallIsAnError) {
   EXPECT_EQ(placement.tensors[0].place, Place::kClass);
   EXPECT_EQ(placement.tensors[4].place, Place::kDedicated);
   EXPECT_EQ(placement.tensors[8].place, Place::kClass);
-  EXPECT_TRUE(place_tensors(tensors, config, given(smallest - kBlockBytes, 0), 0).has_error());
+  EXPECT_TRUE(place_tensors(tensors, config, given(smallest - kBlockBytes, 0)).has_error());
 }
 
 TEST(PlacementRuleTest, PinnedMemoryThatIsNotGivenIsRaisedToTheQuarter) {
-  const PenstockConfig config =
-      rules(R"([{"match": "*.embed_tokens.weight", "place": "dedicated"}])");
+  const EngineConfig config = rules({rule("*.embed_tokens.weight", Place::kDedicated)});
   Budgets budgets = given(64 * kMiB, 0);
   budgets.max_pinned_given = false;
   const Placement placement = place(model(600 * kMiB), budgets, config);
   EXPECT_EQ(placement.budgets.max_pinned_bytes, 604 * kMiB);
   budgets.quarter_bytes = 603 * kMiB;
-  const Result<Placement> refused = place_tensors(model(600 * kMiB), config, budgets, 0);
+  const Result<Placement> refused = place_tensors(model(600 * kMiB), config, budgets);
   ASSERT_TRUE(refused.has_error());
   EXPECT_THAT(refused.error().message, HasSubstr("a quarter of the free memory"));
 }
@@ -235,16 +251,15 @@ TEST(PlacementRuleTest, PinnedMemoryThatIsNotGivenIsRaisedToTheQuarter) {
 TEST(PlacementRuleTest, RulesDoNotMoveWhatIsNotSwapped) {
   std::vector<PlanTensor> tensors = many(1, 100);
   tensors[0].swappable = false;
-  const Placement placement =
-      place(tensors, given(0, 0), rules(R"([{"match": "*", "place": "dedicated"}])"));
+  const Placement placement = place(tensors, given(0, 0), rules({rule("*", Place::kDedicated)}));
   EXPECT_EQ(placement.tensors[0].place, Place::kRam);
 }
 
 TEST(PlacementTest, ListedSizeClassesAreUsed) {
-  PenstockConfig config;
+  EngineConfig config;
   config.size_classes = {9 * kMiB};
   const std::vector<PlanTensor> tensors = model(600 * kMiB);
-  const Placement placement = place_tensors(tensors, config, given(64 * kMiB, 0), 0).value();
+  const Placement placement = place_tensors(tensors, config, given(64 * kMiB, 0)).value();
   bool has_listed = false;
   for (const PlacedClass& group : placement.classes) {
     has_listed = has_listed || (group.slot_bytes == 9 * kMiB && group.tensors == 8 &&
@@ -255,16 +270,14 @@ TEST(PlacementTest, ListedSizeClassesAreUsed) {
 }
 
 TEST(LargestRegularSlotTest, LeavesOutliersOut) {
-  EXPECT_EQ(largest_regular_slot_bytes(model(600 * kMiB), {}, 0), 12 * kMiB);
-  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB), {}, 0), 24 * kMiB);
-  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB), {}, 12 * kMiB), 12 * kMiB);
-  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB),
-                                       rules(R"([{"match": "*.embed*", "place": "ram"}])"), 0),
+  EXPECT_EQ(largest_regular_slot_bytes(model(600 * kMiB), {}), 12 * kMiB);
+  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB), {}), 24 * kMiB);
+  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB), outliers_above(12 * kMiB)), 12 * kMiB);
+  EXPECT_EQ(largest_regular_slot_bytes(model(24 * kMiB), rules({rule("*.embed*", Place::kRam)})),
             12 * kMiB);
-  EXPECT_EQ(largest_regular_slot_bytes(model(600 * kMiB),
-                                       rules(R"([{"match": "*.embed*", "place": "class"}])"), 0),
+  EXPECT_EQ(largest_regular_slot_bytes(model(600 * kMiB), rules({rule("*.embed*", Place::kClass)})),
             600 * kMiB);
-  EXPECT_EQ(largest_regular_slot_bytes({}, {}, 0), 0U);
+  EXPECT_EQ(largest_regular_slot_bytes({}, {}), 0U);
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ TEST(SizeGroupTest, RegularSizesAreNearExact) {
   }
 }
 
-TEST(SizeGroupTest, TheBufferSizeIsACeilingForRegularSizes) {
+TEST(SizeGroupTest, TheLimitIsACeilingForRegularSizes) {
   const std::vector<SizeCount> sizes{{4 * kMiB, 56}, {12 * kMiB, 84}};
   const std::vector<SizeGroup> groups = make_size_groups(sizes, {12 * kMiB - 1, 0, {}});
   EXPECT_EQ(groups[0].outlier, OutlierReason::kNone);
-  EXPECT_EQ(groups[1].outlier, OutlierReason::kAboveBufferSize);
+  EXPECT_EQ(groups[1].outlier, OutlierReason::kAboveLimit);
   EXPECT_EQ(make_size_groups(sizes, {12 * kMiB, 0, {}})[1].outlier, OutlierReason::kNone);
 }
 

@@ -38,15 +38,15 @@ void SwapSimulation::begin_durable_half() {
 void SwapSimulation::open_engine() {
   for (;;) {
     SwapEngineOptions options;
-    options.config.penstock.integrity = IntegrityLevel::kFull;
-    options.config.penstock.mode = durable_ ? "durable" : "scratch";
+    options.config.integrity = IntegrityLevel::kFull;
+    options.config.mode = durable_ ? "durable" : "scratch";
     Budgets budgets;
     budgets.max_pinned_bytes = 4 * kMiB + below(16) * 64 * kKiB;  // the staging chunks, and more
     budgets.ram_bytes = below(2) * below(16) * 16 * kKiB;
     if (one_in(3)) {  // rules, which drive weaker claims out of RAM; by names, which rename()
                       // changes
-      options.config.penstock.tensors = {{"*0", {}, kRuledMax, Place::kRam, {}},
-                                         {"*1", {}, kRuledMax, Place::kRam, {}}};
+      options.config.tensors = {{"*0", {}, kRuledMax, Place::kRam, {}},
+                                {"*1", {}, kRuledMax, Place::kRam, {}}};
       budgets.ram_bytes = kTensors * kRuledMax;
     }
     budgets.max_pinned_given = true;

@@ -40,8 +40,8 @@ inline std::vector<std::byte> round_content(std::uint32_t tensor, std::uint32_t 
 
 inline std::unique_ptr<SwapEngine> open_durable_engine() {
   SwapEngineOptions options;
-  options.config.penstock.mode = "durable";
-  options.config.penstock.integrity = IntegrityLevel::kFull;
+  options.config.mode = "durable";
+  options.config.integrity = IntegrityLevel::kFull;
   Budgets budgets;
   budgets.max_pinned_bytes = 8 * kMiB;
   budgets.max_pinned_given = true;

@@ -20,7 +20,7 @@ namespace penstock {
 /// An engine over a directory of its own, with budgets that a test chooses.
 class EngineFixture : public ::testing::Test {
  protected:
-  void open(std::uint64_t max_pinned_bytes, std::uint64_t ram_bytes, Config config = {}) {
+  void open(std::uint64_t max_pinned_bytes, std::uint64_t ram_bytes, EngineConfig config = {}) {
     SwapEngineOptions options;
     options.config = std::move(config);
     Budgets budgets;

@@ -83,8 +83,8 @@ TEST_F(SwapEngineAdviceTest, WhoAsksForItIsWhoSaysIt) {
 }
 
 TEST_F(SwapEngineAdviceTest, WhatIsMeantToBePageableIsNoReason) {
-  Config config;
-  config.penstock.tensors = {{"t*", {}, {}, Place::kStream, {}}};
+  EngineConfig config;
+  config.tensors = {{"t*", {}, {}, Place::kStream, {}}};
   open(8 * kMiB, 0, config);
   run(1);
   EXPECT_EQ(engine_->stats().overflow_buffers, 0U);

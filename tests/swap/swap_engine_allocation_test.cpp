@@ -61,8 +61,8 @@ class SwapEngineAllocationTest : public EngineFixture,
   static constexpr std::uint64_t kBytes = 64 * kKiB + 100;
 
   void SetUp() override {
-    Config config;
-    config.penstock.mode = GetParam().keeping == Keeping::kDurable ? "durable" : "scratch";
+    EngineConfig config;
+    config.mode = GetParam().keeping == Keeping::kDurable ? "durable" : "scratch";
     open(4 * kMiB, GetParam().keeping == Keeping::kInRam ? 16 * kMiB : 0, config);
     tensor_ = declare("t", kBytes);
     other_ = declare("other", kBytes);

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 class SwapEngineDeviceTest : public EngineFixture {
  protected:
   void open_for_device(std::uint64_t max_pinned_bytes, std::uint64_t ram_bytes,
-                       std::uint64_t seed = 1, Config config = {}) {
+                       std::uint64_t seed = 1, EngineConfig config = {}) {
     engine_.reset();
     device_ = HostDevice::make({.seed = seed});
     devices_ = {device_};
@@ -209,13 +209,13 @@ TEST_F(SwapEngineDeviceTest, ClosesAfterWhatIsUnderWay) {
 }
 
 TEST_F(SwapEngineDeviceTest, WhereNothingGoesPastHostMemoryTheReasonIsTold) {
-  Config config;
-  config.deepspeed.aio.use_gds = true;
+  EngineConfig config;
+  config.direct_storage_setting = "aio.use_gds";
   open_for_device(6 * kMiB, 0, 1, config);
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_THAT(warnings_[0], HasSubstr("aio.use_gds: contents go to and from host:0 through host"));
   EXPECT_THAT(warnings_[0], HasSubstr("checksums"));
-  config.penstock.integrity = IntegrityLevel::kOff;
+  config.integrity = IntegrityLevel::kOff;
   open_for_device(6 * kMiB, 0, 1, config);
   ASSERT_EQ(warnings_.size(), 2U);
   EXPECT_THAT(warnings_[1],

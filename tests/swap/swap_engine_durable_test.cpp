@@ -17,8 +17,8 @@ class SwapEngineDurableTest : public EngineFixture {
  protected:
   void open_durable(std::uint64_t ram_bytes = 0, std::vector<PathConfig> paths = {}) {
     engine_.reset();
-    Config config;
-    config.penstock.mode = "durable";
+    EngineConfig config;
+    config.mode = "durable";
     open(8 * kMiB, ram_bytes, config);
     if (!paths.empty()) {
       ASSERT_TRUE(engine_->close_namespace(space_).has_value());

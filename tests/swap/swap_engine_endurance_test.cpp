@@ -42,8 +42,8 @@ class SwapEngineEnduranceTest : public EngineFixture,
                                 public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
-    Config config;
-    config.penstock.engine = parse_engine_kind(GetParam()).value();
+    EngineConfig config;
+    config.engine = parse_engine_kind(GetParam()).value();
     open(4 * kMiB, 128 * kKiB, config);
     for (unsigned t = 0; t < kUsers; ++t) {
       Share& share = shares_.emplace_back();

@@ -115,7 +115,7 @@ TEST_F(SwapEngineFailureTest, PathsThatCannotBeNameThemselves) {
 
 TEST_F(SwapEngineFailureTest, AnEngineThatLosesEverythingIsRefused) {
   SwapEngineOptions options;
-  options.config.penstock.engine = EngineKind::kNull;
+  options.config.engine = EngineKind::kNull;
   const auto refused = SwapEngine::open(options);
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().code, Fault::kConfiguration);

@@ -44,9 +44,8 @@ class SwapEngineLockTest : public EngineFixture {
   }
   /// On a drive that takes one content of the tensor and the other one's, and not a second.
   void open_full(std::uint64_t ram_bytes) {
-    Config config;
-    config.penstock.tensors = {{"t", {}, {}, Place::kClass, {}},
-                               {"other", {}, {}, Place::kClass, {}}};
+    EngineConfig config;
+    config.tensors = {{"t", {}, {}, Place::kClass, {}}, {"other", {}, {}, Place::kClass, {}}};
     open(16 * kMiB, ram_bytes, config);
     const PathConfig small{directory_.path(), std::nullopt, kBytes + 3 * kOtherBytes};
     space_ = engine_->open_namespace("small", {small}).value();
@@ -61,13 +60,13 @@ class SwapEngineLockTest : public EngineFixture {
     EXPECT_TRUE(commit(tensor_, content(kBytes, 2)).wait().has_error());
   }
   void open_reopened(std::uint64_t ram_bytes) {
-    Config config;
-    config.penstock.mode = "durable";
+    EngineConfig config;
+    config.mode = "durable";
     open(16 * kMiB, 0, config);
     put(declare("t", kBytes), content(kBytes, 1));
     put(declare("other", kOtherBytes), content(kOtherBytes, 9));
     ASSERT_TRUE(engine_->close().has_value());
-    config.penstock.tensors = {{"t", {}, {}, Place::kRam, {}}};
+    config.tensors = {{"t", {}, {}, Place::kRam, {}}};
     open(16 * kMiB, ram_bytes, config);
     tensor_ = engine_->find(space_, "t").value();
     other_ = engine_->find(space_, "other").value();

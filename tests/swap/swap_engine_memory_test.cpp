@@ -46,12 +46,12 @@ TEST_F(SwapEngineMemoryTest, ResidentsStayWithinTheirBudget) {
 }
 
 TEST_F(SwapEngineMemoryTest, ARuleTakesTheRoomOfWhatCameEarlier) {
-  Config config;
+  EngineConfig config;
   TensorRule rule;
   rule.match = "*embed*";
   rule.place = Place::kRam;
   rule.text = "*embed*";
-  config.penstock.tensors = {rule};
+  config.tensors = {rule};
   open(16 * kMiB, 8 * kMiB, config);
   const TensorId a = declare("a", 4 * kMiB);
   const TensorId b = declare("b", 4 * kMiB);
@@ -70,11 +70,11 @@ TEST_F(SwapEngineMemoryTest, ARuleTakesTheRoomOfWhatCameEarlier) {
 }
 
 TEST_F(SwapEngineMemoryTest, ARuleByNameHoldsOnceTheNameIsKnown) {
-  Config config;
+  EngineConfig config;
   TensorRule rule;
   rule.match = "model.embed";
   rule.place = Place::kRam;
-  config.penstock.tensors = {rule};
+  config.tensors = {rule};
   open(16 * kMiB, 6 * kMiB, config);
   const TensorId first = declare("parameter 0", 4 * kMiB);
   const TensorId second = declare("parameter 1", 6 * kMiB);
@@ -90,12 +90,12 @@ TEST_F(SwapEngineMemoryTest, ARuleByNameHoldsOnceTheNameIsKnown) {
 }
 
 TEST_F(SwapEngineMemoryTest, ARuleThatDoesNotFitIsAnErrorThatNamesIt) {
-  Config config;
+  EngineConfig config;
   TensorRule rule;
   rule.match = "big";
   rule.place = Place::kRam;
   rule.text = "{\"match\": \"big\", \"place\": \"ram\"}";
-  config.penstock.tensors = {rule};
+  config.tensors = {rule};
   open(16 * kMiB, 4 * kMiB, config);
   put(declare("big", 6 * kMiB), content(6 * kMiB, 1));
   const Result<void> planned = engine_->plan();

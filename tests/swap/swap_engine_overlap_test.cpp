@@ -24,7 +24,7 @@ class SwapEngineOverlapTest : public ::testing::Test {
     budgets.quarter_bytes = 64 * kMiB;
     options.budgets = budgets;
     // Never a resident by plan: only where the drive is full.
-    options.config.penstock.tensors = {{"t", {}, {}, Place::kClass, {}}};
+    options.config.tensors = {{"t", {}, {}, Place::kClass, {}}};
     options.file_system = &disk_;
     options.warn = [](const std::string&) {};
     options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {

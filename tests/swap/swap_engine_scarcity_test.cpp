@@ -21,8 +21,8 @@ class SwapEngineScarcityTest : public EngineFixture {
 
   /// A durable store with contents, and an engine that has used no memory for them yet.
   void reopen() {
-    Config config;
-    config.penstock.mode = "durable";
+    EngineConfig config;
+    config.mode = "durable";
     open(32 * kMiB, 0, config);
     for (const TensorId tensor : engine_->tensors(space_)) {
       tensors_.push_back(tensor);

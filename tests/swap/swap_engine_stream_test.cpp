@@ -62,8 +62,8 @@ TEST_F(SwapEngineStreamTest, WhatIsWrittenInPartsIsTheContentOnceItIsPublished) 
   for (const std::uint64_t ram_bytes : {std::uint64_t{0}, 24 * kMiB, 200 * kMiB}) {
     for (const IntegrityLevel level :
          {IntegrityLevel::kOff, IntegrityLevel::kSampled, IntegrityLevel::kFull}) {
-      Config config;
-      config.penstock.integrity = level;
+      EngineConfig config;
+      config.integrity = level;
       SCOPED_TRACE(fmt::format("ram_bytes {}", ram_bytes));
       open(64 * kMiB, ram_bytes, config);
       const std::vector<TensorId> tensors = declare_all();

@@ -19,8 +19,8 @@ class OptimizerStepTest : public ::testing::Test {
  protected:
   void SetUp() override {
     SwapEngineOptions options;
-    options.config.penstock.max_pinned_bytes = 8 * kMiB;
-    options.config.penstock.ram_bytes = 0;
+    options.config.max_pinned_bytes = 8 * kMiB;
+    options.config.ram_bytes = 0;
     engine_ = std::move(SwapEngine::open(std::move(options))).value();
     space_ = engine_->open_namespace("optimizer", {{directory_.path(), {}, {}}}).value();
     for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {

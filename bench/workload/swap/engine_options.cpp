@@ -5,27 +5,30 @@
 
 namespace penstock::bench {
 
-Result<SwapEngineOptions> engine_options(const Job& job) {
-  SwapEngineOptions options;
-  if (!job.config.empty()) {
-    Result<Config> config = load_config(job.config);
-    if (config.has_error()) {
-      return std::move(config).error();
-    }
-    options.config = std::move(config).value();
+Result<Config> job_config(const Job& job) {
+  Result<Config> config = job.config.empty() ? Config() : load_config(job.config);
+  if (config.has_error()) {
+    return config;
   }
-  PenstockConfig& ours = options.config.penstock;
+  EngineConfig& ours = config->penstock;
   ours.mode = "scratch";
   ours.engine = job.engine.value_or(ours.engine);
   ours.integrity = job.integrity.value_or(ours.integrity);
   if (job.max_pinned) {
     ours.max_pinned_bytes = job.max_pinned;
-    options.config.origins["penstock.max_pinned_bytes"] = "the job's max_pinned";
+    config->origins["penstock.max_pinned_bytes"] = "the job's max_pinned";
   }
   if (job.ram) {
     ours.ram_bytes = job.ram;
-    options.config.origins["penstock.ram_bytes"] = "the job's ram";
+    config->origins["penstock.ram_bytes"] = "the job's ram";
   }
+  return config;
+}
+
+SwapEngineOptions engine_options(const Job& job, const Config& config) {
+  SwapEngineOptions options;
+  options.config = config.engine_config();
+  options.ranks_on_node = job.numjobs;
   options.lookahead_bytes = job.lookahead;
   options.io_depth = job.iodepth.value_or(options.io_depth);
   if (!job.read_blocks.empty()) {

@@ -5,14 +5,17 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
+#include "swap/plan/config.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {
 
-/// What a job that swaps says of its engine: the configuration that it names (all defaults without
-/// one), its own keys over it (engine, bs, iodepth, max_pinned, ram, integrity, lookahead). What
-/// neither says is the plan's and the probe's. Errors: the configuration's.
-Result<SwapEngineOptions> engine_options(const Job& job);
+/// The configuration that a job names (all defaults without one) under the job's own keys: engine,
+/// max_pinned, ram, integrity. What neither says is the plan's and the probe's.
+Result<Config> job_config(const Job& job);
+
+/// An engine for a job under its job_config(), with its bs, iodepth and lookahead.
+SwapEngineOptions engine_options(const Job& job, const Config& config);
 
 /// Where its stores go: `directory`, else the configuration's paths, else the working directory.
 std::vector<PathConfig> store_paths(const Job& job, const Config& config);

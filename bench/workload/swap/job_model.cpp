@@ -19,14 +19,14 @@ Result<TrainingSetup> job_model(const Job& job) {
   if (inventory.has_error()) {
     return std::move(inventory).error();
   }
-  Result<SwapEngineOptions> options = engine_options(job);
-  if (options.has_error()) {
-    return std::move(options).error();
+  Result<Config> config = job_config(job);
+  if (config.has_error()) {
+    return std::move(config).error();
   }
   TrainingSetup setup;
   setup.inventory = job.size == 0 ? std::move(*inventory) : inventory_subset(*inventory, job.size);
-  setup.has_config = options->config.deepspeed.is_given;
-  setup.config = std::move(options->config);
+  setup.has_config = config->deepspeed.is_given;
+  setup.config = *std::move(config);
   return setup;
 }
 

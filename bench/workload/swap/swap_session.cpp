@@ -7,20 +7,20 @@
 namespace penstock::bench {
 
 Result<SwapSession> open_swap_session(const Job& job) {
-  Result<SwapEngineOptions> options = engine_options(job);
-  if (options.has_error()) {
-    return std::move(options).error();
+  const Result<Config> config = job_config(job);
+  if (config.has_error()) {
+    return config.error();
   }
-  options->ranks_on_node = job.numjobs;
+  SwapEngineOptions options = engine_options(job, *config);
   SwapSession session;
-  session.paths = store_paths(job, options->config);
+  session.paths = store_paths(job, *config);
   Result<std::unique_ptr<SwapDevice>> device = make_swap_device(job.simulated);
   if (device.has_error()) {
     return std::move(device).error();
   }
   session.device = std::move(device).value();
-  session.device->furnish(*options);
-  Result<std::unique_ptr<SwapEngine>> engine = SwapEngine::open(std::move(*options));
+  session.device->furnish(options);
+  Result<std::unique_ptr<SwapEngine>> engine = SwapEngine::open(std::move(options));
   if (engine.has_error()) {
     return std::move(engine).error();
   }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "alloc/result.h"
+
+namespace penstock {
+
+/// The five fates of a tensor.
+enum class Place : std::uint8_t { kClass, kDedicated, kRam, kStream, kDevice };
+/// In the order of Place.
+inline constexpr std::array<std::string_view, 5> kPlaceNames{"class", "dedicated", "ram", "stream",
+                                                             "device"};
+
+/// Neither kept in RAM nor on the device: brought from a drive whenever it is used.
+constexpr bool is_on_drive(Place place) noexcept {
+  return place != Place::kRam && place != Place::kDevice;
+}
+std::string_view place_name(Place place) noexcept;
+Result<Place> parse_place(std::string_view text);
+
+}  // namespace penstock
