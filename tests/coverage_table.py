@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def room_of(name: str) -> str:
-    """`swap/plan` of `swap/plan/config.cpp`, `io` of `io/file.h`."""
+    """`swap/plan` of `swap/plan/budgets.cpp`, `io` of `io/file.h`."""
     return str(Path(name).parent)
 
 

@@ -20,7 +20,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/measure/cpu_clock.h"
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 #include "swap/swap_engine.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "alloc/bytes.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock {
 namespace {

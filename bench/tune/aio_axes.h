@@ -4,7 +4,7 @@
 
 #include "bench/tune/drive_trial.h"
 #include "bench/tune/setting_search.h"
-#include "swap/plan/training_setup.h"
+#include "bindings/deepspeed/training_setup.h"
 
 namespace penstock::bench {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "swap/plan/training_setup.h"
+#include "bindings/deepspeed/training_setup.h"
 
 namespace penstock::bench {
 

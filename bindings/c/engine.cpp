@@ -7,7 +7,7 @@
 #include "bindings/c/handles.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/sized_struct.h"
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock::c {

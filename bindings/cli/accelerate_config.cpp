@@ -13,8 +13,8 @@
 #include "bindings/cli/accelerate_keys.h"
 #include "bindings/cli/rank_count.h"
 #include "bindings/cli/yaml_document.h"
-#include "swap/plan/config_section.h"
-#include "swap/plan/deepspeed_keys.h"
+#include "bindings/deepspeed/config_section.h"
+#include "bindings/deepspeed/deepspeed_keys.h"
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 

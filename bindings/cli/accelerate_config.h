@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "swap/plan/automatic_values.h"
-#include "swap/plan/plan_warning.h"
+#include "bindings/deepspeed/automatic_values.h"
+#include "bindings/deepspeed/plan_warning.h"
 
 namespace penstock::cli {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "swap/plan/deepspeed_keys.h"
+#include "bindings/deepspeed/deepspeed_keys.h"
 
 namespace penstock::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "swap/plan/config_key.h"
+#include "bindings/deepspeed/config_key.h"
 
 namespace penstock::cli {
 

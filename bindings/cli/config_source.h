@@ -5,7 +5,7 @@
 
 #include "alloc/result.h"
 #include "bindings/cli/accelerate_config.h"
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 
 namespace penstock::cli {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 
 namespace penstock::cli {
 

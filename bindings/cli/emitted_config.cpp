@@ -8,7 +8,7 @@
 
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/tuned_values.h"
-#include "swap/plan/automatic_values.h"
+#include "bindings/deepspeed/automatic_values.h"
 
 namespace penstock::cli {
 namespace {

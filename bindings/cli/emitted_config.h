@@ -5,7 +5,7 @@
 
 #include "bench/tune/drive_tuning.h"
 #include "bindings/cli/config_draft.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 

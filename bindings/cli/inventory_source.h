@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bindings/deepspeed/plan_warning.h"
 #include "swap/plan/inventory.h"
-#include "swap/plan/plan_warning.h"
 
 namespace penstock::cli {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "swap/plan/config.h"
-#include "swap/plan/machine_fit.h"
+#include "bindings/deepspeed/config.h"
+#include "bindings/deepspeed/machine_fit.h"
 
 namespace penstock::cli {
 

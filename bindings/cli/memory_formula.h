@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 

@@ -13,9 +13,9 @@
 #include "bindings/cli/inventory_source.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/rank_count.h"
-#include "swap/plan/automatic_values.h"
+#include "bindings/deepspeed/automatic_values.h"
+#include "bindings/deepspeed/trained_tensors.h"
 #include "swap/plan/recorded_trace.h"
-#include "swap/plan/trained_tensors.h"
 
 namespace penstock::cli {
 namespace {

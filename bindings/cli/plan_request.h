@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/cli/config_source.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 

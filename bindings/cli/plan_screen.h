@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 

@@ -9,7 +9,7 @@
 #include "bench/workload/swap/swap_device.h"
 #include "bindings/cli/machine_facts.h"
 #include "bindings/cli/plan_text.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 namespace {

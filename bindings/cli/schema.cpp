@@ -5,7 +5,7 @@
 
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/verb.h"
-#include "swap/plan/config_schema.h"
+#include "bindings/deepspeed/config_schema.h"
 
 namespace penstock::cli {
 

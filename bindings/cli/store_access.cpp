@@ -1,6 +1,6 @@
 #include "bindings/cli/store_access.h"
 
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 
 namespace penstock::cli {
 

@@ -4,7 +4,7 @@
 
 #include "bench/tune/drive_tuning.h"
 #include "bindings/cli/emitted_config.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/swap_plan.h"
 
 namespace penstock::cli {
 

@@ -18,6 +18,7 @@
 
 #include "archive_object.h"
 #include "array_argument.h"
+#include "bindings/deepspeed/config.h"
 #include "engine_dicts.h"
 #include "error_translation.h"
 #include "future.h"
@@ -25,7 +26,6 @@
 #include "held_array.h"
 #include "lease_object.h"
 #include "swap/device/device_runtime.h"
-#include "swap/plan/config.h"
 #include "swap/swap_engine.h"
 
 namespace nb = nanobind;

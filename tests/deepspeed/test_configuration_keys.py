@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-TABLES = (ROOT / "swap" / "plan" / "deepspeed_keys.cpp").read_text()
+TABLES = (ROOT / "bindings" / "deepspeed" / "deepspeed_keys.cpp").read_text()
 
 
 def _table(name: str) -> set[str]:

@@ -9,8 +9,8 @@
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
-#include "swap/plan/config.h"
-#include "swap/plan/swap_plan.h"
+#include "bindings/deepspeed/config.h"
+#include "bindings/deepspeed/swap_plan.h"
 #include "tests/fuzz/sentence.h"
 
 namespace penstock {

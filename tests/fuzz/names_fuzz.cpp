@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "alloc/check.h"
+#include "bindings/deepspeed/config.h"
 #include "io/engine_probe.h"
-#include "swap/plan/config.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/name_pattern.h"
 #include "swap/plan/natural_order.h"

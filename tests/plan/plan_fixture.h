@@ -11,7 +11,8 @@
 #include <string_view>
 
 #include "alloc/bytes.h"
-#include "swap/plan/swap_plan.h"
+#include "swap/plan/inventory.h"
+#include "swap/plan/placement.h"
 
 namespace penstock::test {
 
@@ -24,33 +25,6 @@ inline Inventory data_inventory(const std::string& name) {
   return load_inventory(data_path("inventories/" + name + ".json")).value();
 }
 
-/// The machine of the baseline: 24 GiB, nothing else in the way.
-inline MachineFacts baseline_machine() {
-  MachineFacts machine;
-  machine.mem_available_bytes = 24 * kGiB;
-  return machine;
-}
-
-inline TrainingSetup setup_without_config(Inventory inventory) {
-  TrainingSetup setup;
-  setup.inventory = std::move(inventory);
-  return setup;
-}
-
-inline TrainingSetup setup_with(Inventory inventory, Config config) {
-  TrainingSetup setup;
-  setup.inventory = std::move(inventory);
-  setup.has_config = config.deepspeed.is_given;
-  setup.stage = setup.has_config ? config.deepspeed.stage : 3;
-  setup.optimizer = optimizer_of_type(config.deepspeed.optimizer_type);
-  setup.config = std::move(config);
-  return setup;
-}
-
-inline TrainingSetup setup_with(Inventory inventory, std::string_view config_json) {
-  return setup_with(std::move(inventory), parse_config(config_json, "test.json").value());
-}
-
 /// The number at the end of "the smallest value that works is N"; fails the test if there is none.
 inline std::uint64_t smallest_value(const std::string& reason) {
   constexpr std::string_view kPhrase = "the smallest value that works is ";
@@ -60,18 +34,6 @@ inline std::uint64_t smallest_value(const std::string& reason) {
     return 0;
   }
   return std::stoull(reason.substr(at + kPhrase.size()));
-}
-
-/// The placement of the tensor called `name`.
-inline const PlacedTensor& placed(const SwapPlan& plan, std::string_view name) {
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    if (plan.tensors[i].name == name) {
-      return plan.placement.tensors[i];
-    }
-  }
-  ADD_FAILURE() << "no tensor " << name;
-  static const PlacedTensor kNone;
-  return kNone;
 }
 
 /// What must hold of every placement, whatever was asked.

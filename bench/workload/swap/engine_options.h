@@ -5,7 +5,7 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
-#include "swap/plan/config.h"
+#include "bindings/deepspeed/config.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {

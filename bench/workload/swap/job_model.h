@@ -2,7 +2,7 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
-#include "swap/plan/training_setup.h"
+#include "bindings/deepspeed/training_setup.h"
 
 namespace penstock::bench {
 

@@ -5,8 +5,8 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
+#include "bindings/deepspeed/training_setup.h"
 #include "swap/plan/inventory.h"
-#include "swap/plan/training_setup.h"
 
 namespace penstock::bench {
 

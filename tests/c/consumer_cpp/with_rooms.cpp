@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/deepspeed/config.h"
 #include "swap/swap_engine.h"
 
 using penstock::Result;
@@ -11,7 +12,12 @@ using penstock::Result;
 namespace {
 
 Result<bool> comes_back(const char* directory) {
-  Result<std::unique_ptr<penstock::SwapEngine>> engine = penstock::SwapEngine::open({});
+  const auto config = penstock::parse_config(R"({"penstock": {"integrity": "full"}})", "config");
+  PENSTOCK_TRY(config);
+  penstock::SwapEngineOptions options;
+  options.config = config->engine_config();
+  Result<std::unique_ptr<penstock::SwapEngine>> engine =
+      penstock::SwapEngine::open(std::move(options));
   PENSTOCK_TRY(engine);
   const auto space = (*engine)->open_namespace("main", {{directory, {}, {}}});
   PENSTOCK_TRY(space);

@@ -1,0 +1,116 @@
+#include "bindings/deepspeed/automatic_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::string_view, 3> kTypeKeys{"bf16.enabled", "bfloat16.enabled",
+                                                    "fp16.enabled"};
+constexpr std::string_view kThresholdKey = "zero_optimization.stage3_param_persistence_threshold";
+// transformers/integrations/deepspeed.py, HfTrainerDeepSpeedConfig.trainer_config_finalize().
+constexpr std::uint64_t kThresholdPerHidden = 10;
+
+void warn(Config& config, std::string_view key, std::string_view assumed) {
+  config.warnings.push_back(
+      {"assumed",
+       fmt::format("{} is \"auto\", which the training script decides; planned with {}", key,
+                   assumed),
+       std::string(key)});
+}
+
+Result<void> check_type(const Config& config, DType given) {
+  if (config.deepspeed.is_given && config.deepspeed.held_dtype() != given) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("--dtype is {}, and the configuration holds parameters as {}; --dtype "
+                             "says what \"auto\" stands for",
+                             dtype_name(given), dtype_name(config.deepspeed.held_dtype())));
+  }
+  return {};
+}
+
+Result<void> settle_type(Config& config, const Inventory& inventory, std::optional<DType> given,
+                         const std::optional<TypeSource>& launched) {
+  const auto automatic = std::ranges::find_if(kTypeKeys, [&config](std::string_view key) {
+    return config.automatic.contains(std::string(key));
+  });
+  if (automatic == kTypeKeys.end() || config.deepspeed.model_dtype) {
+    return given ? check_type(config, *given) : Result<void>();
+  }
+  const DType dtype = given ? *given : launched ? launched->dtype : model_dtype(inventory);
+  if (dtype != DType::kF32) {
+    config.deepspeed.model_dtype = dtype;
+  }
+  const std::string assumed =
+      fmt::format("{}, {}; --dtype says otherwise", dtype_name(dtype),
+                  launched ? launched->said_by : "the type of the inventory");
+  if (!given && launched && !launched->unsaid.empty()) {
+    config.warnings.push_back(
+        {"assumed",
+         fmt::format("{}, and the training script may say it; planned with {}", launched->unsaid,
+                     assumed),
+         std::string(*automatic)});
+  } else if (!given) {
+    warn(config, *automatic, assumed);
+  }
+  return {};
+}
+
+/// Of the model: the width of its embedding. 0: not known.
+std::uint64_t hidden_size(const Inventory& inventory) {
+  for (const TensorInfo& tensor : inventory.tensors) {
+    if (tensor.shape.size() == 2 && tensor.name.find("embed") != std::string::npos) {
+      return tensor.shape[1];
+    }
+  }
+  return 0;
+}
+
+void settle_threshold(Config& config, const Inventory& inventory) {
+  std::uint64_t& threshold = config.deepspeed.stage3_param_persistence_threshold;
+  if (const std::uint64_t hidden = hidden_size(inventory); hidden != 0) {
+    threshold = kThresholdPerHidden * hidden;
+    warn(config, kThresholdKey,
+         fmt::format("{}, 10 x the hidden size, as transformers does", threshold));
+  } else {
+    warn(config, kThresholdKey, fmt::format("DeepSpeed's default, {}", threshold));
+  }
+}
+
+}  // namespace
+
+DType model_dtype(const Inventory& inventory) noexcept {
+  std::array<std::pair<DType, std::uint64_t>, 3> counts{
+      {{DType::kF32, 0}, {DType::kBF16, 0}, {DType::kF16, 0}}};
+  for (const TensorInfo& tensor : inventory.tensors) {
+    for (auto& [dtype, elements] : counts) {
+      elements += tensor.role == Role::kParam && tensor.dtype == dtype ? tensor.elements() : 0;
+    }
+  }
+  return std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })
+      ->first;
+}
+
+Result<void> settle_automatic_values(Config& config, const Inventory& inventory,
+                                     std::optional<DType> given,
+                                     const std::optional<TypeSource>& launched) {
+  if (Result<void> settled = settle_type(config, inventory, given, launched); !settled) {
+    return settled;
+  }
+  for (const std::string& key : config.automatic) {
+    if (key == kThresholdKey) {
+      settle_threshold(config, inventory);
+    } else if (std::ranges::find(kTypeKeys, key) == kTypeKeys.end()) {
+      warn(config, key, "DeepSpeed's default");
+    }
+  }
+  return {};
+}
+
+}  // namespace penstock

@@ -1,0 +1,192 @@
+#include "bindings/deepspeed/deepspeed_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "swap/plan/json_document.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+// DeepSpeed's default for the optimizer; for parameters it is 5, the struct's own.
+constexpr std::uint64_t kOptimizerBuffers = 4;
+
+void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
+  const json* found = section.given("nvme_path");
+  if (found == nullptr) {
+    return;
+  }
+  const auto refuse = [&section, found] {
+    section.refuse("nvme_path", fmt::format("is {}; a path or a list of paths is allowed",
+                                            describe_json(*found)));
+  };
+  if (found->is_string()) {
+    const std::string& text = found->get_ref<const std::string&>();
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(';', begin), text.size());
+      if (end > begin) {
+        paths.push_back(text.substr(begin, end - begin));
+      }
+      begin = end + 1;
+    }
+  } else if (found->is_array()) {
+    for (const json& path : *found) {
+      if (!path.is_string() || path.get_ref<const std::string&>().empty()) {
+        refuse();
+        return;
+      }
+      paths.push_back(path.get<std::string>());
+    }
+  } else {
+    refuse();
+  }
+}
+
+constexpr std::string_view kDeepSpeed = "DeepSpeed";
+constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
+
+// What both kinds of offloading have.
+void read_offload(ConfigSection& section, OffloadConfig& offload) {
+  section.warn_of_others(kDeepSpeed, kRefuses);
+  std::size_t device = 0;
+  section.read_choice("device", device);
+  offload.device = static_cast<OffloadDevice>(device);
+  read_paths(section, offload.nvme_paths);
+  section.read_flag("pin_memory", offload.pin_memory);
+  section.read_count("buffer_count", offload.buffer_count);
+}
+
+std::optional<OffloadConfig> read_offload_param(ConfigSection& zero) {
+  std::optional<ConfigSection> section = zero.section("offload_param");
+  if (!section) {
+    return std::nullopt;
+  }
+  OffloadConfig offload;
+  read_offload(*section, offload);
+  section->read_count("buffer_size", offload.buffer_size);
+  section->read_count("max_in_cpu", offload.max_in_cpu);
+  return offload;
+}
+
+std::optional<OffloadConfig> read_offload_optimizer(ConfigSection& zero) {
+  std::optional<ConfigSection> section = zero.section("offload_optimizer");
+  if (!section) {
+    return std::nullopt;
+  }
+  OffloadConfig offload;
+  offload.buffer_count = kOptimizerBuffers;
+  read_offload(*section, offload);
+  section->read_flag("pipeline_read", offload.pipeline_read);
+  section->read_flag("pipeline_write", offload.pipeline_write);
+  section->read_flag("fast_init", offload.fast_init);
+  section->read_number("ratio", offload.ratio);
+  return offload;
+}
+
+// The names that both keys had before DeepSpeed 0.3: a flag that means the CPU.
+void read_deprecated_offload(ConfigSection& zero, std::string_view key,
+                             std::optional<OffloadConfig>& offload) {
+  bool flag = false;
+  zero.read_flag(key, flag);
+  if (flag && !offload) {
+    offload.emplace().device = OffloadDevice::kCpu;
+  }
+}
+
+void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
+  std::uint64_t stage = 0;
+  zero.read_count("stage", stage);
+  config.stage = static_cast<std::uint32_t>(stage);
+  zero.warn_of_others(kDeepSpeed, kRefuses);
+  config.offload_param = read_offload_param(zero);
+  config.offload_optimizer = read_offload_optimizer(zero);
+  read_deprecated_offload(zero, "cpu_offload_param", config.offload_param);
+  read_deprecated_offload(zero, "cpu_offload", config.offload_optimizer);
+  zero.read_count("sub_group_size", config.sub_group_size);
+  zero.read_count("reduce_bucket_size", config.reduce_bucket_size);
+  zero.read_count("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
+  zero.read_count("stage3_max_live_parameters", config.stage3_max_live_parameters);
+  zero.read_count("stage3_max_reuse_distance", config.stage3_max_reuse_distance);
+  zero.read_count("stage3_param_persistence_threshold", config.stage3_param_persistence_threshold);
+}
+
+void read_aio(ConfigSection& aio, AioConfig& config) {
+  aio.read_count("block_size", config.block_size);
+  aio.read_count("queue_depth", config.queue_depth);
+  // The name that intra_op_parallelism had until DeepSpeed 0.15.3; the newer one wins.
+  aio.read_count("thread_count", config.intra_op_parallelism);
+  aio.read_count("intra_op_parallelism", config.intra_op_parallelism);
+  aio.read_flag("single_submit", config.single_submit);
+  aio.read_flag("overlap_events", config.overlap_events);
+  aio.read_flag("use_gds", config.use_gds);
+}
+
+bool is_enabled(ConfigSection& top, std::string_view key) {
+  bool enabled = false;
+  if (std::optional<ConfigSection> section = top.section(key)) {
+    section->read_flag("enabled", enabled);
+  }
+  return enabled;
+}
+
+void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
+  const bool bf16 = is_enabled(top, "bf16") || is_enabled(top, "bfloat16");
+  const bool fp16 = is_enabled(top, "fp16");
+  if (bf16 && fp16) {
+    top.refuse("fp16.enabled", "is true beside bf16.enabled; DeepSpeed takes one of them");
+  } else if (bf16) {
+    config.model_dtype = DType::kBF16;
+  } else if (fp16) {
+    config.model_dtype = DType::kF16;
+  }
+  std::string gradients;
+  if (std::optional<ConfigSection> types = top.section("data_types")) {
+    types->read_text("grad_accum_dtype", gradients);
+    if (types->given("grad_accum_dtype") != nullptr) {
+      const Result<DType> parsed = parse_dtype(gradients);
+      if (!parsed) {
+        types->refuse("grad_accum_dtype", parsed.error().message);
+      } else {
+        config.gradient_dtype = *parsed;
+      }
+    }
+  }
+}
+
+// "auto" is the training script's, and the plan's step then has one pass.
+void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
+  top.read_count("gradient_accumulation_steps", config.gradient_accumulation_steps);
+  top.read_count("train_batch_size", config.train_batch_size);
+  top.read_count("train_micro_batch_size_per_gpu", config.micro_batch_size);
+  for (const char* key :
+       {"gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu"}) {
+    top.reading().automatic.erase(key);
+  }
+}
+
+}  // namespace
+
+DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
+  DeepSpeedConfig config;
+  top.warn_of_others(kDeepSpeed, "DeepSpeed ignores it");
+  const json* zero = top.given("zero_optimization");
+  if (zero != nullptr && zero->is_boolean()) {
+    config.stage = zero->get<bool>() ? 1 : 0;  // deprecated, but DeepSpeed still takes it
+  } else if (std::optional<ConfigSection> section = top.section("zero_optimization")) {
+    read_zero(*section, config);
+  }
+  if (std::optional<ConfigSection> aio = top.section("aio")) {
+    read_aio(*aio, config.aio);
+  }
+  read_dtypes(top, config);
+  read_batches(top, config);
+  if (std::optional<ConfigSection> optimizer = top.section("optimizer")) {
+    optimizer->read_text("type", config.optimizer_type);
+  }
+  return config;
+}
+
+}  // namespace penstock

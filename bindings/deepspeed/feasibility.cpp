@@ -1,0 +1,97 @@
+#include "bindings/deepspeed/feasibility.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "alloc/bytes.h"
+
+namespace penstock {
+namespace {
+
+// Behind every tensor's bytes on a drive there is one block that says whose they are.
+constexpr std::uint64_t kIdentityBytes = kBlockBytes;
+
+std::uint64_t extent_bytes(const PlanTensor& tensor) noexcept {
+  return align_up(tensor.bytes, kBlockBytes) + kIdentityBytes;
+}
+
+// Adds up extents in the order of the tensors: what the drives need once a tensor is on them.
+class DriveDemand {
+ public:
+  void add(const PlanTensor& tensor) {
+    const std::uint64_t bytes = extent_bytes(tensor);
+    largest_ = std::max(largest_, bytes);
+    bytes_ += bytes;
+    if (tensor.writes_per_step != 0 && spare_sizes_.insert(bytes).second) {
+      bytes_ += bytes;
+    }
+  }
+  // With several drives each may be left with a gap that the largest extent does not fit into.
+  std::uint64_t bytes(std::size_t drives) const noexcept {
+    return bytes_ == 0 ? 0 : bytes_ + (drives - 1) * (largest_ - kBlockBytes);
+  }
+
+ private:
+  std::uint64_t bytes_ = 0;
+  std::uint64_t largest_ = 0;
+  std::set<std::uint64_t> spare_sizes_;
+};
+
+}  // namespace
+
+Feasibility infeasible(const Error& error) {
+  return {false, error.message, error.tensor};
+}
+
+std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
+                                 const Placement& placement) {
+  DriveDemand demand;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (is_on_drive(placement.tensors[i].place)) {
+      demand.add(tensors[i]);
+    }
+  }
+  return demand.bytes(1);
+}
+
+Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement& placement,
+                         const std::vector<PathConfig>& paths) {
+  std::uint64_t limit = 0;
+  for (const PathConfig& path : paths) {
+    if (!path.max_bytes) {
+      return {};
+    }
+    // Each file is used in whole blocks. Limits beyond any disk are there to mean "none".
+    limit += std::min(align_down(*path.max_bytes, kBlockBytes), std::uint64_t{1} << 58);
+  }
+  if (paths.empty()) {
+    return {};
+  }
+  DriveDemand demand;
+  const PlanTensor* first_too_many = nullptr;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!is_on_drive(placement.tensors[i].place)) {
+      continue;
+    }
+    demand.add(tensors[i]);
+    if (first_too_many == nullptr && demand.bytes(paths.size()) > limit) {
+      first_too_many = &tensors[i];
+    }
+  }
+  if (first_too_many == nullptr) {
+    return {};
+  }
+  const std::string number =
+      paths.size() == 1 ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
+                        : fmt::format("the sum of max_bytes over penstock.paths, {},", limit);
+  return {
+      false,
+      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest value "
+                  "that works is {}",
+                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size())),
+      first_too_many->name};
+}
+
+}  // namespace penstock

@@ -1,0 +1,84 @@
+#include "bindings/deepspeed/machine_fit.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/plan/saturating.h"
+
+namespace penstock {
+namespace {
+
+std::string amount(std::uint64_t bytes) {
+  return fmt::format("{} bytes ({})", bytes, format_bytes(bytes));
+}
+
+std::string ranks(const TrainingSetup& setup) {
+  return fmt::format("{} rank{}", setup.ranks_on_node, setup.ranks_on_node == 1 ? "" : "s");
+}
+
+PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::string text) {
+  return {std::move(code), std::move(text), {}, {}, !machine.is_elsewhere};
+}
+
+void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
+                      const std::vector<PlanTensor>& tensors, const Placement& placement,
+                      std::vector<PlanWarning>& warnings) {
+  // Looked at even where everything is kept in RAM: training opens a store there all the same.
+  const std::uint64_t needed =
+      multiply_saturating(drive_bytes_needed(tensors, placement), setup.ranks_on_node);
+  std::uint64_t free_bytes = 0;
+  for (const PathFacts& path : machine.paths) {
+    if (!path.problem.empty()) {
+      warnings.push_back(drive_misfit(
+          machine, "path-unusable", fmt::format("{} cannot be used: {}", path.path, path.problem)));
+    } else if (!path.exists) {
+      warnings.push_back(
+          {"path-missing", fmt::format("{} is not there on this machine; it is created when "
+                                       "training starts",
+                                       path.path)});
+    }
+    free_bytes += path.free_bytes;
+  }
+  if (!machine.paths.empty() && free_bytes < needed) {
+    warnings.push_back(
+        drive_misfit(machine, "drive-space",
+                     fmt::format("the drives are {} short: {} of this machine need {}, {} are "
+                                 "free",
+                                 format_bytes(needed - free_bytes), ranks(setup), amount(needed),
+                                 amount(free_bytes))));
+  }
+}
+
+}  // namespace
+
+std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const std::vector<PlanTensor>& tensors,
+                                            const Placement& placement,
+                                            const std::vector<MemoryRow>& memory) {
+  std::vector<PlanWarning> warnings;
+  const std::uint64_t host = multiply_saturating(
+      bytes_in(memory, Storage::kRam) + bytes_in(memory, Storage::kPinned), setup.ranks_on_node);
+  if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
+    warnings.push_back(
+        {"memory",
+         fmt::format("memory is {} short: {} of this machine need {} of RAM, pinned memory and "
+                     "what the runtime holds at once, {} are available",
+                     format_bytes(host - machine.mem_available_bytes), ranks(setup), amount(host),
+                     amount(machine.mem_available_bytes)),
+         {},
+         {},
+         true});
+  }
+  if (machine.memlock_bytes && placement.pinned_bytes > *machine.memlock_bytes) {
+    warnings.push_back(
+        {"memlock", fmt::format("{} are to be pinned, but this user may lock {} here; raise "
+                                "`ulimit -l` or memlock in /etc/security/limits.conf",
+                                amount(placement.pinned_bytes), amount(*machine.memlock_bytes))});
+  }
+  warn_about_paths(machine, setup, tensors, placement, warnings);
+  return warnings;
+}
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/deepspeed/feasibility.h"
+#include "bindings/deepspeed/memory_table.h"
+#include "bindings/deepspeed/plan_warning.h"
+#include "bindings/deepspeed/step_traffic.h"
+#include "bindings/deepspeed/training_setup.h"
+
+namespace penstock {
+
+/// A directory for swapped tensors, as it is found on this machine.
+struct PathFacts {
+  std::string path;
+  bool exists = false;
+  std::uint64_t free_bytes =
+      0;                ///< on its file system, for this user; of the nearest parent if missing
+  std::string problem;  ///< why it cannot be used: an errno's text; empty where nothing is known
+};
+
+/// What this machine has. Nothing in it decides whether a plan is feasible within its budgets: what
+/// this machine lacks is a warning that says so (`is_misfit`).
+struct MachineFacts {
+  std::uint64_t mem_available_bytes = 0;       ///< 0: not known
+  std::optional<std::uint64_t> memlock_bytes;  ///< `ulimit -l`; nothing: no limit for us
+  std::vector<PathFacts> paths;
+  std::optional<DriveSpeeds> drives = {};  ///< as the user states them; nothing: as measured
+  /// False: training runs on the CPU, the device's memory is the host's.
+  bool has_accelerator = true;
+  bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
+};
+
+/// One warning for everything in the plan that this machine cannot hold.
+std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const std::vector<PlanTensor>& tensors,
+                                            const Placement& placement,
+                                            const std::vector<MemoryRow>& memory);
+
+}  // namespace penstock

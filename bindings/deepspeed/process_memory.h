@@ -1,0 +1,31 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "bindings/deepspeed/memory_table.h"
+#include "bindings/deepspeed/training_setup.h"
+
+namespace penstock {
+
+/// Host memory of one training process at its peak, bytes.
+struct ProcessMemory {
+  std::uint64_t planned_bytes = 0;  ///< rows of the memory table in RAM and pinned memory
+  std::uint64_t runtime_bytes = 0;  ///< Python, torch, transformers and DeepSpeed without a model
+  /// Without an accelerator: what is on the device otherwise, and the bucket of gradients.
+  std::uint64_t device_bytes = 0;
+  /// While the model is built: the checkpoint, which is mapped, the largest tensor and what stays.
+  std::uint64_t loading_bytes = 0;
+
+  std::uint64_t peak_bytes() const noexcept {
+    return runtime_bytes + std::max(planned_bytes + device_bytes, loading_bytes);
+  }
+};
+
+/// `on_cpu`: training runs on the CPU accelerator, so that the device's memory is the host's. Not
+/// known and left out: activations that were not given, what a script makes besides. Pure.
+ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vector<MemoryRow>& table,
+                                    bool on_cpu);
+
+}  // namespace penstock

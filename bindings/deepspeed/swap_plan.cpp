@@ -1,0 +1,84 @@
+#include "bindings/deepspeed/swap_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "alloc/check.h"
+#include "bindings/deepspeed/leased_memory.h"
+
+namespace penstock {
+namespace {
+
+// As the command line has it, which stands above the file.
+EngineConfig engine_config(const TrainingSetup& setup) {
+  Config config = setup.config;
+  config.deepspeed.stage = setup.stage;
+  EngineConfig engine = config.engine_config();
+  engine.outliers.above_bytes = setup.buffer_bytes();
+  return engine;
+}
+
+Budgets budgets_of(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                   const EngineConfig& config, const MachineFacts& machine) {
+  BudgetFacts facts;
+  facts.mem_available_bytes = machine.mem_available_bytes;
+  facts.ranks_on_node = setup.ranks_on_node;
+  facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, config);
+  return resolve_budgets(config, facts);
+}
+
+// With no budget to run against, only a broken invariant of ours could still refuse.
+Placement place_without_limits(const SwapPlan& plan, const EngineConfig& config, Budgets budgets) {
+  const std::uint64_t pinned = budgets.max_pinned_bytes;
+  budgets.max_pinned_given = false;
+  budgets.ram_given = false;
+  budgets.quarter_bytes = std::numeric_limits<std::uint64_t>::max();
+  budgets.max_pinned_bytes = std::max<std::uint64_t>(pinned, kStagingChunkBytes * kStagingChunks);
+  Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
+  PENSTOCK_CHECK(placement.has_value(), "{}", placement.error().message);
+  return std::move(*placement);
+}
+
+}  // namespace
+
+const PlanWarning* SwapPlan::misfit() const noexcept {
+  const auto found = std::ranges::find_if(warnings, &PlanWarning::is_misfit);
+  return found == warnings.end() ? nullptr : &*found;
+}
+
+SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
+  SwapPlan plan;
+  plan.setup = std::move(setup);
+  plan.tensors = rank_tensors(plan.setup);
+  const EngineConfig config = engine_config(plan.setup);
+  const Budgets budgets = budgets_of(plan.setup, plan.tensors, config, machine);
+  Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
+  if (placement) {
+    plan.placement = std::move(*placement);
+    plan.feasibility = check_drives(plan.tensors, plan.placement, config.paths);
+  } else {
+    plan.feasibility = infeasible(placement.error());
+    plan.placement = place_without_limits(plan, config, budgets);
+  }
+  plan.fetches = expect_fetches(plan.setup, plan.tensors, plan.placement);
+  plan.memory = make_memory_table(
+      plan.setup, plan.tensors, plan.placement,
+      expect_leased_bytes(plan.setup, plan.fetches, plan.tensors, plan.placement));
+  plan.traffic = expect_traffic(plan.tensors, plan.placement, plan.fetches.by_tensor);
+  plan.process = expect_process_memory(plan.setup, plan.memory, !machine.has_accelerator);
+  plan.has_stated_drives = machine.drives.has_value();
+  plan.lower_bound_seconds =
+      machine.drives ? lower_bound_seconds(plan.traffic, *machine.drives, plan.setup.ranks_on_node)
+                     : lower_bound_seconds(plan.traffic, config.paths, plan.setup.ranks_on_node);
+  plan.stock = predict_stock_deepspeed(plan.setup);
+  plan.warnings = plan.setup.config.warnings;
+  std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
+  std::ranges::move(
+      warn_about_machine(machine, plan.setup, plan.tensors, plan.placement, plan.memory),
+      std::back_inserter(plan.warnings));
+  return plan;
+}
+
+}  // namespace penstock

@@ -1,0 +1,173 @@
+#include "bindings/deepspeed/trained_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "swap/plan/name_pattern.h"
+#include "swap/plan/tensor_name.h"
+
+namespace penstock {
+namespace {
+
+Error no_adapter(const std::string& text, std::string_view problem) {
+  return fault(Fault::kInvalidArgument,
+               fmt::format("--adapter {} {}; it is NAME=ROWSxCOLS[:DTYPE], such as "
+                           "model.layers.*.self_attn.q_proj.lora_A=8x1024",
+                           text, problem));
+}
+
+std::optional<std::uint64_t> side_of(std::string_view text) {
+  std::uint64_t side = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), side);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && side > 0 ? std::optional(side) : std::nullopt;
+}
+
+// What stands for the `*` of `name` in the inventory, in its order.
+std::vector<std::string> words_for_star(const Inventory& inventory, std::string_view name) {
+  const std::string_view before = name.substr(0, name.find('*'));
+  std::vector<std::string> words;
+  std::set<std::string_view> seen;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    const std::string_view full = tensor.name;
+    if (!full.starts_with(before)) {
+      continue;
+    }
+    const std::string_view rest = full.substr(before.size());
+    const std::string_view word = rest.substr(0, rest.find('.'));
+    if (word.size() < rest.size() && seen.insert(word).second) {
+      words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
+std::vector<TensorInfo> one_for_each(const Inventory& inventory, const TensorInfo& adapter) {
+  const std::size_t star = adapter.name.find('*');
+  if (star == std::string::npos) {
+    return {adapter};
+  }
+  std::vector<TensorInfo> adapters;
+  for (const std::string& word : words_for_star(inventory, adapter.name)) {
+    adapters.push_back(adapter);
+    adapters.back().name.replace(star, 1, word);
+  }
+  return adapters;
+}
+
+std::size_t shared_prefix(std::string_view a, std::string_view b) {
+  const std::size_t end = std::min(a.size(), b.size());
+  std::size_t dots = 0;
+  for (std::size_t i = 0; i < end && a[i] == b[i]; ++i) {
+    dots += a[i] == '.' ? 1U : 0U;
+  }
+  return dots;
+}
+
+// Behind the last of those that share most of the path; behind the first where none does.
+std::size_t place_behind(const Inventory& inventory, std::string_view name) {
+  std::size_t best = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
+    const std::size_t shared = shared_prefix(inventory.tensors[i].name, name);
+    if (shared > 0 && shared >= most) {
+      most = shared;
+      best = i;
+    }
+  }
+  return std::min(best + 1, inventory.tensors.size());
+}
+
+}  // namespace
+
+Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) {
+    return {};
+  }
+  for (TensorInfo& tensor : inventory.tensors) {
+    tensor.is_trained = false;
+  }
+  for (const std::string& pattern : patterns) {
+    std::size_t matches = 0;
+    for (TensorInfo& tensor : inventory.tensors) {
+      const bool matched = tensor.role == Role::kParam &&
+                           (pattern == "all" || matches_pattern(pattern, tensor.name));
+      tensor.is_trained |= matched;
+      matches += matched ? 1U : 0U;
+    }
+    if (matches == 0 && pattern != "none" && pattern != "all") {
+      return fault(
+          Fault::kInvalidArgument,
+          fmt::format("--trainable {} matches no parameter; `*` stands for any letters, "
+                      "such as *.q_proj.weight, and the first parameter is {}",
+                      pattern,
+                      inventory.tensors.empty() ? "not there" : inventory.tensors[0].name));
+    }
+  }
+  return {};
+}
+
+Result<TensorInfo> parse_adapter(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == 0 || equals == std::string::npos) {
+    return no_adapter(text, "has no NAME=");
+  }
+  TensorInfo info;
+  info.name = text.substr(0, equals);
+  PENSTOCK_TRY(check_tensor_name(info.name));
+  std::string_view shape = std::string_view(text).substr(equals + 1);
+  if (const std::size_t colon = shape.find(':'); colon != std::string_view::npos) {
+    Result<DType> dtype = parse_dtype(shape.substr(colon + 1));
+    if (!dtype) {
+      return no_adapter(text, "names no type: " + dtype.error().message);
+    }
+    info.dtype = *dtype;
+    shape = shape.substr(0, colon);
+  }
+  const std::size_t times = shape.find('x');
+  const auto rows = side_of(shape.substr(0, times));
+  const auto columns =
+      times == std::string_view::npos ? std::nullopt : side_of(shape.substr(times + 1));
+  if (!rows || !columns) {
+    return no_adapter(text, "has no ROWSxCOLS, two whole numbers above 0");
+  }
+  info.shape = {*rows, *columns};
+  if (!info.fits_63_bits()) {
+    return no_adapter(text, "is larger than 2^63 bytes");
+  }
+  return info;
+}
+
+Result<void> add_adapter(Inventory& inventory, const TensorInfo& adapter) {
+  const std::vector<TensorInfo> adapters = one_for_each(inventory, adapter);
+  if (adapters.empty()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("--adapter {} has a * for which no name of the inventory has a word",
+                             adapter.name));
+  }
+  std::set<std::string_view> taken;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    taken.insert(tensor.name);
+  }
+  for (const TensorInfo& one : adapters) {
+    if (taken.contains(one.name)) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("--adapter {} is a name that the inventory has; leave the adapter "
+                               "out, or name it otherwise",
+                               one.name));
+    }
+  }
+  for (const TensorInfo& one : adapters) {
+    const auto at = static_cast<std::ptrdiff_t>(place_behind(inventory, one.name));
+    inventory.tensors.insert(inventory.tensors.begin() + at, one);
+  }
+  return {};
+}
+
+}  // namespace penstock

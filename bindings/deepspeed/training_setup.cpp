@@ -1,0 +1,266 @@
+#include "bindings/deepspeed/training_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "alloc/bytes.h"
+#include "swap/plan/saturating.h"
+
+namespace penstock {
+namespace {
+
+// What DeepSpeed calls MIN_AIO_BYTES: below it a transfer costs more than it saves.
+constexpr std::uint64_t kMinAioBytes = kMiB;
+
+bool is_floating(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
+  return (a + b - 1) / b;
+}
+
+// The lowest stage of ZeRO that divides tensors of this role among the ranks.
+std::uint32_t dividing_stage(Role role) noexcept {
+  switch (role) {
+    case Role::kParam:
+      return 3;
+    case Role::kGradient:
+      return 2;
+    case Role::kMaster:
+    case Role::kMoment:
+      return 1;
+    case Role::kBuffer:
+      break;
+  }
+  return std::numeric_limits<std::uint32_t>::max();
+}
+
+bool is_optimizer_state(Role role) noexcept {
+  return role == Role::kMaster || role == Role::kMoment || role == Role::kGradient;
+}
+
+void stay(PlanTensor& tensor, Place place, std::string why) {
+  tensor.swappable = false;
+  tensor.place_unswapped = place;
+  tensor.why_unswapped = std::move(why);
+}
+
+// Where DeepSpeed has a parameter that it does not send to a drive.
+void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTensor& tensor) {
+  const std::uint64_t threshold = setup.config.deepspeed.stage3_param_persistence_threshold;
+  if (setup.stage < 3) {
+    stay(tensor, Place::kDevice,
+         fmt::format("ZeRO stage {} keeps parameters whole on every rank", setup.stage));
+  } else if (setup.has_config && setup.param_device() == OffloadDevice::kNone) {
+    stay(tensor, Place::kDevice, "the configuration does not offload parameters");
+  } else if (setup.has_config && setup.param_device() == OffloadDevice::kCpu) {
+    stay(tensor, Place::kRam, "offload_param.device is cpu: DeepSpeed keeps it in RAM");
+  } else if (tensor.bytes < setup.swappable_bytes_min()) {
+    const bool persists = info.elements() <= threshold;
+    stay(tensor, persists ? Place::kDevice : Place::kRam,
+         fmt::format("smaller than {} bytes, not worth I/O; DeepSpeed keeps it {}",
+                     setup.swappable_bytes_min(),
+                     persists ? "on the device" : "in RAM, outside of ram_bytes"));
+  }
+}
+
+void place_optimizer_state(const TrainingSetup& setup, Role role, PlanTensor& tensor) {
+  if (!setup.has_config) {
+    return;
+  }
+  const OffloadDevice device = setup.optimizer_device();
+  if (device == OffloadDevice::kNone) {
+    stay(tensor, Place::kDevice, "the configuration does not offload the optimizer");
+  } else if (device == OffloadDevice::kCpu || role == Role::kGradient) {
+    stay(tensor, Place::kRam, "DeepSpeed keeps it in RAM");
+  } else if (tensor.bytes < setup.swappable_bytes_min()) {
+    stay(tensor, Place::kRam, "too small to be worth I/O");
+  }
+}
+
+PlanTensor rank_tensor(const TrainingSetup& setup, const TensorInfo& info) {
+  TensorInfo held = info;
+  held.is_trained = setup.trains(info);
+  PlanTensor tensor = plan_tensor(held, setup.rank_bytes(info));
+  if (info.role == Role::kParam) {
+    place_parameter(setup, info, tensor);
+  } else if (is_optimizer_state(info.role)) {
+    place_optimizer_state(setup, info.role, tensor);
+  } else {
+    stay(tensor, Place::kDevice, "buffers of the model stay on the device");
+  }
+  return tensor;
+}
+
+// `offload_param.max_in_cpu`: once the model is built, stage 3 moves the first sub-groups of
+// trained parameters, up to so many elements of this rank, into RAM for good
+// (_create_fp16_partitions_with_defragmentation()). Frozen ones are in no sub-group.
+void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
+  if (!setup.applies_max_in_cpu()) {
+    return;
+  }
+  const std::uint64_t limit = setup.config.deepspeed.offload_param->max_in_cpu;
+  std::vector<std::size_t> trained;
+  for (std::size_t i = 0; i < setup.inventory.tensors.size(); ++i) {
+    if (setup.trains(setup.inventory.tensors[i])) {
+      trained.push_back(i);
+    }
+  }
+  std::uint64_t elements = 0;
+  for (const SubGroup& group : setup.sub_groups()) {
+    elements += group.elements;
+    for (std::size_t k = group.first; k < group.end && elements <= limit; ++k) {
+      if (tensors[trained[k]].swappable) {
+        stay(tensors[trained[k]], Place::kRam,
+             fmt::format("max_in_cpu of {} elements: DeepSpeed moves it to RAM once the model is "
+                         "built, outside of ram_bytes",
+                         limit));
+      }
+    }
+  }
+}
+
+void append_state(const TrainingSetup& setup, std::string name, std::uint64_t bytes,
+                  std::vector<PlanTensor>& tensors) {
+  PlanTensor tensor =
+      plan_tensor({std::move(name), DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
+  place_optimizer_state(setup, Role::kMoment, tensor);
+  tensors.push_back(std::move(tensor));
+}
+
+void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
+  if (!setup.swaps_optimizer()) {
+    return;
+  }
+  const bool has_masters = setup.lists(Role::kMaster);
+  const bool has_moments = setup.lists(Role::kMoment);
+  const std::vector<SubGroup> groups = setup.sub_groups();
+  // In the order in which training makes them: masters at the start, moments in the first step.
+  for (std::size_t i = 0; i < groups.size() && !has_masters; ++i) {
+    append_state(setup, fmt::format("sub-group {} master", i), groups[i].elements * 4, tensors);
+  }
+  for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
+    const std::uint64_t half = moment_bytes(setup.optimizer, groups[i].elements) / 2;
+    append_state(setup, fmt::format("sub-group {} exp_avg", i), half, tensors);
+    append_state(setup, fmt::format("sub-group {} exp_avg_sq", i), half, tensors);
+  }
+}
+
+}  // namespace
+
+DType TrainingSetup::held_dtype(const TensorInfo& tensor) const noexcept {
+  const bool follows = has_config && is_floating(tensor.dtype) &&
+                       (tensor.role == Role::kParam || tensor.role == Role::kGradient);
+  return follows ? config.deepspeed.held_dtype() : tensor.dtype;
+}
+
+std::uint64_t TrainingSetup::rank_elements(const TensorInfo& tensor) const noexcept {
+  return stage >= dividing_stage(tensor.role) ? divide_up(tensor.elements(), world_size)
+                                              : tensor.elements();
+}
+
+std::uint64_t TrainingSetup::rank_bytes(const TensorInfo& tensor) const noexcept {
+  return rank_elements(tensor) * dtype_bytes(held_dtype(tensor));
+}
+
+OffloadDevice TrainingSetup::param_device() const noexcept {
+  const bool can = stage == 3 && config.deepspeed.offload_param.has_value();
+  return can ? config.deepspeed.offload_param->device : OffloadDevice::kNone;
+}
+
+OffloadDevice TrainingSetup::optimizer_device() const noexcept {
+  const bool can = stage >= 1 && config.deepspeed.offload_optimizer.has_value();
+  if (!can) {
+    return OffloadDevice::kNone;
+  }
+  const OffloadDevice device = config.deepspeed.offload_optimizer->device;
+  // Below stage 3 DeepSpeed takes "nvme" for "cpu" without a word.
+  return device == OffloadDevice::kNvme && stage < 3 ? OffloadDevice::kCpu : device;
+}
+
+std::uint64_t TrainingSetup::buffer_bytes() const noexcept {
+  if (!has_config || param_device() != OffloadDevice::kNvme) {
+    return 0;
+  }
+  const std::uint64_t element = dtype_bytes(config.deepspeed.held_dtype());
+  return multiply_saturating(config.deepspeed.offload_param->buffer_size, element);
+}
+
+std::uint64_t TrainingSetup::swappable_bytes_min() const noexcept {
+  return std::max(kMinAioBytes, config.deepspeed.aio.block_size);
+}
+
+bool TrainingSetup::lists(Role role) const noexcept {
+  return std::any_of(inventory.tensors.begin(), inventory.tensors.end(),
+                     [role](const TensorInfo& tensor) { return tensor.role == role; });
+}
+
+std::uint32_t TrainingSetup::passes_per_step() const noexcept {
+  const DeepSpeedConfig& file = config.deepspeed;
+  std::uint64_t passes = file.gradient_accumulation_steps;
+  if (passes == 0 && file.micro_batch_size != 0) {
+    passes = file.train_batch_size / file.micro_batch_size / world_size;
+  }
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(passes, 1, 1U << 20));
+}
+
+bool TrainingSetup::applies_max_in_cpu() const noexcept {
+  return has_config && param_device() == OffloadDevice::kNvme &&
+         (trained_is_given ||
+          config.origins.contains("zero_optimization.offload_param.max_in_cpu"));
+}
+
+bool TrainingSetup::trains(const TensorInfo& tensor) const noexcept {
+  return tensor.role == Role::kParam && tensor.is_trained && optimizer != OptimizerKind::kNone;
+}
+
+bool TrainingSetup::swaps_optimizer() const noexcept {
+  return has_config && optimizer != OptimizerKind::kNone &&
+         optimizer_device() == OffloadDevice::kNvme;
+}
+
+std::vector<SubGroup> TrainingSetup::sub_groups() const {
+  std::vector<std::uint64_t> partitions;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    if (trains(tensor)) {
+      partitions.push_back(divide_up(tensor.elements(), stage >= 1 ? world_size : 1));
+    }
+  }
+  return make_sub_groups(partitions, config.deepspeed.sub_group_size);
+}
+
+std::uint64_t TrainingSetup::largest_sub_group() const {
+  std::uint64_t largest = 0;
+  for (const SubGroup& group : sub_groups()) {
+    largest = std::max(largest, group.elements);
+  }
+  return largest;
+}
+
+std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup) {
+  std::vector<PlanTensor> tensors;
+  tensors.reserve(setup.inventory.tensors.size());
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    tensors.push_back(rank_tensor(setup, info));
+  }
+  keep_in_cpu(setup, tensors);
+  append_optimizer_states(setup, tensors);
+  return tensors;
+}
+
+}  // namespace penstock

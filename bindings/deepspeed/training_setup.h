@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bindings/deepspeed/config.h"
+#include "bindings/deepspeed/optimizer_kind.h"
+#include "bindings/deepspeed/sub_group.h"
+#include "swap/plan/inventory.h"
+#include "swap/plan/placement.h"
+
+namespace penstock {
+
+/// What a user wants to train and how: what `penstock plan` is asked about.
+struct TrainingSetup {
+  Inventory inventory;
+  Config config;            ///< all defaults where there is no file
+  bool has_config = false;  ///< of DeepSpeed; false: the whole inventory is to be swapped as it is
+  std::uint32_t stage = 3;  ///< of ZeRO, 0 to 3
+  std::uint32_t world_size = 1;
+  std::uint32_t ranks_on_node = 1;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  bool trained_is_given = false;  ///< the user has said which parameters are trained
+  bool generates = false;  ///< the trainer gathers all parameters for generation, once a step
+  std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
+
+  /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of
+  /// a floating type, else the inventory's own.
+  DType held_dtype(const TensorInfo& tensor) const noexcept;
+  /// Elements of this rank: ceil(elements / world size) of what the stage divides, else all.
+  std::uint64_t rank_elements(const TensorInfo& tensor) const noexcept;
+  std::uint64_t rank_bytes(const TensorInfo& tensor) const noexcept;
+
+  /// Where DeepSpeed keeps what it does not keep on the device.
+  OffloadDevice param_device() const noexcept;
+  OffloadDevice optimizer_device() const noexcept;
+  /// DeepSpeed's buffer_size in bytes where parameters are on NVMe, else 0; the planner's hint.
+  std::uint64_t buffer_bytes() const noexcept;
+  /// Tensors below this stay off the drives: max(1 MiB, aio.block_size), as in DeepSpeed.
+  std::uint64_t swappable_bytes_min() const noexcept;
+  /// Whether the inventory itself lists tensors of `role` (then nothing is derived for it).
+  bool lists(Role role) const noexcept;
+  /// Passes forward and backward a step: gradient_accumulation_steps, or what the batch sizes make
+  /// of it; 1 where the file leaves it to the script.
+  std::uint32_t passes_per_step() const noexcept;
+  /// Whether the plan follows `max_in_cpu`: its default is larger than many models, and moves what
+  /// is trained to RAM, so it counts where the file has it or what is trained is known.
+  bool applies_max_in_cpu() const noexcept;
+  /// Whether the optimizer steps the tensor: a parameter that is not frozen.
+  bool trains(const TensorInfo& tensor) const noexcept;
+  /// Whether an optimizer's states are on NVMe.
+  bool swaps_optimizer() const noexcept;
+  /// The optimizer's sub-groups over the trained parameters of the inventory.
+  std::vector<SubGroup> sub_groups() const;
+  /// Elements of the largest of them on this rank; 0: there is none.
+  std::uint64_t largest_sub_group() const;
+};
+
+/// The tensors of one rank as the planner sees them: those of the inventory in its order, behind
+/// them the optimizer states that the configuration sends to NVMe (master and moments of each
+/// sub-group).
+std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup);
+
+}  // namespace penstock

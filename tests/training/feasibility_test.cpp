@@ -1,0 +1,133 @@
+#include "bindings/deepspeed/feasibility.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/training/training_fixture.h"
+#include "tests/training/warning_matcher.h"
+
+namespace penstock {
+namespace {
+
+using test::smallest_value;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+TrainingSetup small_model(const char* paths, const char* optimizer_device = "cpu") {
+  return test::setup_with(test::data_inventory("qwen3-0.6b"),
+                          fmt::format(R"({{"bf16": {{"enabled": true}}, "zero_optimization": {{
+      "stage": 3, "sub_group_size": 2e7,
+      "offload_param": {{"device": "nvme", "nvme_path": "/n", "max_in_cpu": 0}},
+      "offload_optimizer": {{"device": "{}", "nvme_path": "/n"}}}},
+      "penstock": {{"ram_bytes": 0, "max_pinned_bytes": "64MiB", "paths": {}}}}})",
+                                      optimizer_device, paths));
+}
+
+SwapPlan plan(const TrainingSetup& setup) {
+  return make_swap_plan(setup, test::baseline_machine());
+}
+
+TEST(FeasibilityTest, WithoutStatedLimitsTheDrivesHaveRoom) {
+  EXPECT_TRUE(plan(small_model("[]")).feasibility.feasible);
+  EXPECT_TRUE(plan(small_model(R"([{"path": "/n"}])")).feasibility.feasible);
+  EXPECT_TRUE(plan(small_model(R"([{"path": "/n", "max_bytes": 4096}, {"path": "/m"}])"))
+                  .feasibility.feasible)
+      << "one path without a limit is enough";
+}
+
+TEST(FeasibilityTest, TheSmallestLimitOfADriveWorksAndOneBlockLessDoesNot) {
+  for (const char* optimizer : {"cpu", "nvme"}) {
+    TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", optimizer);
+    const SwapPlan refused = plan(setup);
+    EXPECT_FALSE(refused.feasibility.feasible);
+    EXPECT_THAT(refused.feasibility.reason, HasSubstr("max_bytes of 1073741824 for /n"));
+    EXPECT_THAT(refused.feasibility.tensor, Not(IsEmpty()));
+    const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
+    EXPECT_GT(smallest, refused.placement.nvme_bytes);
+    setup.config.penstock.paths[0].max_bytes = smallest;
+    EXPECT_TRUE(plan(setup).feasibility.feasible);
+    setup.config.penstock.paths[0].max_bytes = smallest - kBlockBytes;
+    EXPECT_FALSE(plan(setup).feasibility.feasible);
+  }
+}
+
+TEST(FeasibilityTest, SeveralDrivesAddUpButATensorLiesWholeOnOne) {
+  TrainingSetup setup = small_model(
+      R"([{"path": "/a", "max_bytes": "600MiB"}, {"path": "/b", "max_bytes": "600MiB"}])");
+  const SwapPlan refused = plan(setup);
+  EXPECT_FALSE(refused.feasibility.feasible);
+  EXPECT_THAT(refused.feasibility.reason, HasSubstr("the sum of max_bytes"));
+  const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
+  setup.config.penstock.paths[0].max_bytes = smallest - 700 * kMiB;
+  setup.config.penstock.paths[1].max_bytes = 700 * kMiB;
+  EXPECT_TRUE(plan(setup).feasibility.feasible);
+  setup.config.penstock.paths[1].max_bytes = 700 * kMiB - kBlockBytes;
+  EXPECT_FALSE(plan(setup).feasibility.feasible);
+}
+
+TEST(FeasibilityTest, WhatIsNeverWrittenNeedsNoSpareSpace) {
+  TrainingSetup frozen = small_model("[]");
+  frozen.optimizer = OptimizerKind::kNone;
+  const SwapPlan still = plan(frozen);
+  // 197 tensors, each with a block that identifies it.
+  EXPECT_EQ(drive_bytes_needed(still.tensors, still.placement),
+            still.placement.nvme_bytes + 197 * kBlockBytes);
+  const SwapPlan trained = plan(small_model("[]"));
+  EXPECT_GT(drive_bytes_needed(trained.tensors, trained.placement),
+            drive_bytes_needed(still.tensors, still.placement) + 311'164'928);
+}
+
+TEST(FeasibilityTest, ThePinnedBudgetMustHoldTheStaging) {
+  TrainingSetup setup = small_model("[]");
+  setup.config.penstock.max_pinned_bytes = kMiB;
+  const SwapPlan refused = plan(setup);
+  EXPECT_FALSE(refused.feasibility.feasible);
+  EXPECT_EQ(refused.feasibility.tensor, "model.embed_tokens.weight");
+  const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
+  setup.config.penstock.max_pinned_bytes = smallest;
+  EXPECT_TRUE(plan(setup).feasibility.feasible);
+  setup.config.penstock.max_pinned_bytes = smallest - kBlockBytes;
+  EXPECT_FALSE(plan(setup).feasibility.feasible);
+}
+
+TEST(MachineFitTest, WhatDoesNotFitHereIsAWarning) {
+  MachineFacts machine = test::baseline_machine();
+  machine.memlock_bytes = 8 * kMiB;
+  machine.paths.push_back({"/n", false, 100 * kMiB, ""});
+  machine.paths.push_back({"/m", true, 0, "/m: Permission denied"});
+  const SwapPlan plan = make_swap_plan(small_model("[]"), machine);
+  EXPECT_TRUE(plan.feasibility.feasible);
+  EXPECT_THAT(plan.warnings, Contains(Says("/n is not there on this machine")));
+  EXPECT_THAT(plan.warnings, Contains(Says("/m cannot be used: /m: Permission denied")));
+  EXPECT_THAT(plan.warnings, Contains(Says("free")));
+  EXPECT_THAT(plan.warnings, Contains(Says("ulimit -l")));
+  EXPECT_THAT(plan.misfit()->code, "path-unusable") << "and it is why the run does not fit";
+  EXPECT_FALSE(plan.fits());
+  machine.mem_available_bytes = kGiB;
+  machine.paths.clear();
+  const SwapPlan short_of_memory = make_swap_plan(small_model("[]"), machine);
+  ASSERT_NE(short_of_memory.misfit(), nullptr);
+  EXPECT_THAT(*short_of_memory.misfit(), AllOf(Warns("memory", ""), Says("short")));
+  machine.mem_available_bytes = 0;
+  EXPECT_TRUE(make_swap_plan(small_model("[]"), machine).fits())
+      << "what is not known is not short";
+}
+
+TEST(MachineFitTest, RanksShareTheMachine) {
+  MachineFacts machine = test::baseline_machine();
+  machine.paths.push_back({"/n", true, 1'500'000'000, ""});
+  TrainingSetup setup = small_model("[]");
+  setup.optimizer = OptimizerKind::kNone;
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
+  setup.ranks_on_node = 2;
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("drive-space", "")));
+  EXPECT_FALSE(make_swap_plan(setup, machine).fits());
+  machine.is_elsewhere = true;
+  EXPECT_TRUE(make_swap_plan(setup, machine).fits()) << "the drives of this machine are others";
+}
+
+}  // namespace
+}  // namespace penstock
