@@ -32,7 +32,7 @@ inline bool is_aligned(const void* address, std::uint64_t alignment) {
 }
 
 /// Reads a size as users write it: `4194304`, `4k`, `64MiB`, `1g` (units of 1024, as fio has them),
-/// `64MB`, `1GB` (units of 1000), `1.6e8` (DeepSpeed). Letters are case-insensitive.
+/// `64MB`, `1GB` (units of 1000), `1.6e8`. Letters are case-insensitive.
 /// Errors: Fault::kConfiguration for anything else, for negative and for fractional byte counts.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 

@@ -10,9 +10,8 @@
 namespace penstock {
 
 /// Parses strictly: one document, no key twice in an object (parsers disagree about which one
-/// counts, and DeepSpeed refuses it too), no nesting beyond 64 levels. `origin` names the text in
-/// errors
-/// (`code` is theirs), which say line and column.
+/// counts), no nesting beyond 64 levels. `origin` names the text in errors (`code` is theirs),
+/// which say line and column.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, Fault code);
 
 /// What kind of JSON value this is, with the value where it is short: `the number 3`, `an object`.

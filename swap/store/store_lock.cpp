@@ -31,7 +31,7 @@ std::string describe_this_process() {
   std::string program;
   std::getline(std::ifstream("/proc/self/comm"), program);
   std::string text = fmt::format("process {} ({}) on {}", ::getpid(), program, host.data());
-  // Launchers of jobs (torchrun, deepspeed) say who is who.
+  // Launchers of jobs (torchrun) say who is who.
   if (const char* const rank = std::getenv("RANK"); rank != nullptr && *rank != '\0') {
     text += fmt::format(", rank {}", rank);
   }

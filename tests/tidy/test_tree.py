@@ -91,6 +91,40 @@ def test_an_upward_arrow_would_be_seen() -> None:
     assert len(upward_arrows(bad)) == 5
 
 
+def lines_that_name_it(files: dict[str, str]) -> list[str]:
+    """Lines of engine, I/O and memory that name DeepSpeed; `swap/update` cites it for its formulas."""
+    return [
+        f"{name}:{number}"
+        for name, text in files.items()
+        if re.match(r"(alloc|io|swap(?!/update))/", name)
+        for number, line in enumerate([name, *text.split("\n")])
+        if re.search("deepspeed", line, re.IGNORECASE)
+    ]
+
+
+def test_the_engine_does_not_know_deepspeed() -> None:
+    assert lines_that_name_it({name: text_of(name) for name in tracked()}) == []
+
+
+def test_a_deepspeed_in_the_engine_would_be_seen() -> None:
+    bad = {
+        "alloc/a.h": "// as DeepSpeed does",
+        "io/b.cpp": "#include <fcntl.h>\nint deepspeed_handle;",
+        "swap/plan/c.h": '#include "bindings/deepspeed/config.h"',
+        "swap/CMakeLists.txt": "LINKS penstock::deepspeed",
+        "swap/store/deepspeed_store.h": "",
+        "swap/update/adamw.h": "/// DeepSpeed's cpu_adam",
+        "bench/good.h": '#include "bindings/deepspeed/config.h"',
+    }
+    assert lines_that_name_it(bad) == [
+        "alloc/a.h:1",
+        "io/b.cpp:2",
+        "swap/plan/c.h:1",
+        "swap/CMakeLists.txt:1",
+        "swap/store/deepspeed_store.h:0",
+    ]
+
+
 def test_build_targets_link_only_downwards() -> None:
     for name in tracked():
         if not name.endswith("CMakeLists.txt") or name.startswith("tests/"):
