@@ -12,31 +12,19 @@ namespace penstock {
 using Presence = TensorRecord::Presence;
 
 void SwapEngineCore::prefetch(std::span<const TensorId> tensors) {
-  {
-    Lock lock(mutex_);
-    if_memory_allows([&] {
-      for (const TensorId tensor : tensors) {
-        scheduler_.announce(to_number(tensor));
-      }
-    });
-  }
-  run_ahead();
+  Locked locked(mutex_, *this);
+  if_memory_allows([&] {
+    for (const TensorId tensor : tensors) {
+      scheduler_.announce(to_number(tensor));
+    }
+  });
+  locked.run_ahead();
 }
 
 /// What the scheduler sees of the engine. Lives while the lock is held.
 class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
  public:
-  Surroundings(SwapEngineCore& core, Outbox& outbox) : core_(core), outbox_(outbox) {}
-
-  /// A read that has begun but for its memory, which is to come without the lock.
-  struct Resident {
-    TensorId tensor{};
-    std::uint64_t fill = 0;
-  };
-  /// Each is handed over; to be called until there is none.
-  std::optional<Resident> next_resident() noexcept {
-    return next_ < residents_.size() ? std::optional(residents_[next_++]) : std::nullopt;
-  }
+  Surroundings(SwapEngineCore& core, Locked& locked) : core_(core), locked_(locked) {}
 
   Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
     TensorRecord* record = core_.record_of(TensorId{key});
@@ -57,9 +45,9 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
         core_.residency_.claim(key, record->bytes,
                                record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
     if (stays) {
-      residents_.reserve(residents_.size() + 1);
+      locked_.expect_fill();
       begin(*record);
-      residents_.push_back({record->id, record->fill});
+      locked_.fill({record->id, record->fill, true});  // memory comes without the lock
       return Answer::kBegun;
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
@@ -72,7 +60,7 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
     if (unless_out_of_memory([&] {
           return core_.start_read(*record, IoPriority::kAhead);
         }).has_error()) {
-      core_.drop_memory(*record, outbox_);
+      core_.drop_memory(*record, locked_);
       core_.operation_ended();
       return Answer::kNoRoom;
     }
@@ -108,50 +96,45 @@ class SwapEngineCore::Surroundings final : public PrefetchSurroundings {
   }
 
   SwapEngineCore& core_;
-  Outbox& outbox_;
-  std::vector<Resident> residents_;
-  std::size_t next_ = 0;
+  Locked& locked_;
 };
 
 /// Begins what is worth reading now; called without the lock after everything that may have made
 /// room or told more of the future.
 void SwapEngineCore::run_ahead() noexcept {
-  Outbox outbox;
-  Lock lock(mutex_);
+  Locked locked(mutex_, *this);
   if (closed_ || !planned_) {
     return;
   }
-  Surroundings surroundings(*this, outbox);
+  Surroundings surroundings(*this, locked);
   if_memory_allows([&] {
     scheduler_.run(surroundings);
     overflow_source_->set_retained_limit_bytes(kept_room_bytes());
   });
-  while (const auto resident = surroundings.next_resident()) {
-    read_resident_ahead(resident->tensor, resident->fill, lock, outbox);
-  }
 }
 
-/// Finds memory for a read ahead that has begun otherwise. Lets go of the lock, so the content may
-/// have come from elsewhere, or be wanted by gets, or the tensor may be gone, when memory is found.
-void SwapEngineCore::read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock,
-                                         Outbox& outbox) noexcept {
-  const auto wanted = [this, tensor, fill]() -> TensorRecord* {
-    TensorRecord* const record = record_of(tensor);
-    const bool is_filling =
-        record != nullptr && record->presence == Presence::kFilling && record->fill == fill;
-    return is_filling ? record : nullptr;
-  };
-  TensorRecord* record = wanted();
-  if (record == nullptr) {  // since the one before let go of the lock
-    operation_ended();
+/// Finds memory in RAM for a read ahead that has begun otherwise. The content may have come from
+/// elsewhere, or be wanted by gets, or the tensor may be gone, when memory is found.
+void SwapEngineCore::fill_ahead(const FillRequest& request) noexcept {
+  const std::optional<std::uint64_t> bytes = [&]() -> std::optional<std::uint64_t> {
+    Locked locked(mutex_, *this);
+    const TensorRecord* const record = wanted(request);
+    if (record == nullptr) {
+      operation_ended();
+      return std::nullopt;
+    }
+    return record->bytes;
+  }();
+  if (!bytes) {
     return;
   }
   Result<std::shared_ptr<Block>> block =
-      unless_out_of_memory([&, bytes = record->bytes] { return resident_block(bytes, lock); });
-  record = wanted();
+      unless_out_of_memory([&] { return resident_block(*bytes); });
+  Locked locked(mutex_, *this);
+  TensorRecord* const record = wanted(request);
   if (record == nullptr) {
     if (block.has_value()) {
-      outbox.drop(std::move(block).value());
+      locked.drop(std::move(block).value());
     }
     operation_ended();
     return;
@@ -166,10 +149,10 @@ void SwapEngineCore::read_resident_ahead(TensorId tensor, std::uint64_t fill, Lo
     }
   }
   std::vector<WaitingGet> waiting = std::exchange(record->waiting_for_read, {});
-  drop_memory(*record, outbox);
-  residency_.release(to_number(tensor));
+  drop_memory(*record, locked);
+  residency_.release(to_number(request.tensor));
   operation_ended();
-  serve_again(tensor, std::move(waiting), lock, outbox);  // gets find memory, or say why not
+  serve_again(request.tensor, std::move(waiting), locked);  // gets find memory, or say why not
 }
 
 }  // namespace penstock

@@ -46,25 +46,6 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
 
 }  // namespace
 
-Outbox::~Outbox() {
-  while (first_) {
-    const std::shared_ptr<TicketState> ended = std::move(first_);
-    first_ = std::move(ended->next_ended);
-    ended->tell();
-  }
-}
-
-void Outbox::fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error,
-                    Lease lease) noexcept {
-  if (!ticket) {
-    return;
-  }
-  ticket->end_with(std::move(error), std::move(lease));
-  TicketState* const added = ticket.get();
-  (last_ == nullptr ? first_ : last_->next_ended) = std::move(ticket);
-  last_ = added;
-}
-
 SwapEngineCore::SwapEngineCore(SwapEngineOptions options) : options_(std::move(options)) {
   if (!options_.warn) {
     options_.warn = [](const std::string& sentence) { log_warning(sentence); };
@@ -140,7 +121,7 @@ Result<void> SwapEngineCore::start() {
 }
 
 Result<TensorId> SwapEngineCore::declare(NamespaceId space, TensorInfo info, bool to_put) {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (closed_) {
     return not_open();
   }
@@ -193,8 +174,7 @@ void SwapEngineCore::find_rule(TensorRecord& record) const {
 }
 
 Result<void> SwapEngineCore::forget(TensorId tensor) {
-  Outbox outbox;
-  Lock lock(mutex_);
+  Locked locked(mutex_, *this);
   TensorRecord* record = record_of(tensor);
   if (record == nullptr) {
     return unknown(tensor);
@@ -202,12 +182,12 @@ Result<void> SwapEngineCore::forget(TensorId tensor) {
   Namespace& space = namespaces_.at(record->space);
   space.store->stage_removal(record->info.name);
   space.by_name.erase(record->info.name);
-  erase_record(*record, outbox);
+  erase_record(*record, locked);
   return {};
 }
 
 Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   TensorRecord* record = record_of(tensor);
   if (record == nullptr) {
     return unknown(tensor);
@@ -236,7 +216,7 @@ Result<void> SwapEngineCore::rename(TensorId tensor, std::string name) {
 }
 
 Result<void> SwapEngineCore::set_trained(TensorId tensor, bool is_trained) {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   TensorRecord* record = record_of(tensor);
   if (record == nullptr) {
     return unknown(tensor);
@@ -246,7 +226,7 @@ Result<void> SwapEngineCore::set_trained(TensorId tensor, bool is_trained) {
 }
 
 Result<TensorInfo> SwapEngineCore::info(TensorId tensor) const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const TensorRecord* record = record_of(tensor);
   if (record == nullptr) {
     return unknown(tensor);
@@ -255,7 +235,7 @@ Result<TensorInfo> SwapEngineCore::info(TensorId tensor) const {
 }
 
 std::optional<TensorId> SwapEngineCore::find(NamespaceId space, const std::string& name) const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const auto found = namespaces_.find(space);
   if (found == namespaces_.end()) {
     return std::nullopt;
@@ -282,7 +262,7 @@ Error SwapEngineCore::not_open() const {
   return fault(Fault::kClosed, "the swap engine is closed");
 }
 
-void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) noexcept {
+void SwapEngineCore::erase_record(TensorRecord& record, Locked& locked) noexcept {
   const Error gone =
       closed_ ? said(make_error_code(Fault::kClosed), [this] { return not_open(); })
               : said(make_error_code(Fault::kUnknownTensor), [&record] {
@@ -290,13 +270,13 @@ void SwapEngineCore::erase_record(TensorRecord& record, Outbox& outbox) noexcept
                       Fault::kUnknownTensor,
                       fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
                 });
-  fail_reads(record, gone, outbox);
+  fail_reads(record, gone, locked);
   for (WaitingGet& waiting : record.waiting_for_write) {
-    outbox.fulfil(std::move(waiting.ticket), copy_of(gone));
+    locked.fulfil(std::move(waiting.ticket), copy_of(gone));
   }
-  drop_memory(record, outbox);
+  drop_memory(record, locked);
   residency_.release(to_number(record.id));
-  outbox.drop(std::move(record.stored));
+  locked.drop(std::move(record.stored));
   records_.erase(record.id);
 }
 
@@ -305,14 +285,14 @@ Lease SwapEngineCore::lend(TensorRecord& record, Lent lent) {
 }
 
 /// Of a tensor whose first put has failed; nothing where there is a content or one may come.
-void SwapEngineCore::undo_declaration(TensorId tensor, Outbox& outbox) noexcept {
+void SwapEngineCore::undo_declaration(TensorId tensor, Locked& locked) noexcept {
   TensorRecord* const record = record_of(tensor);
   if (record == nullptr || !record->is_to_be_put || record->stored || record->block ||
       record->presence != TensorRecord::Presence::kAbsent || record->writes_in_flight > 0) {
     return;
   }
   namespaces_.at(record->space).by_name.erase(record->info.name);
-  erase_record(*record, outbox);
+  erase_record(*record, locked);
 }
 
 /// Where it throws std::bad_alloc, nothing has changed.
@@ -346,48 +326,43 @@ void SwapEngineCore::end_changes(LeaseToken& token) noexcept {
 }
 
 void SwapEngineCore::update_ended(LeaseToken& token) noexcept {
-  Outbox outbox;
-  Lock lock(mutex_);
+  Locked locked(mutex_, *this);
   end_changes(token);
 }
 
 void SwapEngineCore::lease_ended(LeaseToken& token) noexcept {
-  {
-    Outbox outbox;
-    Lock lock(mutex_);
-    Block& block = *token.block();
-    PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often",
-                   to_number(token.tensor()));
-    end_changes(token);
-    if (--block.leases == 0) {
-      block.held = {};
-    }
-    TensorRecord* record = record_of(token.tensor());
-    if (record == nullptr || record->block != token.block()) {
-      return;
-    }
-    const bool unused = block.leases == 0 && record->writes_in_flight == 0;
-    if (unused && record->clean() && !residency_.holds(to_number(record->id))) {
-      drop_memory(*record, outbox);
-    } else if (block.leases == 0) {
-      update_use(*record);
-    }
-    if (record->leaves && block.updates == 0 && !closed_) {
-      if_memory_allows([&] { demote(record->id, lock, outbox); });
-    }
+  Locked locked(mutex_, *this);
+  Block& block = *token.block();
+  PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often", to_number(token.tensor()));
+  end_changes(token);
+  if (--block.leases == 0) {
+    block.held = {};
   }
-  run_ahead();
+  TensorRecord* record = record_of(token.tensor());
+  if (record == nullptr || record->block != token.block()) {
+    return;
+  }
+  const bool unused = block.leases == 0 && record->writes_in_flight == 0;
+  if (unused && record->clean() && !residency_.holds(to_number(record->id))) {
+    drop_memory(*record, locked);
+  } else if (block.leases == 0) {
+    update_use(*record);
+  }
+  if (record->leaves && block.updates == 0 && !closed_) {
+    if_memory_allows([&] { demote(record->id, locked); });
+  }
+  locked.run_ahead();
 }
 
-void SwapEngineCore::drop_memory(TensorRecord& record, Outbox& outbox) noexcept {
+void SwapEngineCore::drop_memory(TensorRecord& record, Locked& locked) noexcept {
   if (record.block) {
     count_block(*record.block, OverflowUse::kHeld);
-    outbox.drop(std::move(record.block));
+    locked.drop(std::move(record.block));
     record.block.reset();
   }
   ahead_.end(to_number(record.id));
   record.arriving = false;
-  outbox.drop(std::move(record.replaced.block));
+  locked.drop(std::move(record.replaced.block));
   record.replaced.block.reset();
   record.memory_generation = 0;
   record.presence = TensorRecord::Presence::kAbsent;
@@ -455,14 +430,21 @@ void SwapEngineCore::operation_ended() noexcept {
 }
 
 Result<void> SwapEngineCore::flush() {
-  Lock lock(mutex_);
-  write_again(lock);
-  waiting_->wait(lock, changed_, [this] { return writing_bytes_ == 0; });
-  return published(tell_failure(), lock);
+  {
+    Locked locked(mutex_, *this);
+    write_again(locked);
+  }
+  Result<void> written;
+  {
+    Locked locked(mutex_, *this);
+    locked.wait(*waiting_, changed_, [this] { return writing_bytes_ == 0; });
+    written = tell_failure();
+  }
+  return publish_stores(std::move(written));
 }
 
 Result<void> SwapEngineCore::check() {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return tell_failure();
 }
 
@@ -493,12 +475,12 @@ Result<void> SwapEngineCore::tell_failure() {
 }
 
 Placement SwapEngineCore::placement() const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return placement_;
 }
 
 SwapStats SwapEngineCore::stats() const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return stats_now();
 }
 
@@ -529,7 +511,7 @@ SwapStats SwapEngineCore::stats_now() const {
 }
 
 Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const TensorRecord* record = record_of(tensor);
   if (record == nullptr) {
     return unknown(tensor);
@@ -547,12 +529,8 @@ Result<TensorState> SwapEngineCore::state(TensorId tensor) const {
 }
 
 Result<void> SwapEngineCore::close() {
-  Result<void> written;
-  std::optional<std::string> advice;
-  std::unique_ptr<BufferPool> pool;
   {
-    Outbox outbox;
-    Lock lock(mutex_);
+    Locked locked(mutex_, *this);
     if (closed_) {
       return {};
     }
@@ -560,33 +538,51 @@ Result<void> SwapEngineCore::close() {
     if (pool_) {
       pool_->stop_waiting();
     }
-    if_memory_allows([&] { write_again(lock); });
-    waiting_->wait(lock, changed_, [this] { return operations_ == 0; });
-    written = unless_out_of_memory([&] { return published(tell_failure(), lock); });
-    if_memory_allows([&] { advice = overflow_advice(lock); });
-    if (advice_is_told_) {
-      advice.reset();
-    }
-    while (!records_.empty()) {
-      erase_record(*records_.begin()->second, outbox);
-    }
-    for (const auto& [id, space] : std::exchange(namespaces_, {})) {
-      Result<void> closed = unless_out_of_memory([&store = *space.store] { return store.close(); });
-      if (written.has_value() && closed.has_error()) {
-        written = std::move(closed).error();
-      }
-    }
-    pool = std::move(pool_);  // others may still ask for stats
+    if_memory_allows([&] { write_again(locked); });
   }
-  if (advice) {
-    if_memory_allows([&] { warn(*advice); });
+  Result<void> written;
+  {
+    Locked locked(mutex_, *this);
+    locked.wait(*waiting_, changed_, [this] { return operations_ == 0; });
+    written = unless_out_of_memory([this] { return tell_failure(); });
   }
+  written = unless_out_of_memory([&] { return publish_stores(written); });
+  if_memory_allows([this] { give_advice(); });
+  std::unique_ptr<BufferPool> pool = drop_everything(written);
   stagings_.clear();  // tell what is left of them, and unregister
   pool.reset();       // unregisters its arenas, for which the queue must still run
   if (queue_) {
     queue_->stop();
   }
   return written;
+}
+
+/// Where nothing has asked for it.
+void SwapEngineCore::give_advice() const {
+  const std::optional<std::string> advice = new_overflow_advice();
+  const bool is_told = [this] {
+    const std::lock_guard lock(mutex_);
+    return advice_is_told_;
+  }();
+  if (advice && !is_told) {
+    warn(*advice);
+  }
+}
+
+/// Records, namespaces and the pool, which is given back: others may still ask for stats. `written`
+/// becomes the first error of a store that closes, where it is none yet.
+std::unique_ptr<BufferPool> SwapEngineCore::drop_everything(Result<void>& written) noexcept {
+  Locked locked(mutex_, *this);
+  while (!records_.empty()) {
+    erase_record(*records_.begin()->second, locked);
+  }
+  for (const auto& [id, space] : std::exchange(namespaces_, {})) {
+    Result<void> closed = unless_out_of_memory([&store = *space.store] { return store.close(); });
+    if (written.has_value() && closed.has_error()) {
+      written = std::move(closed).error();
+    }
+  }
+  return std::move(pool_);
 }
 
 }  // namespace penstock

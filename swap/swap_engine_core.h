@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/container/small_vector.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -23,6 +22,9 @@
 #include "io/io_queue.h"
 #include "swap/content_reader.h"
 #include "swap/content_writer.h"
+#include "swap/engine/deferred_work.h"
+#include "swap/engine/locked.h"
+#include "swap/engine/writing.h"
 #include "swap/held_buffer_ledger.h"
 #include "swap/lease_token.h"
 #include "swap/plan/placement.h"
@@ -38,48 +40,13 @@
 
 namespace penstock {
 
-/// What has to happen after the engine's mutex is free again: tickets to fulfil (they run
-/// callbacks) and memory to give back (that may unmap). Declare it before the lock, so that it goes
-/// last.
-class Outbox {
- public:
-  Outbox() = default;
-  Outbox(const Outbox&) = delete;
-  Outbox& operator=(const Outbox&) = delete;
-  ~Outbox();
-
-  void fulfil(std::shared_ptr<TicketState> ticket, std::optional<Error> error,
-              Lease lease = {}) noexcept;
-  void drop(std::shared_ptr<Block> block) noexcept { put_by(blocks_, std::move(block)); }
-  void drop(HeldExtent extent) noexcept { put_by(extents_, std::move(extent)); }
-
- private:
-  static constexpr std::size_t kRoom = 16;  // for more of them memory is needed
-  template <class Held>
-  using List = boost::container::small_vector<std::shared_ptr<Held>, kRoom>;
-
-  // Without memory for the list it goes now: only the mapping of a pool that was shaped anew
-  // meanwhile could mind.
-  template <class Held>
-  static void put_by(List<Held>& list, std::shared_ptr<Held> held) noexcept {
-    if (held) {
-      if_memory_allows([&] { list.push_back(std::move(held)); });
-    }
-  }
-
-  std::shared_ptr<TicketState> first_;  // linked by TicketState::next_ended
-  TicketState* last_ = nullptr;
-  List<Block> blocks_;
-  List<const StoredTensor> extents_;
-};
-
 /// The engine behind SwapEngine; leases and transfers in flight hold it alive. One mutex guards all
-/// records: operations move megabytes each, so it is never the bottleneck. What may block (memory
-/// from the pool, space from a file system, checksums, copies) happens without it.
+/// records (Locked): operations move megabytes each, so it is never the bottleneck.
 ///
 /// Lock order: mutex_ before the locks of store, pool, queue and tickets, never the other way
 /// round.
-class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
+class SwapEngineCore final : public std::enable_shared_from_this<SwapEngineCore>,
+                             private DeferredWork::Worker {
  public:
   static Result<std::shared_ptr<SwapEngineCore>> make(SwapEngineOptions options);
   ~SwapEngineCore();
@@ -131,7 +98,6 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   TraceLog::Watch watch() const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   class Surroundings;
   friend class Surroundings;
 
@@ -140,56 +106,6 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
     std::shared_ptr<SwapStore> store;
     std::unordered_map<std::string, TensorId> by_name;
   };
-  /// One content on its way to a drive; of a device's, to memory first where there is `block`.
-  struct Writing {
-    TensorId id{};
-    std::uint64_t number = 0;  // the tensor's, in its store
-    std::uint64_t generation = 0;
-    std::uint64_t checksum = 0;
-    std::shared_ptr<Block> block;  // null where the caller owns the source
-    std::uint64_t bytes = 0;
-    std::span<const std::byte> source;   // empty: it lies on `device`
-    std::optional<DeviceTensor> device;  // the caller's source
-    OlderContent before;                 // which no drive has
-    std::shared_ptr<SwapStore> store;
-    TensorInfo info;
-    std::shared_ptr<StoredTensor> stored;
-    std::vector<std::uint32_t> refused;  // drives that have failed to write it
-    std::shared_ptr<TicketState> ticket;
-  };
-
-  using WritingPtr = std::shared_ptr<Writing>;
-
-  /// One operation in flight; begins and ends with the lock held.
-  class Operation {
-   public:
-    explicit Operation(SwapEngineCore& core) : core_(&core) { core.operation_begun(); }
-    Operation(const Operation&) = delete;
-    Operation& operator=(const Operation&) = delete;
-    ~Operation() {
-      if (core_ != nullptr) {
-        core_->operation_ended();
-      }
-    }
-    /// It goes on: somebody else says that it has ended.
-    void hand_over() noexcept { core_ = nullptr; }
-
-   private:
-    SwapEngineCore* core_;
-  };
-
-  /// A stretch without the lock, which is held again when it is over, however that comes.
-  class Unlocked {
-   public:
-    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
-    Unlocked(const Unlocked&) = delete;
-    Unlocked& operator=(const Unlocked&) = delete;
-    ~Unlocked() { lock_.lock(); }
-
-   private:
-    Lock& lock_;
-  };
-
   struct Failure {
     Error error;
     std::shared_ptr<TicketState> ticket;  // whoever waits for it knows; may be null
@@ -199,14 +115,16 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<void> start();
   void run_loop_near(const std::vector<PathConfig>& paths);
   bool untold_failure();
+  void give_advice() const;
+  std::unique_ptr<BufferPool> drop_everything(Result<void>& written) noexcept;
   Result<void> tell_failure();
 
   // Stores (swap_engine_store.cpp).
   Result<std::shared_ptr<SwapStore>> open_store(const std::vector<PathConfig>& paths) const;
   void resume(NamespaceId space, const DurableStore& store);
-  void drop_namespace(NamespaceId space, Outbox& outbox) noexcept;
-  void write_again(Lock& lock);
-  Result<void> published(Result<void> written, Lock& lock);
+  void drop_namespace(NamespaceId space, Locked& locked) noexcept;
+  void write_again(Locked& locked);
+  Result<void> publish_stores(Result<void> written);
   std::optional<Error> kept_from_drives() const;
 
   // Records (swap_engine_core.cpp).
@@ -215,13 +133,13 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   TensorRecord* record_of(TensorId tensor) const;
   Error unknown(TensorId tensor) const;
   Error not_open() const;
-  void erase_record(TensorRecord& record, Outbox& outbox) noexcept;
-  void undo_declaration(TensorId tensor, Outbox& outbox) noexcept;
+  void erase_record(TensorRecord& record, Locked& locked) noexcept;
+  void undo_declaration(TensorId tensor, Locked& locked) noexcept;
   enum class Lent : std::uint8_t { kToRead, kToUpdate, kToFill };
   Lease lend(TensorRecord& record, Lent lent);
   Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent);
   void end_changes(LeaseToken& token) noexcept;
-  void drop_memory(TensorRecord& record, Outbox& outbox) noexcept;
+  void drop_memory(TensorRecord& record, Locked& locked) noexcept;
   void update_use(TensorRecord& record) noexcept;
   void count_block(Block& block, OverflowUse use) noexcept;
   void hold(Block& block, const TensorRecord& record) const noexcept;
@@ -246,56 +164,70 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   Result<DeviceStaging*> staging_of(const DeviceTensor& tensor) const;
   Result<DeviceStaging*> check_device(const TensorRecord& record, const DeviceTensor& tensor) const;
   bool is_read_from_drive(const TensorRecord& record) const;
+  struct DeviceRead {
+    DeviceStaging::Request request;
+    HeldExtent extent;
+    std::shared_ptr<SwapStore> store;
+  };
   Ticket get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
                                 const DeviceTensor& target);
   void copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
                       const std::shared_ptr<TicketState>& state);
   void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
   bool on_own_thread() const;
-  void read_to_device(const TensorRecord& record, const DeviceTensor& target,
-                      std::shared_ptr<TicketState> state, Lock& lock);
-  std::shared_ptr<Block> arrival_block(TensorId tensor, Lock& lock, Outbox& outbox);
-  void begin_arrival(TensorRecord& record, WritingPtr writing, Lock& lock) noexcept;
-  void arrived(const WritingPtr& writing, std::uint64_t fill, std::optional<Error> error) noexcept;
+  DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target);
+  void begin_device_read(DeviceRead read, std::shared_ptr<TicketState> state);
+  std::shared_ptr<Block> arrival_block(TensorId tensor, bool stays, std::uint64_t bytes);
+  void begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+  void begin_copy(WritingPtr writing) noexcept;
+  void arrived(const WritingPtr& writing, std::optional<Error> error) noexcept;
   void write_from_device(WritingPtr writing);
   bool arrive_instead(const WritingPtr& writing, const Error& error);
 
   // Memory (swap_engine_memory.cpp).
-  Result<std::shared_ptr<Block>> obtain_block(TensorId tensor, Lock& lock, Outbox& outbox);
-  void provide_pages(const Block& block, Lock& lock);
+  Result<std::shared_ptr<Block>> obtain_block(TensorId tensor);
+  std::shared_ptr<Block> free_slot_block(const TensorRecord& record, Locked& locked);
+  Result<std::shared_ptr<Block>> ladder_block(TensorId tensor, std::uint64_t bytes);
+  void provide_pages(const Block& block);
   Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes) const;
-  Result<std::shared_ptr<Block>> resident_block(std::uint64_t bytes, Lock& lock) const;
-  Result<std::shared_ptr<Block>> resident_copy(std::span<const std::byte> source, Lock& lock) const;
-  bool claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox);
-  void demote(TensorId tensor, Lock& lock, Outbox& outbox);
-  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Outbox& outbox);
+  Result<std::shared_ptr<Block>> resident_copy(std::span<const std::byte> source) const;
+  bool claim_residency(TensorRecord& record, Locked& locked);
+  void demote(TensorId tensor, Locked& locked);
+  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked);
   std::uint64_t kept_room_bytes() const;
-  void wait_for_write_back(std::uint64_t bytes, Lock& lock);
+  void wait_for_write_back(std::uint64_t bytes);
   std::uint64_t ns_since(Waiting::Clock::time_point begin) const;
 
   // The plan (swap_engine_plan.cpp).
-  Result<void> plan_locked(Lock& lock, Outbox& outbox);
+  Result<std::vector<ClassPlan>> plan_locked(Locked& locked);
+  Result<void> plan_before_use(TensorId tensor);
+  void shape_pool(const std::vector<ClassPlan>& classes);
   std::vector<TensorId> planned_ids() const;
   std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const;
   Budgets pool_budgets(const BudgetFacts& facts) const;
   Result<Placement> compute_placement(const std::vector<PlanTensor>& tensors);
-  void apply_placement(Placement placement, const std::vector<TensorId>& ids, Lock& lock,
-                       Outbox& outbox);
-  void update_pinned_need(Lock& lock) const;
-  std::optional<std::string> overflow_advice(Lock& lock) const;
+  std::vector<ClassPlan> apply_placement(Placement placement, const std::vector<TensorId>& ids,
+                                         Locked& locked);
+  void update_pinned_need() const;
+  std::optional<std::string> new_overflow_advice() const;
 
   // Reading (swap_engine_read.cpp).
   void note_use(TensorId tensor) noexcept;
-  void serve(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox) noexcept;
-  void serve_or_line_up(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
-  void serve_current(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
-  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Outbox& outbox) noexcept;
+  void serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept;
+  void serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked);
+  void serve_current(TensorRecord& record, WaitingGet get, Locked& locked);
+  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Locked& locked) noexcept;
   static Error being_changed(const TensorRecord& record);
   bool changes_in_place(const TensorRecord& record) const;
-  void lend_to_update(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
-  void lend_copy(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox);
-  void fill(TensorId tensor, Lock& lock, Outbox& outbox) noexcept;
-  Result<TensorRecord*> planned_record(TensorId tensor, Lock& lock, Outbox& outbox);
+  void lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked);
+  void lend_copy(TensorRecord& record, WaitingGet get, Locked& locked);
+  void fill(const FillRequest& request) noexcept override;
+  void fill_on_demand(const FillRequest& request) noexcept;
+  void copy(CopyRequest request) noexcept override;
+  void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
+                     Locked& locked) noexcept;
+  TensorRecord* wanted(const FillRequest& request) const;
+  static Error no_memory_to_read(const TensorRecord& record, const Error& cause);
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
   StoreTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
                                 const std::string& tensor_name) const;
@@ -303,47 +235,52 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   void read_finished(TensorId tensor, std::uint64_t fill, const std::shared_ptr<Block>& block,
                      std::optional<Error> error) noexcept;
   bool reads_again(TensorRecord& record) noexcept;
-  void fail_reads(TensorRecord& record, const Error& error, Outbox& outbox) noexcept;
+  void fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept;
 
   // Reading ahead (swap_engine_ahead.cpp).
-  void run_ahead() noexcept;
-  void read_resident_ahead(TensorId tensor, std::uint64_t fill, Lock& lock,
-                           Outbox& outbox) noexcept;
+  void run_ahead() noexcept override;
+  void fill_ahead(const FillRequest& request) noexcept;
 
   // Writing (swap_engine_write.cpp).
   static OlderContent older_content(const TensorRecord& record);
   WritingPtr make_writing(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const;
-  void replace(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept;
+  void replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
   void note_rewrite(const TensorRecord& record) noexcept;
-  void take_content(TensorRecord& record, LeaseToken& token, WritingPtr writing, Lock& lock,
-                    Outbox& outbox) noexcept;
-  void settle_content(TensorRecord& record, WritingPtr writing, Lock& lock,
-                      Outbox& outbox) noexcept;
+  void take_content(TensorRecord& record, LeaseToken& token, WritingPtr writing,
+                    Locked& locked) noexcept;
+  void settle_content(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
   Ticket put_content(TensorId tensor, std::span<const std::byte> source);
   Ticket put_device_content(TensorId tensor, const DeviceTensor& source);
   template <class Put>
   Ticket or_undeclared(TensorId tensor, Put put);
-  Ticket put_resident(TensorRecord& record, std::span<const std::byte> source, Lock& lock,
-                      Outbox& outbox);
-  void begin_write(WritingPtr writing, Lock& lock) noexcept;
-  void write_memory(const TensorRecord& record, WritingPtr writing, Lock& lock) noexcept;
+  void put_behind(TensorRecord& record, WritingPtr writing, std::span<const std::byte> source,
+                  Locked& locked);
+  Lease lend_in_place(TensorRecord& record);
+  Result<Lease> resident_room(TensorId tensor, std::span<const std::byte> source, Lease in_place);
+  void begin_write(WritingPtr writing, Locked& locked) noexcept;
+  void send(WritingPtr writing) noexcept override;
+  void write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
   Result<void> reserve_space(Writing& writing) const;
   Result<void> submit_write(const WritingPtr& writing);
   void write_finished(const WritingPtr& writing, std::optional<Error> error) noexcept;
+  void end_write(Writing& writing, std::optional<Error> error, bool is_kept,
+                 Locked& locked) noexcept;
+  void count_written(const Writing& writing) noexcept;
   std::optional<Error> stage(const TensorRecord& record, const Writing& writing) noexcept;
-  void publish(TensorRecord& record, Writing& writing, Outbox& outbox) noexcept;
-  void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Lock& lock,
-                   Outbox& outbox) noexcept;
-  void serve_after_write(TensorRecord& record, Lock& lock, Outbox& outbox) noexcept;
+  void publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
+  void serve_again(TensorId tensor, std::vector<WaitingGet> waiting, Locked& locked) noexcept;
+  void serve_after_write(TensorRecord& record, Locked& locked) noexcept;
 
   // Writes that fail (swap_engine_failure.cpp).
   bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
   bool write_elsewhere(const WritingPtr& writing, const Error& error);
-  void write_failed(TensorRecord* record, Writing& writing, Error error, Outbox& outbox) noexcept;
+  void write_failed(TensorRecord* record, Writing& writing, Error error, Locked& locked) noexcept;
   void describe_failure(const TensorRecord* record, const Writing& writing, Error& error) const;
   void bring_back(TensorRecord& record, const Writing& writing) noexcept;
-  bool keep_in_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox) noexcept;
-  bool bring_to_ram(const Writing& writing, const Error& error, Lock& lock, Outbox& outbox);
+  bool may_stay_in_ram(const Writing& writing, const Error& error) noexcept;
+  bool keep_in_ram(const Writing& writing, const Error& error, Result<std::shared_ptr<Block>> copy,
+                   Locked& locked) noexcept;
+  void bring_to_ram(const Writing& writing, std::shared_ptr<Block> copy, Locked& locked) noexcept;
   bool claim_for_newest(const Writing& writing);
   void give_up_claim(const Writing& writing);
 
@@ -363,7 +300,7 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // operations_ or writing_bytes_ went down
   bool closed_ = false;
-  bool planned_ = false;
+  std::atomic<bool> planned_{false};  // changed with the lock held
   std::uint64_t next_tensor_ = 1;
   std::uint32_t next_namespace_ = 1;
   std::map<NamespaceId, Namespace> namespaces_;
@@ -396,9 +333,8 @@ class SwapEngineCore : public std::enable_shared_from_this<SwapEngineCore> {
 template <class Put>
 Ticket SwapEngineCore::or_undeclared(TensorId tensor, Put put) {
   const auto undo = [this, tensor] {
-    Outbox outbox;
-    Lock lock(mutex_);
-    undo_declaration(tensor, outbox);
+    Locked locked(mutex_, *this);
+    undo_declaration(tensor, locked);
   };
   try {
     Ticket ticket = put();

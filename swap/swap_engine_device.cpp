@@ -114,7 +114,7 @@ Result<DeviceStaging*> SwapEngineCore::check_device(const TensorRecord& record,
 
 Result<StreamId> SwapEngineCore::device_stream(const Device& device,
                                                DeviceTransfer::Direction direction) const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (closed_) {
     return not_open();
   }
@@ -127,27 +127,33 @@ Result<StreamId> SwapEngineCore::device_stream(const Device& device,
 
 Ticket SwapEngineCore::get_to_device(TensorId tensor, const DeviceTensor& target) {
   auto state = std::make_shared<TicketState>(stalls_);
+  if (const Result<void> planned = plan_before_use(tensor); planned.has_error()) {
+    return Ticket::failed(planned.error());
+  }
+  TensorInfo info;
+  std::optional<DeviceRead> read;
   {
-    Outbox outbox;
-    Lock lock(mutex_);
-    const Result<TensorRecord*> found = planned_record(tensor, lock, outbox);
-    if (found.has_error()) {
-      return Ticket::failed(found.error());
+    const std::lock_guard lock(mutex_);
+    const TensorRecord* const record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return Ticket::failed(unknown(tensor));
     }
-    TensorRecord& record = **found;
-    if (const auto staging = check_device(record, target); staging.has_error()) {
+    if (const auto staging = check_device(*record, target); staging.has_error()) {
       return Ticket::failed(staging.error());
     }
-    if (!is_read_from_drive(record)) {
-      const TensorInfo info = record.info;
-      lock.unlock();
-      return get_to_device_by_lease(tensor, info, target);
+    if (is_read_from_drive(*record)) {
+      read = device_read(*record, target);
+      ++stats_.gets;
+      ++stats_.misses;
+      note_use(tensor);
+    } else {
+      info = record->info;
     }
-    ++stats_.gets;
-    ++stats_.misses;
-    note_use(tensor);
-    read_to_device(record, target, state, lock);
   }
+  if (!read) {
+    return get_to_device_by_lease(tensor, info, target);
+  }
+  begin_device_read(std::move(*read), state);
   run_ahead();
   return Ticket(std::move(state));
 }
@@ -160,25 +166,35 @@ bool SwapEngineCore::is_read_from_drive(const TensorRecord& record) const {
          store.check_readable(*record.stored, record.info.name).has_value();
 }
 
-/// Lets go of the lock; its record may be gone when this returns.
-void SwapEngineCore::read_to_device(const TensorRecord& record, const DeviceTensor& target,
-                                    std::shared_ptr<TicketState> state, Lock& lock) {
+/// From the drive. It counts as an operation from here on.
+SwapEngineCore::DeviceRead SwapEngineCore::device_read(const TensorRecord& record,
+                                                       const DeviceTensor& target) {
   const std::shared_ptr<SwapStore>& store = namespaces_.at(record.space).store;
-  DeviceStaging::Request request{
-      DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target};
+  DeviceRead read{
+      {DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target},
+      record.stored,
+      store};
   stats_.tensor_read_bytes += record.bytes;
-  Operation operation(*this);
-  const auto done = [core = shared_from_this(), extent = record.stored, store,
-                     bytes = target.memory.bytes,
-                     state = std::move(state)](Result<std::uint64_t> read) {
-    core->delivered(*state, bytes, error_of(std::move(read)));
-  };
-  DeviceStaging& staging = **staging_of(target);
-  {
-    const Unlocked open(lock);
-    staging.to_device(std::move(request), done);
+  operation_begun();
+  return read;
+}
+
+/// Where it throws, nothing has begun.
+void SwapEngineCore::begin_device_read(DeviceRead read, std::shared_ptr<TicketState> state) {
+  try {
+    DeviceStaging& staging = **staging_of(read.request.device);
+    const std::uint64_t bytes = read.request.device.memory.bytes;
+    staging.to_device(
+        std::move(read.request),
+        [core = shared_from_this(), extent = std::move(read.extent), store = std::move(read.store),
+         bytes, state = std::move(state)](Result<std::uint64_t> done) {
+          core->delivered(*state, bytes, error_of(std::move(done)));
+        });
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    operation_ended();
+    throw;
   }
-  operation.hand_over();
 }
 
 /// The content is in memory, or on its way there; the lease ends with the copy.
@@ -203,17 +219,19 @@ Ticket SwapEngineCore::get_to_device_by_lease(TensorId tensor, const TensorInfo&
 /// Where it throws, nothing has begun.
 void SwapEngineCore::copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
                                     const std::shared_ptr<TicketState>& state) {
-  Lock lock(mutex_);
-  if (closed_) {
-    lock.unlock();
+  bool is_open = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_open = !closed_;
+    operations_ += is_open ? 1U : 0U;
+  }
+  if (!is_open) {
     state->fulfil(said(make_error_code(Fault::kClosed), [this] { return not_open(); }), {});
     return;
   }
-  Operation operation(*this);
-  // What is in a slot is pinned for every device.
-  const bool is_pinned = !lease.token()->block()->may_stay();
-  {
-    const Unlocked open(lock);
+  try {
+    // What is in a slot is pinned for every device.
+    const bool is_pinned = !lease.token()->block()->may_stay();
     const auto done = [core = shared_from_this(), held = lease, state,
                        bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
       held.release();
@@ -222,19 +240,22 @@ void SwapEngineCore::copy_to_device(const Lease& lease, TensorInfo info, const D
     (*staging_of(target))
         ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
                     done);
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    operation_ended();
+    throw;
   }
-  operation.hand_over();
 }
 
 /// Counted before whoever waits is told, who may ask for the count.
 void SwapEngineCore::delivered(TicketState& state, std::uint64_t bytes,
                                std::optional<Error> error) {
   {
-    Lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stats_.to_device_bytes += error ? 0 : bytes;
   }
   state.fulfil(std::move(error), {});
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   operation_ended();
 }
 
@@ -245,54 +266,67 @@ Ticket SwapEngineCore::put_from_device(TensorId tensor, const DeviceTensor& sour
 }
 
 Ticket SwapEngineCore::put_device_content(TensorId tensor, const DeviceTensor& source) {
-  Outbox outbox;
-  Lock lock(mutex_);
-  TensorRecord* record = record_of(tensor);
-  if (record == nullptr || closed_) {
-    return Ticket::failed(unknown(tensor));
-  }
-  if (const auto staging = check_device(*record, source); staging.has_error()) {
-    return Ticket::failed(staging.error());
-  }
-  std::shared_ptr<Block> block = arrival_block(tensor, lock, outbox);
-  record = record_of(tensor);
-  if (record == nullptr || closed_) {
-    outbox.drop(std::move(block));
-    return Ticket::failed(unknown(tensor));
-  }
   auto state = std::make_shared<TicketState>(waiting_);
+  std::uint64_t bytes = 0;
+  bool stays = false;
+  {
+    Locked locked(mutex_, *this);
+    TensorRecord* const record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return Ticket::failed(unknown(tensor));
+    }
+    if (const auto staging = check_device(*record, source); staging.has_error()) {
+      return Ticket::failed(staging.error());
+    }
+    bytes = record->bytes;
+    stays = claim_residency(*record, locked);
+    operation_begun();
+  }
+  Result<std::shared_ptr<Block>> found = unless_out_of_memory(
+      [&]() -> Result<std::shared_ptr<Block>> { return arrival_block(tensor, stays, bytes); });
+  Locked locked(mutex_, *this);
+  operation_ended();
+  if (found.has_error()) {
+    return Ticket::failed(std::move(found).error());
+  }
+  std::shared_ptr<Block> block = std::move(*found);
+  TensorRecord* const record = record_of(tensor);
+  if (record == nullptr || closed_) {
+    locked.drop(std::move(block));
+    return Ticket::failed(unknown(tensor));
+  }
   WritingPtr writing = make_writing(*record, state);
   record->waiting_for_write.reserve(record->waiting_for_write.size() +
                                     record->waiting_for_read.size());
-  replace(*record, *writing, outbox);
+  replace(*record, *writing, locked);
   writing->device = source;
   if (block) {
     writing->block = std::move(block);
-    begin_arrival(*record, std::move(writing), lock);
+    begin_arrival(*record, std::move(writing), locked);
     return Ticket(std::move(state));
   }
   // Gets that wait for a read of the older content get the new one instead.
   for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
     record->waiting_for_write.push_back(std::move(waiting));
   }
-  begin_write(std::move(writing), lock);
+  begin_write(std::move(writing), locked);
   return Ticket(std::move(state));
 }
 
 /// Memory for a content that comes from a device: where it may stay, or a slot that is free now.
-/// Null: it goes straight to its drive. Lets go of the lock.
-std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, Lock& lock, Outbox& outbox) {
-  TensorRecord& record = *record_of(tensor);
-  const std::uint64_t bytes = record.bytes;
-  if (claim_residency(record, lock, outbox)) {
-    Result<std::shared_ptr<Block>> block = resident_block(bytes, lock);
+/// Null: it goes straight to its drive.
+std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, bool stays,
+                                                     std::uint64_t bytes) {
+  if (stays) {
+    Result<std::shared_ptr<Block>> block = resident_block(bytes);
     if (block.has_value()) {
       return std::move(*block);
     }
+    const std::lock_guard lock(mutex_);
     residency_.release(to_number(tensor));
   }
   auto block = std::make_shared<Block>(Buffer(), bytes);
-  std::optional<Buffer> slot = closed_ ? std::nullopt : pool_->try_acquire_slot(bytes);
+  std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
   if (!slot) {
     return nullptr;
   }
@@ -300,9 +334,9 @@ std::shared_ptr<Block> SwapEngineCore::arrival_block(TensorId tensor, Lock& lock
   return block;
 }
 
-/// Copies the content into `writing.block`. Gets wait for it as for a read. Lets go of the lock;
-/// the record may be gone when this returns.
-void SwapEngineCore::begin_arrival(TensorRecord& record, WritingPtr writing, Lock& lock) noexcept {
+/// The content is to come to `writing.block`. Gets wait for it as for a read.
+void SwapEngineCore::begin_arrival(TensorRecord& record, WritingPtr writing,
+                                   Locked& locked) noexcept {
   record.presence = Presence::kFilling;
   record.arriving = true;
   record.replaced = writing->before;
@@ -310,9 +344,13 @@ void SwapEngineCore::begin_arrival(TensorRecord& record, WritingPtr writing, Loc
   update_use(record);
   writing_bytes_ += writing->bytes;
   operation_begun();
-  const std::uint64_t fill = ++record.fill;
+  writing->fill = ++record.fill;
   writing->source = writing->block->span();
-  const Unlocked open(lock);
+  locked.send(std::move(writing));
+}
+
+/// Copies the content from its device.
+void SwapEngineCore::begin_copy(WritingPtr writing) noexcept {
   Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
     const bool is_pinned = !writing->block->may_stay();
     const DeviceTensor source = *writing->device;
@@ -320,53 +358,50 @@ void SwapEngineCore::begin_arrival(TensorRecord& record, WritingPtr writing, Loc
                                    writing->info, source};
     (*staging_of(source))
         ->from_device(std::move(request),
-                      [core = shared_from_this(), fill, writing](Result<std::uint64_t> copied) {
-                        core->arrived(writing, fill, error_of(std::move(copied)));
+                      [core = shared_from_this(), writing](Result<std::uint64_t> copied) {
+                        core->arrived(writing, error_of(std::move(copied)));
                       });
     return {};
   });
   if (begun.has_error()) {
-    arrived(writing, fill, std::move(begun).error());
+    arrived(writing, std::move(begun).error());
   }
 }
 
 /// A newer content may have come meanwhile. Then this one is only worth writing as long as that is
 /// not certain itself.
-void SwapEngineCore::arrived(const WritingPtr& arrival, std::uint64_t fill,
-                             std::optional<Error> error) noexcept {
-  {
-    Outbox outbox;
-    Lock lock(mutex_);
-    Writing& writing = *arrival;
-    TensorRecord* const record = record_of(writing.id);
-    const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
-    std::shared_ptr<Block> block = writing.block;
-    writing_bytes_ -= writing.bytes;
-    stats_.from_device_bytes += error ? 0 : writing.device->memory.bytes;
-    if (error) {
-      outbox.drop(std::move(writing.block));
-      if (is_newest) {
-        drop_memory(*record, outbox);
-      }
-      write_failed(record, writing, std::move(*error), outbox);
-      if (is_newest) {
-        if (record->presence == Presence::kAbsent) {
-          residency_.release(to_number(writing.id));
-        }
-        serve_again(writing.id, std::exchange(record->waiting_for_read, {}), lock, outbox);
-        undo_declaration(writing.id, outbox);
-      }
-    } else if (is_newest) {
-      settle_content(*record, arrival, lock, outbox);
-    } else if (record != nullptr && record->certain_generation < writing.generation) {
-      begin_write(arrival, lock);
-    } else {
-      outbox.fulfil(std::move(writing.ticket), std::nullopt);
+void SwapEngineCore::arrived(const WritingPtr& arrival, std::optional<Error> error) noexcept {
+  Locked locked(mutex_, *this);
+  Writing& writing = *arrival;
+  TensorRecord* const record = record_of(writing.id);
+  const std::uint64_t fill = std::exchange(writing.fill, 0);
+  const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
+  std::shared_ptr<Block> block = writing.block;
+  writing_bytes_ -= writing.bytes;
+  stats_.from_device_bytes += error ? 0 : writing.device->memory.bytes;
+  if (error) {
+    locked.drop(std::move(writing.block));
+    if (is_newest) {
+      drop_memory(*record, locked);
     }
-    outbox.drop(std::move(block));
-    operation_ended();
+    write_failed(record, writing, std::move(*error), locked);
+    if (is_newest) {
+      if (record->presence == Presence::kAbsent) {
+        residency_.release(to_number(writing.id));
+      }
+      serve_again(writing.id, std::exchange(record->waiting_for_read, {}), locked);
+      undo_declaration(writing.id, locked);
+    }
+  } else if (is_newest) {
+    settle_content(*record, arrival, locked);
+  } else if (record != nullptr && record->certain_generation < writing.generation) {
+    begin_write(arrival, locked);
+  } else {
+    locked.fulfil(std::move(writing.ticket), std::nullopt);
   }
-  run_ahead();
+  locked.drop(std::move(block));
+  operation_ended();
+  locked.run_ahead();
 }
 
 /// Straight to the drive: whoever has no memory to spare needs none. Where it throws, nothing has
@@ -391,16 +426,18 @@ bool SwapEngineCore::arrive_instead(const WritingPtr& arrival, const Error& erro
   if (!writing.source.empty()) {
     return false;
   }
-  Outbox outbox;
-  Lock lock(mutex_);
-  if (!claim_for_newest(writing)) {
-    return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!claim_for_newest(writing)) {
+      return false;
+    }
   }
   Result<std::shared_ptr<Block>> block =
-      unless_out_of_memory([&] { return resident_block(writing.bytes, lock); });
+      unless_out_of_memory([&] { return resident_block(writing.bytes); });
+  Locked locked(mutex_, *this);
   if (block.has_error() || !claim_for_newest(writing)) {
     if (block.has_value()) {
-      outbox.drop(std::move(*block));
+      locked.drop(std::move(*block));
     }
     give_up_claim(writing);
     return false;
@@ -416,11 +453,11 @@ bool SwapEngineCore::arrive_instead(const WritingPtr& arrival, const Error& erro
   if (OlderContent older = older_content(*record); older.block) {
     writing.before = std::move(older);
   }
-  drop_memory(*record, outbox);
+  drop_memory(*record, locked);
   --record->writes_in_flight;
   writing_bytes_ -= writing.bytes;
   writing.block = std::move(*block);
-  begin_arrival(*record, arrival, lock);
+  begin_arrival(*record, arrival, locked);
   operation_ended();
   return true;
 }

@@ -40,7 +40,7 @@ bool SwapEngineCore::write_elsewhere(const WritingPtr& writing, const Error& err
 /// and the last one on a drive stays readable otherwise. The error goes to what waits for the
 /// write, else it is said at the next call; of a row of failures the first.
 void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error error,
-                                  Outbox& outbox) noexcept {
+                                  Locked& locked) noexcept {
   ++stats_.write_failures;
   if (record != nullptr) {
     bring_back(*record, writing);
@@ -52,7 +52,7 @@ void SwapEngineCore::write_failed(TensorRecord* record, Writing& writing, Error 
   if (!untold_failure() && !failure_told_) {
     first_failure_ = {copy_of(error), writing.ticket};
   }
-  outbox.fulfil(std::move(writing.ticket), std::move(error));
+  locked.fulfil(std::move(writing.ticket), std::move(error));
 }
 
 void SwapEngineCore::describe_failure(const TensorRecord* record, const Writing& writing,
@@ -110,50 +110,49 @@ void SwapEngineCore::give_up_claim(const Writing& writing) {
   }
 }
 
-/// Full drive: within ram_bytes the content stays in RAM instead. Lets go of the lock. The write
-/// still counts as in flight, so that gets wait for what becomes of it.
-bool SwapEngineCore::keep_in_ram(const Writing& writing, const Error& error, Lock& lock,
-                                 Outbox& outbox) noexcept {
+/// Full drive: within ram_bytes the content stays in RAM instead. Claims the room.
+bool SwapEngineCore::may_stay_in_ram(const Writing& writing, const Error& error) noexcept {
   const bool is_here = writing.block || !writing.source.empty();  // not on a device
-  if (!error.is_full() || !is_here) {
-    return false;
-  }
+  const Result<bool> claimed = unless_out_of_memory(
+      [&]() -> Result<bool> { return error.is_full() && is_here && claim_for_newest(writing); });
+  return claimed.has_value() && *claimed;
+}
+
+/// With a claim, which it gives up where it returns false. `copy` has the content's bytes.
+bool SwapEngineCore::keep_in_ram(const Writing& writing, const Error& error,
+                                 Result<std::shared_ptr<Block>> copy, Locked& locked) noexcept {
+  std::optional<Error> why;
   const Result<bool> kept = unless_out_of_memory([&]() -> Result<bool> {
-    return claim_for_newest(writing) && bring_to_ram(writing, error, lock, outbox);
+    PENSTOCK_TRY(copy);
+    why = error;
+    return claim_for_newest(writing);
   });
-  if (kept.has_error()) {
+  if (kept.has_error() || !*kept) {
+    if (copy.has_value()) {
+      locked.drop(std::move(*copy));
+    }
     give_up_claim(writing);
     return false;
   }
-  if (*kept) {
-    if_memory_allows(
-        [&] { warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message)); });
-  }
-  return *kept;
+  bring_to_ram(writing, std::move(*copy), locked);
+  record_of(writing.id)->unwritten = std::move(why);
+  if_memory_allows(
+      [&] { warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message)); });
+  return true;
 }
 
-/// With a claim, which it gives up where it returns false. Where it throws, nothing has changed.
-bool SwapEngineCore::bring_to_ram(const Writing& writing, const Error& error, Lock& lock,
-                                  Outbox& outbox) {
-  Error why = error;
-  if (!writing.block) {
-    Result<std::shared_ptr<Block>> copy = resident_copy(writing.source, lock);
-    if (copy.has_error() || !claim_for_newest(writing)) {
-      if (copy.has_value()) {
-        outbox.drop(std::move(copy).value());
-      }
-      give_up_claim(writing);
-      return false;
-    }
-    TensorRecord* const record = record_of(writing.id);
-    drop_memory(*record, outbox);
-    record->block = std::move(copy).value();
-    record->presence = Presence::kCurrent;
-    record->memory_generation = writing.generation;
-    record->certain_generation = std::max(record->certain_generation, writing.generation);
+/// Where the write did not go out from memory of ours, `copy` is the content from now on.
+void SwapEngineCore::bring_to_ram(const Writing& writing, std::shared_ptr<Block> copy,
+                                  Locked& locked) noexcept {
+  if (writing.block) {
+    return;
   }
-  record_of(writing.id)->unwritten = std::move(why);
-  return true;
+  TensorRecord* const record = record_of(writing.id);
+  drop_memory(*record, locked);
+  record->block = std::move(copy);
+  record->presence = Presence::kCurrent;
+  record->memory_generation = writing.generation;
+  record->certain_generation = std::max(record->certain_generation, writing.generation);
 }
 
 }  // namespace penstock

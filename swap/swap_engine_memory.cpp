@@ -15,46 +15,64 @@ namespace penstock {
 
 /// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a
 /// slot of what was read ahead for the farthest future (not where retained pages would do), then
-/// the pool's ladder. Lets go of the lock meanwhile. On the I/O thread, which must not wait for
-/// itself, the ladder is pageable memory at once.
-Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Lock& lock,
-                                                            Outbox& outbox) {
-  TensorRecord* record = record_of(tensor);
-  const std::uint64_t bytes = record->bytes;
-  const bool resident = claim_residency(*record, lock, outbox);
-  if (resident) {
-    return resident_block(bytes, lock);
+/// the pool's ladder. Blocks; on the I/O thread, which must not wait for itself, the ladder is
+/// pageable memory at once. Errors: the tensor is not known; no memory.
+Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor) {
+  std::uint64_t bytes = 0;
+  bool is_resident = false;
+  {
+    Locked locked(mutex_, *this);
+    TensorRecord* const record = record_of(tensor);
+    if (record == nullptr) {
+      return unknown(tensor);
+    }
+    bytes = record->bytes;
+    is_resident = claim_residency(*record, locked);
+    if (!is_resident) {
+      if (std::shared_ptr<Block> block = free_slot_block(*record, locked)) {
+        return block;
+      }
+    }
   }
-  auto block = std::make_shared<Block>(Buffer(), bytes);
-  std::optional<Buffer> slot = pool_->try_acquire_slot(bytes);
+  return is_resident ? resident_block(bytes) : ladder_block(tensor, bytes);
+}
+
+/// In a slot that is free now, or that what was read ahead gives up. Null: there is none.
+std::shared_ptr<Block> SwapEngineCore::free_slot_block(const TensorRecord& record, Locked& locked) {
+  auto block = std::make_shared<Block>(Buffer(), record.bytes);
+  std::optional<Buffer> slot = pool_->try_acquire_slot(record.bytes);
   // Pages that are there already cost nothing; what was read ahead would have to be read again.
-  if (!slot && !(planned_ && overflow_source_->retains(bytes))) {
-    slot = take_over_ahead(bytes, outbox);
+  if (!slot && !(planned_ && overflow_source_->retains(record.bytes))) {
+    slot = take_over_ahead(record.bytes, locked);
   }
-  bool precedes_plan = false;
   if (!slot) {
-    const Waiting::Clock::time_point begin = waiting_->now();
-    const bool may_wait = !on_own_thread();
-    if (may_wait) {
-      wait_for_write_back(bytes, lock);
-    }
-    const bool whole_ladder = planned_ && may_wait;
-    precedes_plan = !planned_;
-    Result<Buffer> buffer = [&] {
-      const Unlocked open(lock);
-      return whole_ladder ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
-    }();
-    if (buffer.has_error()) {
-      return std::move(buffer).error();
-    }
-    slot = std::move(buffer).value();
-    if (slot->kind() == BufferKind::kOverflow && !precedes_plan) {
-      stats_.overflow_ns += ns_since(begin);
-    }
+    return nullptr;
   }
   block->buffer = std::move(*slot);
-  block->precedes_plan = precedes_plan;
-  if (record = record_of(tensor); record != nullptr) {
+  hold(*block, record);
+  note_memory_peak();
+  return block;
+}
+
+/// From the pool, which may wait for a slot; before there is a plan, and on the I/O thread,
+/// pageable.
+Result<std::shared_ptr<Block>> SwapEngineCore::ladder_block(TensorId tensor, std::uint64_t bytes) {
+  const Waiting::Clock::time_point begin = waiting_->now();
+  const bool may_wait = !on_own_thread();
+  auto block = std::make_shared<Block>(Buffer(), bytes);
+  block->precedes_plan = !planned_;
+  if (may_wait) {
+    wait_for_write_back(bytes);
+  }
+  Result<Buffer> buffer =
+      may_wait && !block->precedes_plan ? pool_->acquire(bytes) : pool_->acquire_overflow(bytes);
+  PENSTOCK_TRY(buffer);
+  block->buffer = std::move(*buffer);
+  const std::lock_guard lock(mutex_);
+  if (block->overflows() && !block->precedes_plan) {
+    stats_.overflow_ns += ns_since(begin);
+  }
+  if (const TensorRecord* const record = record_of(tensor); record != nullptr) {
     hold(*block, *record);
   }
   note_memory_peak();
@@ -63,16 +81,14 @@ Result<std::shared_ptr<Block>> SwapEngineCore::obtain_block(TensorId tensor, Loc
 
 /// Fresh pages can cost more than reading into them. Provided by the thread that wants the content,
 /// they cost it no more than it waits anyway, and the drive works meanwhile; left to direct I/O,
-/// they would hold up the one thread that serves all of it. Lets go of the lock.
-void SwapEngineCore::provide_pages(const Block& block, Lock& lock) {
+/// they would hold up the one thread that serves all of it.
+void SwapEngineCore::provide_pages(const Block& block) {
   if (!block.overflows() || on_own_thread()) {
     return;
   }
   const Waiting::Clock::time_point begin = waiting_->now();
-  {
-    const Unlocked open(lock);
-    populate_pages(block.span());
-  }
+  populate_pages(block.span());
+  const std::lock_guard lock(mutex_);
   stats_.overflow_ns += block.precedes_plan ? 0 : ns_since(begin);
 }
 
@@ -90,17 +106,9 @@ Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t byte
   return std::make_shared<Block>(std::move(memory).value(), bytes);
 }
 
-/// The same for who holds the lock. Lets go of it.
-Result<std::shared_ptr<Block>> SwapEngineCore::resident_block(std::uint64_t bytes,
-                                                              Lock& lock) const {
-  const Unlocked open(lock);
-  return resident_block(bytes);
-}
-
-/// With the bytes of `source`, which stay as they are meanwhile. Lets go of the lock.
-Result<std::shared_ptr<Block>> SwapEngineCore::resident_copy(std::span<const std::byte> source,
-                                                             Lock& lock) const {
-  const Unlocked open(lock);
+/// The same with the bytes of `source`, which stay as they are meanwhile.
+Result<std::shared_ptr<Block>> SwapEngineCore::resident_copy(
+    std::span<const std::byte> source) const {
   Result<std::shared_ptr<Block>> block = resident_block(source.size());
   if (block.has_value()) {
     std::memcpy(block.value()->data(), source.data(), source.size());
@@ -109,7 +117,7 @@ Result<std::shared_ptr<Block>> SwapEngineCore::resident_copy(std::span<const std
 }
 
 /// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.
-bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& outbox) {
+bool SwapEngineCore::claim_residency(TensorRecord& record, Locked& locked) {
   using Claim = Residency::Claim;
   if (record.info.role == Role::kGradient) {
     return false;
@@ -126,10 +134,7 @@ bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& o
     return true;
   }
   for (const Residency::Key victim : residency_.victims(bytes, claim)) {
-    demote(TensorId{victim}, lock, outbox);
-  }
-  if (record_of(TensorId{key}) == nullptr) {
-    return false;  // forgotten while the lock was open
+    demote(TensorId{victim}, locked);
   }
   if (residency_.claim(key, bytes, claim)) {
     return true;
@@ -143,7 +148,7 @@ bool SwapEngineCore::claim_residency(TensorRecord& record, Lock& lock, Outbox& o
 
 /// Takes a resident's claim away and sends its content to a drive; while somebody changes it in
 /// place, that has to wait until they are done.
-void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
+void SwapEngineCore::demote(TensorId tensor, Locked& locked) {
   TensorRecord* record = record_of(tensor);
   if (record != nullptr) {
     record->leaves = record->block && record->block->updates > 0;
@@ -156,16 +161,16 @@ void SwapEngineCore::demote(TensorId tensor, Lock& lock, Outbox& outbox) {
   WritingPtr writing = is_written ? make_writing(*record, nullptr) : nullptr;
   residency_.release(to_number(tensor));
   if (is_written) {
-    write_memory(*record, std::move(writing), lock);
+    write_memory(*record, std::move(writing), locked);
   } else if (is_current && record->clean() && record->block->leases == 0) {
-    drop_memory(*record, outbox);
+    drop_memory(*record, locked);
   }
 }
 
 /// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands
 /// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
 /// held.
-std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbox& outbox) {
+std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Locked& locked) {
   std::vector<ReadAhead::Key> fitting;
   for (const ReadAhead::Key key : ahead_.in_order() | std::views::values) {
     const TensorRecord& record = *record_of(TensorId{key});
@@ -181,7 +186,7 @@ std::optional<Buffer> SwapEngineCore::take_over_ahead(std::uint64_t bytes, Outbo
   TensorRecord& farthest = *record_of(TensorId{scheduler_.farthest(fitting)});
   ++stats_.ahead_dropped;
   const std::shared_ptr<Block> given_up = farthest.block;
-  drop_memory(farthest, outbox);
+  drop_memory(farthest, locked);
   return std::move(given_up->buffer);
 }
 
@@ -200,8 +205,9 @@ std::uint64_t SwapEngineCore::kept_room_bytes() const {
 
 /// Lets contents reach their drives before more pageable memory is taken than callers' own peak
 /// asks for. Waits only while writes are in flight, so it always ends.
-void SwapEngineCore::wait_for_write_back(std::uint64_t bytes, Lock& lock) {
-  waiting_->wait(lock, changed_, [this, bytes] {
+void SwapEngineCore::wait_for_write_back(std::uint64_t bytes) {
+  Locked locked(mutex_, *this);
+  locked.wait(*waiting_, changed_, [this, bytes] {
     const std::uint64_t used = pool_->stats().overflow_bytes;
     const std::uint64_t held =
         used - std::min(used, ahead_overflow_bytes_ + behind_overflow_bytes_);

@@ -34,28 +34,47 @@ std::vector<ClassPlan> pool_classes(const Placement& placement,
 }  // namespace
 
 Result<void> SwapEngineCore::plan() {
-  Outbox outbox;
-  Lock lock(mutex_);
-  if (closed_) {
-    return not_open();
+  std::vector<ClassPlan> classes;
+  {
+    Locked locked(mutex_, *this);
+    if (closed_) {
+      return not_open();
+    }
+    Result<std::vector<ClassPlan>> planned = plan_locked(locked);
+    PENSTOCK_TRY(planned);
+    classes = std::move(*planned);
+    operation_begun();  // it keeps the pool
   }
-  return plan_locked(lock, outbox);
+  shape_pool(classes);
+  return {};
 }
 
-Result<void> SwapEngineCore::plan_locked(Lock& lock, Outbox& outbox) {
+/// The first one that wants a tensor makes the plan.
+Result<void> SwapEngineCore::plan_before_use(TensorId tensor) {
+  if (planned_) {
+    return {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || record_of(tensor) == nullptr) {
+      return {};  // the use says so
+    }
+  }
+  return plan();
+}
+
+/// What the pool is to be shaped to.
+Result<std::vector<ClassPlan>> SwapEngineCore::plan_locked(Locked& locked) {
   const std::vector<TensorId> ids = planned_ids();
   Result<Placement> placement = compute_placement(plan_tensors(ids));
-  if (placement.has_error()) {
-    return std::move(placement).error();
-  }
-  const bool was_planned = std::exchange(planned_, true);
+  PENSTOCK_TRY(placement);
+  const bool was_planned = planned_.exchange(true);
   try {
-    apply_placement(std::move(placement).value(), ids, lock, outbox);
+    return apply_placement(std::move(placement).value(), ids, locked);
   } catch (const std::bad_alloc&) {
     planned_ = was_planned;  // the next get tries again
     throw;
   }
-  return {};
 }
 
 std::vector<TensorId> SwapEngineCore::planned_ids() const {
@@ -104,8 +123,9 @@ Result<Placement> SwapEngineCore::compute_placement(const std::vector<PlanTensor
   return placement;
 }
 
-void SwapEngineCore::apply_placement(Placement placement, const std::vector<TensorId>& ids,
-                                     Lock& lock, Outbox& outbox) {
+std::vector<ClassPlan> SwapEngineCore::apply_placement(Placement placement,
+                                                       const std::vector<TensorId>& ids,
+                                                       Locked& locked) {
   budgets_ = placement.budgets;
   residency_.set_limit_bytes(budgets_.ram_bytes);
   std::vector<std::uint64_t> sizes;
@@ -118,28 +138,32 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
       leave.push_back(ids[i]);
     }
   }
-  const std::vector<ClassPlan> classes = pool_classes(placement, sizes);
+  std::vector<ClassPlan> classes = pool_classes(placement, sizes);
   placement_ = std::move(placement);
   for (const TensorId tensor : leave) {
-    demote(tensor, lock, outbox);
+    demote(tensor, locked);
   }
   // What is in pageable memory already may stay there; the rest becomes resident when it is next
   // read.
   for (const TensorId tensor : ids) {
-    TensorRecord* record = record_of(tensor);
-    if (record != nullptr && record->place == Place::kRam && record->block &&
-        record->block->may_stay()) {
-      residency_.claim(to_number(tensor), record->bytes,
-                       record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
-      update_use(*record);
+    TensorRecord& record = *record_of(tensor);
+    if (record.place == Place::kRam && record.block && record.block->may_stay()) {
+      residency_.claim(to_number(tensor), record.bytes,
+                       record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
+      update_use(record);
     }
   }
   pinned_source_->set_limit_bytes(budgets_.max_pinned_bytes);
-  const Result<void> shaped = [&] {
-    const Operation keeps_the_pool(*this);
-    const Unlocked open(lock);
-    return pool_->shape(classes);
-  }();
+  return classes;
+}
+
+/// Ends the operation that has kept the pool.
+void SwapEngineCore::shape_pool(const std::vector<ClassPlan>& classes) {
+  const Result<void> shaped = unless_out_of_memory([&] { return pool_->shape(classes); });
+  {
+    const std::lock_guard lock(mutex_);
+    operation_ended();
+  }
   for (const std::string& refused :
        {pinned_pages_->refusals().huge_pages, pinned_pages_->refusals().numa}) {
     if (!refused.empty()) {
@@ -151,18 +175,22 @@ void SwapEngineCore::apply_placement(Placement placement, const std::vector<Tens
   }
 }
 
-/// See SwapStats. Lets go of the lock while it plans.
-void SwapEngineCore::update_pinned_need(Lock& lock) const {
+/// See SwapStats.
+void SwapEngineCore::update_pinned_need() const {
+  std::vector<PlanTensor> tensors;
+  Budgets in_force;
   const HeldBufferLedger::Totals totals = held_->totals();
-  const bool is_known = totals.version == pinned_need_.of_version || records_.empty();
-  if (totals.pageable_buffers == 0 || is_known) {
-    return;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_known = totals.version == pinned_need_.of_version || records_.empty();
+    if (totals.pageable_buffers == 0 || is_known) {
+      return;
+    }
+    tensors = plan_tensors(planned_ids());
+    in_force = budgets_;
   }
   std::vector<HeldBuffers> held = held_->most();
   held.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
-  const std::vector<PlanTensor> tensors = plan_tensors(planned_ids());
-  const Budgets in_force = budgets_;
-  std::optional<Unlocked> open(lock);
   std::vector<std::uint64_t> sizes;
   for (const PlanTensor& tensor : tensors) {
     sizes.push_back(tensor.bytes);
@@ -181,22 +209,24 @@ void SwapEngineCore::update_pinned_need(Lock& lock) const {
     return PlannedPool{pool_classes(*placement, sizes), budgets.max_pinned_bytes};
   };
   const std::optional<std::uint64_t> needed = pinned_bytes_for(held, pool_of);
-  open.reset();
+  const std::lock_guard lock(mutex_);
   pinned_need_ = {totals.version, needed.value_or(0)};
 }
 
 std::optional<std::string> SwapEngineCore::overflow_advice() const {
-  Lock lock(mutex_);
-  advice_is_told_ = true;
-  return overflow_advice(lock);
+  {
+    const std::lock_guard lock(mutex_);
+    advice_is_told_ = true;
+  }
+  return new_overflow_advice();
 }
 
-/// Lets go of the lock.
-std::optional<std::string> SwapEngineCore::overflow_advice(Lock& lock) const {
+std::optional<std::string> SwapEngineCore::new_overflow_advice() const {
   if (held_->totals().pageable_buffers == 0) {
     return std::nullopt;
   }
-  update_pinned_need(lock);
+  update_pinned_need();
+  const std::lock_guard lock(mutex_);
   return penstock::overflow_advice(stats_now(), budgets_, memlock_limit_bytes());
 }
 

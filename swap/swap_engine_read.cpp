@@ -15,57 +15,42 @@ using Presence = TensorRecord::Presence;
 
 Ticket SwapEngineCore::get(TensorId tensor, Access access) {
   auto state = std::make_shared<TicketState>(stalls_);
-  {
-    Outbox outbox;
-    Lock lock(mutex_);
-    const Result<TensorRecord*> record = planned_record(tensor, lock, outbox);
-    if (record.has_error()) {
-      return Ticket::failed(record.error());
-    }
-    ++stats_.gets;
-    note_use(tensor);
-    serve(**record, {state, access}, lock, outbox);
+  if (const Result<void> planned = plan_before_use(tensor); planned.has_error()) {
+    return Ticket::failed(planned.error());
   }
-  run_ahead();
-  return Ticket(std::move(state));
-}
-
-/// Of a tensor that somebody wants: the first one makes the plan.
-Result<TensorRecord*> SwapEngineCore::planned_record(TensorId tensor, Lock& lock, Outbox& outbox) {
-  if (!planned_ && !closed_ && record_of(tensor) != nullptr) {
-    PENSTOCK_TRY(plan_locked(lock, outbox));
-  }
+  Locked locked(mutex_, *this);
   TensorRecord* const record = record_of(tensor);
   if (record == nullptr || closed_) {
-    return unknown(tensor);
+    return Ticket::failed(unknown(tensor));
   }
-  return record;
+  ++stats_.gets;
+  note_use(tensor);
+  serve(*record, {state, access}, locked);
+  locked.run_ahead();
+  return Ticket(std::move(state));
 }
 
 void SwapEngineCore::note_use(TensorId tensor) noexcept {
   if_memory_allows([&] { stats_.predicted += scheduler_.record(to_number(tensor)) ? 1U : 0U; });
 }
 
-/// Gives the content at once, or lines the get up behind what must happen first. `record` may be
-/// gone when this returns.
-void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Lock& lock,
-                           Outbox& outbox) noexcept {
+/// Gives the content at once, or lines the get up behind what must happen first.
+void SwapEngineCore::serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept {
   const std::shared_ptr<TicketState> ticket = get.ticket;
   try {
-    serve_or_line_up(record, std::move(get), lock, outbox);
+    serve_or_line_up(record, std::move(get), locked);
   } catch (const std::bad_alloc&) {  // it was neither served nor lined up
-    outbox.fulfil(ticket, out_of_memory());
+    locked.fulfil(ticket, out_of_memory());
   }
 }
 
-void SwapEngineCore::serve_or_line_up(TensorRecord& record, WaitingGet get, Lock& lock,
-                                      Outbox& outbox) {
+void SwapEngineCore::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked) {
   if (get.access == Access::kUpdate && record.updates > 0) {
-    outbox.fulfil(std::move(get.ticket), being_changed(record));
+    locked.fulfil(std::move(get.ticket), being_changed(record));
     return;
   }
   if (record.presence == Presence::kCurrent) {
-    serve_current(record, std::move(get), lock, outbox);
+    serve_current(record, std::move(get), locked);
     return;
   }
   if (record.presence == Presence::kFilling) {
@@ -83,7 +68,7 @@ void SwapEngineCore::serve_or_line_up(TensorRecord& record, WaitingGet get, Lock
     return;
   }
   if (!record.stored) {
-    outbox.fulfil(
+    locked.fulfil(
         std::move(get.ticket),
         fault(Fault::kInvalidArgument,
               fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
@@ -92,17 +77,19 @@ void SwapEngineCore::serve_or_line_up(TensorRecord& record, WaitingGet get, Lock
   const SwapStore& store = *namespaces_.at(record.space).store;
   if (Result<void> there = store.check_readable(*record.stored, record.info.name);
       there.has_error()) {
-    outbox.fulfil(std::move(get.ticket), std::move(there).error());
+    locked.fulfil(std::move(get.ticket), std::move(there).error());
     return;
   }
+  locked.expect_fill();
   record.waiting_for_read.push_back(std::move(get));
   ++stats_.misses;
-  fill(record.id, lock, outbox);
+  record.presence = Presence::kFilling;
+  locked.fill({record.id, ++record.fill});
+  operation_begun();
 }
 
 /// Of what is in memory.
-void SwapEngineCore::serve_current(TensorRecord& record, WaitingGet get, Lock& lock,
-                                   Outbox& outbox) {
+void SwapEngineCore::serve_current(TensorRecord& record, WaitingGet get, Locked& locked) {
   // Whoever changes the content must not change the source of a write in flight.
   if (get.access == Access::kUpdate && record.writes_in_flight > 0) {
     record.waiting_for_write.push_back(std::move(get));
@@ -110,16 +97,16 @@ void SwapEngineCore::serve_current(TensorRecord& record, WaitingGet get, Lock& l
   }
   ahead_.end(to_number(record.id));
   if (record.block->updates > 0) {  // in place, and no drive has what was there before
-    outbox.fulfil(std::move(get.ticket), being_changed(record));
+    locked.fulfil(std::move(get.ticket), being_changed(record));
     return;
   }
   if (get.access == Access::kUpdate) {
-    lend_to_update(record, std::move(get), lock, outbox);
+    lend_to_update(record, std::move(get), locked);
     return;
   }
   Lease lease = lend(record, Lent::kToRead);
   ++(residency_.holds(to_number(record.id)) ? stats_.resident_hits : stats_.hits);
-  outbox.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
+  locked.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
   note_memory_peak();
 }
 
@@ -135,7 +122,7 @@ Error SwapEngineCore::being_changed(const TensorRecord& record) {
 
 /// Whoever waits to read gets a lease. Those who wait to change it are given back.
 std::vector<WaitingGet> SwapEngineCore::lend_to_readers(TensorRecord& record,
-                                                        Outbox& outbox) noexcept {
+                                                        Locked& locked) noexcept {
   std::vector<WaitingGet> waiting = std::exchange(record.waiting_for_read, {});
   const auto served = [&](WaitingGet& get) {
     if (get.access == Access::kUpdate) {
@@ -144,9 +131,9 @@ std::vector<WaitingGet> SwapEngineCore::lend_to_readers(TensorRecord& record,
     Result<Lease> lease =
         unless_out_of_memory([&]() -> Result<Lease> { return lend(record, Lent::kToRead); });
     if (lease.has_value()) {
-      outbox.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
+      locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
     } else {
-      outbox.fulfil(std::move(get.ticket), std::move(lease).error());
+      locked.fulfil(std::move(get.ticket), std::move(lease).error());
     }
     return true;
   };
@@ -156,20 +143,19 @@ std::vector<WaitingGet> SwapEngineCore::lend_to_readers(TensorRecord& record,
 
 /// Nobody else sees what its holder does with it: what others look at is copied first, and what a
 /// drive has is not the tensor's memory any more. Only a resident that is on no drive is lent as it
-/// is, and to nobody else meanwhile. Lets go of the lock; `record` may be gone when this returns.
-void SwapEngineCore::lend_to_update(TensorRecord& record, WaitingGet get, Lock& lock,
-                                    Outbox& outbox) {
+/// is, and to nobody else meanwhile.
+void SwapEngineCore::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked) {
   const bool is_shared = record.block->leases > 0 || record.block->copies > 0;
   if (is_shared || (!record.clean() && !changes_in_place(record))) {
-    lend_copy(record, std::move(get), lock, outbox);
+    lend_copy(record, std::move(get), locked);
     return;
   }
   Lease lease = lend(record, Lent::kToUpdate);
   ++(residency_.holds(to_number(record.id)) ? stats_.resident_hits : stats_.hits);
   if (record.clean()) {
-    drop_memory(record, outbox);
+    drop_memory(record, locked);
   }
-  outbox.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
+  locked.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
   note_memory_peak();
 }
 
@@ -180,90 +166,115 @@ bool SwapEngineCore::changes_in_place(const TensorRecord& record) const {
          (record.clean() || !namespaces_.at(record.space).store->is_durable());
 }
 
-/// Others look at this content, or no drive took it: whoever will change it, and may leave in the
-/// middle, gets a copy. Lets go of the lock; `record` may be gone when this returns.
-void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Lock& lock, Outbox& outbox) {
-  const TensorId tensor = record.id;
-  const std::uint64_t generation = record.memory_generation;
-  const std::shared_ptr<Block> source = record.block;
-  ++source->copies;  // so that it is not changed meanwhile
+/// Others look at this content, or no drive took it: a copy goes to the get that will change it.
+void SwapEngineCore::lend_copy(TensorRecord& record, WaitingGet get, Locked& locked) {
+  locked.copy({record.id, record.memory_generation, record.block, std::move(get)});
+  ++record.block->copies;  // so that it is not changed meanwhile
   operation_begun();
-  Result<std::shared_ptr<Block>> copy =
-      unless_out_of_memory([&] { return resident_copy(source->span(), lock); });
+}
+
+void SwapEngineCore::copy(CopyRequest request) noexcept {
+  Result<std::shared_ptr<Block>> copied =
+      unless_out_of_memory([&] { return resident_copy(request.source->span()); });
+  Locked locked(mutex_, *this);
   operation_ended();
-  --source->copies;
-  outbox.drop(source);  // maybe the last hold
-  TensorRecord* const still = record_of(tensor);
-  const bool is_current = still != nullptr && still->presence == Presence::kCurrent &&
-                          still->block == source && still->memory_generation == generation &&
-                          still->updates == 0;
-  if (is_current && copy.has_value()) {
-    Lease lease = lend(*copy, *still, Lent::kToUpdate);
-    ++(residency_.holds(to_number(tensor)) ? stats_.resident_hits : stats_.hits);
-    outbox.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
-    return;
-  }
+  --request.source->copies;
+  TensorRecord* const record = record_of(request.tensor);
+  const bool is_current = record != nullptr && record->presence == Presence::kCurrent &&
+                          record->block == request.source &&
+                          record->memory_generation == request.generation && record->updates == 0;
+  locked.drop(std::move(request.source));  // maybe the last hold
+  WaitingGet& get = request.get;
   if (is_current) {
-    Error error = std::move(copy).error();
-    error.message = fmt::format("no memory to copy tensor '{}' ({}) for who changes it: {}",
-                                still->info.name, format_bytes(still->bytes), error.message);
-    error.tensor = still->info.name;
-    outbox.fulfil(std::move(get.ticket), std::move(error));
+    hand_out_copy(*record, std::move(get), std::move(copied), locked);
     return;
   }
-  if (copy.has_value()) {
-    outbox.drop(std::move(copy).value());
+  if (copied.has_value()) {
+    locked.drop(std::move(copied).value());
   }
-  if (still != nullptr) {
-    serve(*still, std::move(get), lock, outbox);  // what has come meanwhile
+  if (record != nullptr) {
+    serve(*record, std::move(get), locked);  // what has come meanwhile
   } else {
-    outbox.fulfil(std::move(get.ticket), unknown(tensor));
+    locked.fulfil(std::move(get.ticket), said(make_error_code(Fault::kUnknownTensor),
+                                              [&] { return unknown(request.tensor); }));
   }
 }
 
-/// Finds memory for the content and begins to read it on demand. Lets go of the lock meanwhile, so
-/// the content may have come from elsewhere, or the tensor may be gone, when memory is found.
-void SwapEngineCore::fill(TensorId tensor, Lock& lock, Outbox& outbox) noexcept {
-  TensorRecord* record = record_of(tensor);
-  record->presence = Presence::kFilling;
-  const std::uint64_t fill = ++record->fill;
-  Operation operation(*this);
+void SwapEngineCore::hand_out_copy(TensorRecord& record, WaitingGet get,
+                                   Result<std::shared_ptr<Block>> copied, Locked& locked) noexcept {
+  Result<Lease> lease = unless_out_of_memory([&]() -> Result<Lease> {
+    PENSTOCK_TRY(copied);
+    return lend(*copied, record, Lent::kToUpdate);
+  });
+  if (lease.has_value()) {
+    ++(residency_.holds(to_number(record.id)) ? stats_.resident_hits : stats_.hits);
+    locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
+    return;
+  }
+  Error error = said(lease.error().code, [&] {
+    Error why = lease.error();
+    why.message = fmt::format("no memory to copy tensor '{}' ({}) for who changes it: {}",
+                              record.info.name, format_bytes(record.bytes), why.message);
+    why.tensor = record.info.name;
+    return why;
+  });
+  locked.fulfil(std::move(get.ticket), std::move(error));
+}
+
+void SwapEngineCore::fill(const FillRequest& request) noexcept {
+  if (request.is_ahead) {
+    fill_ahead(request);
+  } else {
+    fill_on_demand(request);
+  }
+}
+
+/// The record, where it is still the read of `request` that it waits for.
+TensorRecord* SwapEngineCore::wanted(const FillRequest& request) const {
+  TensorRecord* const record = record_of(request.tensor);
+  const bool is_filling =
+      record != nullptr && record->presence == Presence::kFilling && record->fill == request.fill;
+  return is_filling ? record : nullptr;
+}
+
+/// Finds memory for the content and begins to read it on demand. The content may have come from
+/// elsewhere, or the tensor may be gone, when memory is found.
+void SwapEngineCore::fill_on_demand(const FillRequest& request) noexcept {
   Result<std::shared_ptr<Block>> block = unless_out_of_memory([&] {
-    Result<std::shared_ptr<Block>> found = obtain_block(tensor, lock, outbox);
+    Result<std::shared_ptr<Block>> found = obtain_block(request.tensor);
     if (found.has_value()) {
-      provide_pages(**found, lock);
+      provide_pages(**found);
     }
     return found;
   });
-  record = record_of(tensor);
-  const bool wanted =
-      record != nullptr && record->presence == Presence::kFilling && record->fill == fill;
-  if (wanted && block.has_value()) {
+  Locked locked(mutex_, *this);
+  TensorRecord* const record = wanted(request);
+  if (record != nullptr && block.has_value()) {
     record->block = std::move(block).value();
     const Result<void> started =
         unless_out_of_memory([&] { return start_read(*record, IoPriority::kDemand); });
     if (started.has_value()) {
-      operation.hand_over();
-      return;
+      return;  // the operation ends with the read
     }
-    drop_memory(*record, outbox);
-    fail_reads(*record, started.error(), outbox);
-  } else if (wanted) {
-    drop_memory(*record, outbox);
-    fail_reads(*record,
-               said(block.error().code,
-                    [&] {
-                      Error error = block.error();
-                      error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}",
-                                                  record->info.name, format_bytes(record->bytes),
-                                                  error.message);
-                      error.tensor = record->info.name;
-                      return error;
-                    }),
-               outbox);
+    drop_memory(*record, locked);
+    fail_reads(*record, started.error(), locked);
+  } else if (record != nullptr) {
+    drop_memory(*record, locked);
+    fail_reads(*record, no_memory_to_read(*record, block.error()), locked);
   } else if (block.has_value()) {
-    outbox.drop(std::move(block).value());
+    locked.drop(std::move(block).value());
   }
+  operation_ended();
+}
+
+Error SwapEngineCore::no_memory_to_read(const TensorRecord& record, const Error& cause) {
+  return said(cause.code, [&] {
+    Error error = cause;
+    error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record.info.name,
+                                format_bytes(record.bytes), error.message);
+    error.tensor = record.info.name;
+    return error;
+  });
 }
 
 StoreTransfer::Place SwapEngineCore::place_of(const SwapStore& store, const StoredTensor& stored,
@@ -297,30 +308,26 @@ Result<void> SwapEngineCore::start_read(TensorRecord& record, IoPriority priorit
 void SwapEngineCore::read_finished(TensorId tensor, std::uint64_t fill,
                                    const std::shared_ptr<Block>& block,
                                    std::optional<Error> error) noexcept {
-  {
-    Outbox outbox;
-    Lock lock(mutex_);
-    TensorRecord* record = record_of(tensor);
-    if (record != nullptr && record->fill == fill && record->presence == Presence::kFilling &&
-        record->block == block) {
-      if (error && reads_again(*record)) {
-        return;
-      }
-      if (error) {
-        drop_memory(*record, outbox);
-        fail_reads(*record, *error, outbox);
-      } else {
-        record->reading.reset();
-        record->presence = Presence::kCurrent;
-        record->memory_generation = record->stored_generation;
-        std::vector<WaitingGet> updates = lend_to_readers(*record, outbox);
-        note_memory_peak();
-        serve_again(tensor, std::move(updates), lock, outbox);
-      }
+  Locked locked(mutex_, *this);
+  TensorRecord* const record = wanted({tensor, fill});
+  if (record != nullptr && record->block == block) {
+    if (error && reads_again(*record)) {
+      return;
     }
-    operation_ended();
+    if (error) {
+      drop_memory(*record, locked);
+      fail_reads(*record, *error, locked);
+    } else {
+      record->reading.reset();
+      record->presence = Presence::kCurrent;
+      record->memory_generation = record->stored_generation;
+      std::vector<WaitingGet> updates = lend_to_readers(*record, locked);
+      note_memory_peak();
+      serve_again(tensor, std::move(updates), locked);
+    }
   }
-  run_ahead();
+  operation_ended();
+  locked.run_ahead();
 }
 
 /// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of
@@ -330,49 +337,59 @@ bool SwapEngineCore::reads_again(TensorRecord& record) noexcept {
          unless_out_of_memory([&] { return start_read(record, IoPriority::kDemand); }).has_value();
 }
 
-void SwapEngineCore::fail_reads(TensorRecord& record, const Error& error, Outbox& outbox) noexcept {
+void SwapEngineCore::fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept {
   for (WaitingGet& waiting : std::exchange(record.waiting_for_read, {})) {
-    outbox.fulfil(std::move(waiting.ticket), copy_of(error));
+    locked.fulfil(std::move(waiting.ticket), copy_of(error));
   }
 }
 
 Ticket SwapEngineCore::get_into(TensorId tensor, std::span<std::byte> target) {
-  Lock lock(mutex_);
-  TensorRecord* record = record_of(tensor);
-  if (record == nullptr || closed_) {
-    return Ticket::failed(unknown(tensor));
+  auto state = std::make_shared<TicketState>(stalls_);
+  HeldExtent extent;
+  std::shared_ptr<SwapStore> store;
+  StoreTransfer::Place place;
+  {
+    const std::lock_guard lock(mutex_);
+    TensorRecord* const record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return Ticket::failed(unknown(tensor));
+    }
+    if (target.size() != record->bytes) {
+      return Ticket::failed(
+          fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
+                                               record->info.name, record->bytes, target.size())));
+    }
+    store = namespaces_.at(record->space).store;
+    if (record->presence != Presence::kCurrent && record->writes_in_flight == 0 && record->stored &&
+        store->check_readable(*record->stored, record->info.name).has_value()) {
+      extent = record->stored;
+      place = place_of(*store, *extent, record->info.name);
+      operation_begun();
+    }
   }
-  if (target.size() != record->bytes) {
-    return Ticket::failed(
-        fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
-                                             record->info.name, record->bytes, target.size())));
-  }
-  const std::shared_ptr<SwapStore> store = namespaces_.at(record->space).store;
-  if (record->presence == Presence::kCurrent || record->writes_in_flight > 0 || !record->stored ||
-      store->check_readable(*record->stored, record->info.name).has_error()) {
-    lock.unlock();
+  if (!extent) {
     return get_into_by_copy(tensor, target);  // or says why there is nothing to copy
   }
-  Operation operation(*this);
-  const HeldExtent extent = record->stored;
-  const StoreTransfer::Place place = place_of(*store, *extent, record->info.name);
-  auto state = std::make_shared<TicketState>(stalls_);
-  {
-    const Unlocked open(lock);
-    Result<std::shared_ptr<StoreTransfer>> made =
-        StoreTransfer::of_read(place, target, IoPriority::kDemand);
-    if (made.has_error()) {
-      return Ticket::failed(std::move(made).error());
-    }
-    const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
-    transfer->start([core = shared_from_this(), keep = transfer, extent, store,
-                     state](std::optional<Error> error) {
+  Result<std::shared_ptr<StoreTransfer>> made = unless_out_of_memory(
+      [&] { return StoreTransfer::of_read(std::move(place), target, IoPriority::kDemand); });
+  if (made.has_value()) {
+    const auto done = [core = shared_from_this(), keep = *made, extent, store,
+                       state](std::optional<Error> error) {
       state->fulfil(std::move(error), {});
-      Lock finished(core->mutex_);
+      const std::lock_guard finished(core->mutex_);
       core->operation_ended();
+    };
+    made = unless_out_of_memory([&]() -> Result<std::shared_ptr<StoreTransfer>> {
+      const std::shared_ptr<StoreTransfer> transfer = *made;
+      transfer->start(done);
+      return transfer;
     });
   }
-  operation.hand_over();
+  const std::lock_guard lock(mutex_);
+  if (made.has_error()) {
+    operation_ended();
+    return Ticket::failed(std::move(made).error());
+  }
   ++stats_.gets;
   ++stats_.misses;
   stats_.tensor_read_bytes += target.size();

@@ -58,23 +58,25 @@ Result<NamespaceId> SwapEngineCore::open_namespace(std::string name,
   if (store.has_error()) {
     return std::move(store).error();
   }
-  Outbox outbox;
-  Lock lock(mutex_);
-  if (closed_) {
-    return not_open();
-  }
-  const NamespaceId id{next_namespace_++};
-  const bool is_first = namespaces_.empty();
-  namespaces_[id] = {std::move(name), *store, {}};
-  if (const auto* durable = dynamic_cast<const DurableStore*>(store->get())) {
-    try {
-      resume(id, *durable);
-    } catch (const std::bad_alloc&) {
-      drop_namespace(id, outbox);
-      throw;
+  NamespaceId id{};
+  bool is_first = false;
+  {
+    Locked locked(mutex_, *this);
+    if (closed_) {
+      return not_open();
+    }
+    id = NamespaceId{next_namespace_++};
+    is_first = namespaces_.empty();
+    namespaces_[id] = {std::move(name), *store, {}};
+    if (const auto* durable = dynamic_cast<const DurableStore*>(store->get())) {
+      try {
+        resume(id, *durable);
+      } catch (const std::bad_alloc&) {
+        drop_namespace(id, locked);
+        throw;
+      }
     }
   }
-  lock.unlock();
   if (is_first) {
     run_loop_near(paths);
   }
@@ -119,37 +121,44 @@ void SwapEngineCore::resume(NamespaceId space, const DurableStore& store) {
 }
 
 Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
-  Outbox outbox;
-  Lock lock(mutex_);
-  if (closed_) {
-    return not_open();
-  }
-  if (!namespaces_.contains(space)) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("there is no namespace {} (closed already?)", to_number(space)));
-  }
-  update_pinned_need(lock);  // while the tensors that were held are known
-  if (closed_ || !namespaces_.contains(space)) {
-    return {};  // closed meanwhile
+  update_pinned_need();  // while the tensors that were held are known
+  std::shared_ptr<SwapStore> store;
+  {
+    Locked locked(mutex_, *this);
+    if (closed_) {
+      return not_open();
+    }
+    const auto found = namespaces_.find(space);
+    if (found == namespaces_.end()) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("there is no namespace {} (closed already?)", to_number(space)));
+    }
+    store = found->second.store;
+    if (store->is_durable()) {
+      write_again(locked);
+    }
   }
   Result<void> written;
-  if (namespaces_.at(space).store->is_durable()) {
-    write_again(lock);
-    waiting_->wait(lock, changed_, [this] { return writing_bytes_ == 0; });
-    written = published({}, lock);
+  if (store->is_durable()) {
+    {
+      Locked locked(mutex_, *this);
+      locked.wait(*waiting_, changed_, [this] { return writing_bytes_ == 0; });
+    }
+    written = publish_stores({});
   }
-  const auto found = namespaces_.find(space);
-  if (found == namespaces_.end()) {
-    return written;  // somebody else closed it meanwhile
+  bool is_last = false;
+  {
+    Locked locked(mutex_, *this);
+    if (!namespaces_.contains(space)) {
+      return written;  // it was closed meanwhile, from elsewhere
+    }
+    drop_namespace(space, locked);
+    is_last = namespaces_.empty();
+    if (is_last) {  // what comes next may be far smaller: pages are not kept for it
+      held_overflow_max_ = 0;
+      held_content_max_ = 0;
+    }
   }
-  const std::shared_ptr<SwapStore> store = found->second.store;
-  drop_namespace(space, outbox);
-  const bool is_last = namespaces_.empty();
-  if (is_last) {  // what comes next may be far smaller: pages are not kept for it
-    held_overflow_max_ = 0;
-    held_content_max_ = 0;
-  }
-  lock.unlock();
   if (is_last) {
     overflow_source_->set_retained_limit_bytes(0);
   }
@@ -157,18 +166,18 @@ Result<void> SwapEngineCore::close_namespace(NamespaceId space) {
   return written.has_error() ? written : closed;
 }
 
-void SwapEngineCore::drop_namespace(NamespaceId space, Outbox& outbox) noexcept {
+void SwapEngineCore::drop_namespace(NamespaceId space, Locked& locked) noexcept {
   const Namespace dropped = std::move(namespaces_.at(space));
   for (const auto& [name, tensor] : dropped.by_name) {
     if (TensorRecord* record = record_of(tensor)) {
-      erase_record(*record, outbox);
+      erase_record(*record, locked);
     }
   }
   namespaces_.erase(space);
 }
 
 std::vector<TensorId> SwapEngineCore::tensors(NamespaceId space) const {
-  Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   std::vector<const TensorRecord*> records;
   if (const auto found = namespaces_.find(space); found != namespaces_.end()) {
     for (const auto& [name, tensor] : found->second.by_name) {
@@ -185,36 +194,33 @@ std::vector<TensorId> SwapEngineCore::tensors(NamespaceId space) const {
   return ids;
 }
 
-/// Contents of durable stores whose write has failed, and that nobody may be changing, try it once
-/// more. Lets go of the lock.
-void SwapEngineCore::write_again(Lock& lock) {
-  std::vector<TensorId> waiting;
+/// Contents of durable stores whose write has failed, and that nothing may be changing, try it once
+/// more.
+void SwapEngineCore::write_again(Locked& locked) {
   for (const auto& [id, record] : records_) {
-    if (record->unwritten && namespaces_.at(record->space).store->is_durable()) {
-      waiting.push_back(id);
+    const bool is_to_be_written = record->unwritten &&
+                                  namespaces_.at(record->space).store->is_durable() &&
+                                  record->presence == Presence::kCurrent && !record->clean() &&
+                                  record->writes_in_flight == 0 && record->block->leases == 0;
+    if (is_to_be_written) {
+      write_memory(*record, make_writing(*record, nullptr), locked);
     }
-  }
-  for (const TensorId tensor : waiting) {
-    const TensorRecord* record = record_of(tensor);
-    if (record == nullptr || record->presence != Presence::kCurrent || record->clean() ||
-        record->writes_in_flight > 0 || record->block->leases > 0) {
-      continue;
-    }
-    write_memory(*record, make_writing(*record, nullptr), lock);
   }
 }
 
 /// After everything has been written that can be: publishes, and says what is not safe. `written`
-/// if that is an error already. Lets go of the lock.
-Result<void> SwapEngineCore::published(Result<void> written, Lock& lock) {
+/// if that is an error already.
+Result<void> SwapEngineCore::publish_stores(Result<void> written) {
   std::vector<std::shared_ptr<SwapStore>> stores;
-  for (const auto& [id, space] : namespaces_) {
-    stores.push_back(space.store);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, space] : namespaces_) {
+      stores.push_back(space.store);
+    }
+    if (std::optional<Error> kept = kept_from_drives(); kept && written.has_value()) {
+      written = std::move(*kept);
+    }
   }
-  if (std::optional<Error> kept = kept_from_drives(); kept && written.has_value()) {
-    written = std::move(*kept);
-  }
-  const Unlocked open(lock);
   for (const std::shared_ptr<SwapStore>& store : stores) {
     Result<void> published = store->publish();
     if (published.has_error() && written.has_value()) {

@@ -36,7 +36,7 @@ Result<ContentReader> SwapEngineCore::read(const std::vector<TensorId>& tensors)
 /// A lease on what is in memory, or on its way there from elsewhere; else where it lies.
 Result<SwapEngineCore::ReadyContent> SwapEngineCore::ready_content(TensorId tensor) {
   {
-    const Lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const TensorRecord* const record = record_of(tensor);
     if (record == nullptr || closed_) {
       return unknown(tensor);
@@ -66,31 +66,38 @@ Result<ContentWriter> SwapEngineCore::write() {
 
 /// Room for the next content: memory where it is to stay in RAM, else on a drive.
 Result<SwapEngineCore::NewContent> SwapEngineCore::reserve_content(TensorId tensor) {
-  Outbox outbox;
-  Lock lock(mutex_);
-  TensorRecord* record = record_of(tensor);
-  if (record == nullptr || closed_) {
-    return unknown(tensor);
-  }
   NewContent room;
-  room.bytes = record->bytes;
-  if (claim_residency(*record, lock, outbox)) {
-    Result<std::shared_ptr<Block>> block = resident_block(room.bytes, lock);
-    record = record_of(tensor);
-    if (record != nullptr && block.has_value()) {
+  bool stays = false;
+  {
+    Locked locked(mutex_, *this);
+    TensorRecord* const record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return unknown(tensor);
+    }
+    room.bytes = record->bytes;
+    stays = claim_residency(*record, locked);
+  }
+  Result<std::shared_ptr<Block>> block =
+      stays ? resident_block(room.bytes) : Result<std::shared_ptr<Block>>(nullptr);
+  Writing writing;
+  {
+    Locked locked(mutex_, *this);
+    TensorRecord* const record = record_of(tensor);
+    if (record == nullptr || closed_) {
+      return unknown(tensor);
+    }
+    if (block.has_value() && *block) {
       room.lease = lend(*block, *record, Lent::kToFill);
       return room;
     }
-    residency_.release(to_number(tensor));
+    if (stays) {
+      residency_.release(to_number(tensor));
+    }
+    writing = *make_writing(*record, nullptr);
+    writing.generation = ++record->generation;
   }
-  if (record = record_of(tensor); record == nullptr || closed_) {
-    return unknown(tensor);
-  }
-  Writing writing = *make_writing(*record, nullptr);
-  writing.generation = ++record->generation;
-  room.store = writing.store;
-  const Unlocked open(lock);
   PENSTOCK_TRY(reserve_space(writing));
+  room.store = writing.store;
   room.stored = std::move(writing.stored);
   return room;
 }
@@ -100,8 +107,7 @@ Ticket SwapEngineCore::adopt_content(TensorId tensor, std::shared_ptr<StoredTens
   auto state = std::make_shared<TicketState>(waiting_);
   WritingPtr writing;
   {
-    Outbox outbox;
-    const Lock lock(mutex_);
+    Locked locked(mutex_, *this);
     TensorRecord* const record = record_of(tensor);
     if (record == nullptr || closed_) {
       return Ticket::failed(unknown(tensor));
@@ -113,7 +119,7 @@ Ticket SwapEngineCore::adopt_content(TensorId tensor, std::shared_ptr<StoredTens
                                       record->waiting_for_read.size());
     if (record->generation == writing->generation) {  // what memory has, or reads, is older
       writing->before = older_content(*record);
-      drop_memory(*record, outbox);
+      drop_memory(*record, locked);
       record->unwritten.reset();
       for (WaitingGet& waiting : std::exchange(record->waiting_for_read, {})) {
         record->waiting_for_write.push_back(std::move(waiting));
