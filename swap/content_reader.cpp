@@ -5,7 +5,6 @@
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
-#include "swap/swap_engine_core.h"
 
 namespace penstock {
 namespace {

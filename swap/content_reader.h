@@ -13,8 +13,6 @@
 
 namespace penstock {
 
-class SwapEngineCore;
-
 /// What tensors of an engine hold, one after the other, in parts: from their drives through 16 MiB
 /// of memory, whatever their size; what is in memory is read there. The contents are those of the
 /// moment in which the reader was made; newer ones may be put meanwhile. Used by one thread.
@@ -31,7 +29,7 @@ class ContentReader {
   Result<std::optional<Part>> next();
 
  private:
-  friend class SwapEngineCore;
+  friend class ContentStreams;
   struct Source {
     Lease lease;  ///< empty: it comes from its drive
     std::shared_ptr<const SwapStore> store;
@@ -39,7 +37,7 @@ class ContentReader {
   ContentReader() = default;
   Part next_of_lease(const Lease& lease);
 
-  std::shared_ptr<SwapEngineCore> core_;  // has the queue
+  std::shared_ptr<void> engine_;  // has the queue
   std::vector<Source> sources_;
   std::size_t tensor_ = 0;                // whose parts are coming
   std::size_t offset_ = 0;                // within its lease

@@ -5,13 +5,13 @@
 #include <cstring>
 #include <utility>
 
-#include "swap/swap_engine_core.h"
+#include "swap/engine/content_streams.h"
 
 namespace penstock {
 
-ContentWriter::ContentWriter(std::shared_ptr<SwapEngineCore> core,
+ContentWriter::ContentWriter(std::shared_ptr<ContentStreams> streams,
                              std::unique_ptr<StoredWriter> writer)
-    : core_(std::move(core)), writer_(std::move(writer)) {}
+    : streams_(std::move(streams)), writer_(std::move(writer)) {}
 
 /// What was not published never was: extents go back when their writes have ended.
 ContentWriter::~ContentWriter() {
@@ -19,7 +19,7 @@ ContentWriter::~ContentWriter() {
 }
 
 Result<void> ContentWriter::begin(TensorId tensor) {
-  Result<SwapEngineCore::NewContent> room = core_->reserve_content(tensor);
+  Result<ContentStreams::NewContent> room = streams_->reserve(tensor);
   PENSTOCK_TRY(room);
   left_bytes_ = room->bytes;
   if (room->stored) {
@@ -62,8 +62,8 @@ Result<void> ContentWriter::end() {
 Result<void> ContentWriter::publish() {
   PENSTOCK_TRY(writer_->drain());
   for (Given& given : given_) {
-    const Ticket ticket = given.lease ? core_->commit(given.lease)
-                                      : core_->adopt_content(given.tensor, std::move(given.stored));
+    const Ticket ticket = given.lease ? streams_->commit(given.lease)
+                                      : streams_->adopt(given.tensor, std::move(given.stored));
     given.lease.release();
     PENSTOCK_TRY(ticket.wait());
   }

@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-class SwapEngineCore;
+class ContentStreams;
 
 /// New contents of tensors, one after the other, in parts: to their drives through 16 MiB of
 /// memory, whatever their size; what stays in RAM by the plan is written there. Until publish() the
@@ -39,16 +39,16 @@ class ContentWriter {
   Result<void> publish();
 
  private:
-  friend class SwapEngineCore;
+  friend class ContentStreams;
   struct Given {
     TensorId tensor{};
     Lease lease;                           // empty: on a drive
     std::shared_ptr<StoredTensor> stored;  // null: in the lease
     std::shared_ptr<const SwapStore> store;
   };
-  ContentWriter(std::shared_ptr<SwapEngineCore> core, std::unique_ptr<StoredWriter> writer);
+  ContentWriter(std::shared_ptr<ContentStreams> streams, std::unique_ptr<StoredWriter> writer);
 
-  std::shared_ptr<SwapEngineCore> core_;
+  std::shared_ptr<ContentStreams> streams_;
   std::vector<Given> given_;  // the last one is being given, until end()
   std::uint64_t left_bytes_ = 0;
   std::unique_ptr<StoredWriter> writer_;  // last: it waits for what is under way

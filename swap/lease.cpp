@@ -2,7 +2,6 @@
 
 #include "alloc/out_of_memory.h"
 #include "swap/lease_token.h"
-#include "swap/swap_engine_core.h"
 #include "swap/trace_log.h"
 
 namespace penstock {
@@ -16,8 +15,8 @@ LeaseToken::~LeaseToken() {
   if (trace_) {
     if_memory_allows([this] { trace_->use(TraceOp::kRelease, tensor_); });
   }
-  if (const std::shared_ptr<SwapEngineCore> core = core_.lock()) {
-    core->lease_ended(*this);
+  if (const std::shared_ptr<LeaseKeeper> keeper = keeper_.lock()) {
+    keeper->lease_ended(*this);
   }
 }
 
@@ -25,8 +24,8 @@ void Lease::end_update() const noexcept {
   if (!token_ || token_->access() == Access::kRead || token_->elsewhere()) {
     return;
   }
-  if (const std::shared_ptr<SwapEngineCore> core = token_->core()) {
-    core->update_ended(*token_);
+  if (const std::shared_ptr<LeaseKeeper> keeper = token_->keeper()) {
+    keeper->update_ended(*token_);
   }
 }
 std::byte* Lease::data() const noexcept {

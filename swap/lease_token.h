@@ -5,24 +5,24 @@
 
 #include "alloc/process_mark.h"
 #include "swap/block.h"
+#include "swap/lease_keeper.h"
 #include "swap/tensor.h"
 
 namespace penstock {
 
-class SwapEngineCore;
 class TraceLog;
 
 /// What all copies of one Lease share. Its end tells the engine, if that still exists.
 class LeaseToken {
  public:
   LeaseToken(std::shared_ptr<Block> block, TensorId tensor, Access access, bool of_content,
-             std::weak_ptr<SwapEngineCore> core)
+             std::weak_ptr<LeaseKeeper> keeper)
       : block_(std::move(block)),
         tensor_(tensor),
         access_(access),
         changes_(access == Access::kUpdate),
         of_content_(of_content),
-        core_(std::move(core)) {}
+        keeper_(std::move(keeper)) {}
   ~LeaseToken();
   LeaseToken(const LeaseToken&) = delete;
   LeaseToken& operator=(const LeaseToken&) = delete;
@@ -36,12 +36,12 @@ class LeaseToken {
   /// Whether get() gave it, so that a content was there to be changed.
   bool of_content() const noexcept { return of_content_; }
   bool elsewhere() const noexcept { return process_.elsewhere(); }
-  std::shared_ptr<SwapEngineCore> core() const noexcept { return core_.lock(); }
+  std::shared_ptr<LeaseKeeper> keeper() const noexcept { return keeper_.lock(); }
   /// Its end is to be recorded there.
   void tell(std::shared_ptr<TraceLog> trace) { trace_ = std::move(trace); }
-  /// Whether `core` gave it.
-  bool is_of(const std::weak_ptr<SwapEngineCore>& core) const noexcept {
-    return !core_.owner_before(core) && !core.owner_before(core_);
+  /// Whether `engine` gave it: it owns all its parts.
+  bool is_of(const std::weak_ptr<void>& engine) const noexcept {
+    return !keeper_.owner_before(engine) && !engine.owner_before(keeper_);
   }
 
  private:
@@ -50,7 +50,7 @@ class LeaseToken {
   Access access_;
   bool changes_;
   bool of_content_;
-  std::weak_ptr<SwapEngineCore> core_;
+  std::weak_ptr<LeaseKeeper> keeper_;
   std::shared_ptr<TraceLog> trace_;
   ProcessMark process_;
 };

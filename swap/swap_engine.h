@@ -2,67 +2,28 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "alloc/memory_source.h"
-#include "alloc/pin_hook.h"
 #include "alloc/process_mark.h"
 #include "alloc/result.h"
-#include "io/file_system.h"
-#include "io/io_queue.h"
 #include "swap/content_reader.h"
 #include "swap/content_writer.h"
 #include "swap/lease.h"
-#include "swap/plan/engine_config.h"
 #include "swap/plan/placement.h"
 #include "swap/stats.h"
 #include "swap/store/device_tensor.h"
+#include "swap/swap_engine_options.h"
 #include "swap/tensor.h"
 #include "swap/ticket.h"
 
 namespace penstock {
 
-struct SwapEngineOptions {
-  EngineConfig config;
-  std::uint32_t ranks_on_node = 1;
-  /// Overrides what the configuration resolves to; for tests and benchmarks.
-  std::optional<Budgets> budgets;
-  std::uint32_t io_block_bytes = 1024 * 1024;
-  std::uint32_t io_depth = 32;
-  /// What the machine has free, where it is not to be asked: for what must come out the same on
-  /// any.
-  std::optional<std::uint64_t> mem_available_bytes;
-  /// Read ahead and not used yet is never more than this; 0: nothing is read before it is asked
-  /// for. Nothing: as far as memory reaches.
-  std::optional<std::uint64_t> lookahead_bytes;
-  /// Where stores live; outlives the engine.
-  FileSystem* file_system = &os_file_system();
-  /// Pageable memory; null: the machine's.
-  std::shared_ptr<MemorySource> pageable;
-  /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. The
-  /// three are for simulations, whose file system no engine of the machine understands.
-  std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
-  /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
-  /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
-  /// unused.
-  std::vector<PinHook> pin_hooks;
-  /// Accelerators whose memory tensors come from and go to: pinned slots are pinned for each of
-  /// them too, and a quarter of max_pinned_bytes, 32 MiB at most, becomes the chunks through which
-  /// goes what has no slot, on the device's own NUMA node.
-  std::vector<std::shared_ptr<Device>> devices;
-  /// Saves a trace of every use there (TraceLog::open). Empty: where the environment's
-  /// PENSTOCK_TRACE says, if it does.
-  std::string trace;
-  /// Told once per condition, a whole sentence a user can act on. Empty: the log.
-  std::function<void(const std::string&)> warn;
-};
-
-class SwapEngineCore;
+class EngineCore;
 class TraceLog;
 enum class TraceOp : std::uint8_t;
 
@@ -199,15 +160,19 @@ class SwapEngine {
   Result<void> close();
 
  private:
-  SwapEngine(std::shared_ptr<SwapEngineCore> core, std::shared_ptr<TraceLog> trace);
-  void trace_contents(NamespaceId space) const;
-  Result<TensorId> traced_declare(NamespaceId space, TensorInfo info, bool to_put);
+  SwapEngine(std::shared_ptr<EngineCore> core, std::shared_ptr<TraceLog> trace);
+  // What `call` gives of the core; in a child made by fork() an error, or nothing.
+  template <class Call>
+  auto guarded(Call call) const -> std::invoke_result_t<Call, EngineCore&>;
+  // Does `note` with the trace, where one is wanted.
+  template <class Note>
+  void trace(Note note) const;
   void trace_use(TraceOp op, TensorId tensor) const noexcept;
-  Ticket traced_get(Ticket ticket, TensorId tensor, Access access) const;
+  Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   void close_elsewhere() noexcept;
 
-  std::shared_ptr<SwapEngineCore> core_;
-  std::shared_ptr<TraceLog> trace_;  // null: nobody wants one
+  std::shared_ptr<EngineCore> core_;
+  std::shared_ptr<TraceLog> trace_;  // null: none is wanted
   ProcessMark process_;
 };
 

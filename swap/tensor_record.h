@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "swap/block.h"
@@ -64,6 +65,16 @@ struct TensorRecord {
   std::uint32_t updates = 0;  ///< leases that get() gave to change the content, until they have
   bool leaves = false;        ///< a resident that is to leave RAM when nobody changes it any more
 
+  /// So that await_write() needs no memory.
+  void expect_await_write() {
+    waiting_for_write.reserve(waiting_for_write.size() + waiting_for_read.size());
+  }
+  /// Gets that wait for a read of the older content get the new one instead.
+  void await_write() noexcept {
+    for (WaitingGet& waiting : std::exchange(waiting_for_read, {})) {
+      waiting_for_write.push_back(std::move(waiting));
+    }
+  }
   /// The content in memory is whole on a drive, so that its memory may be given up.
   bool clean() const noexcept {
     return stored != nullptr && memory_generation == stored_generation;

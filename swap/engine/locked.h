@@ -1,11 +1,9 @@
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <utility>
 
-#include "alloc/waiting.h"
-#include "swap/engine/deferred_work.h"
+#include "swap/engine/engine_context.h"
 
 namespace penstock {
 
@@ -15,22 +13,22 @@ namespace penstock {
 /// when this ends.
 class Locked : public DeferredWork {
  public:
-  Locked(std::mutex& mutex, Worker& worker) : lock_(mutex), worker_(worker) {}
+  explicit Locked(EngineContext& context) : context_(context), lock_(context.mutex) {}
   ~Locked() {
     lock_.unlock();
-    act(worker_);
+    act(*context_.worker);
   }
 
   /// Sleeps until `ready()`, without the lock; for what took it. What was deferred so far waits,
   /// too.
   template <class Ready>
-  void wait(Waiting& waiting, std::condition_variable& changed, Ready ready) {
-    waiting.wait(lock_, changed, std::move(ready));
+  void wait(Ready ready) {
+    context_.waiting->wait(lock_, context_.changed, std::move(ready));
   }
 
  private:
+  EngineContext& context_;
   std::unique_lock<std::mutex> lock_;
-  Worker& worker_;
 };
 
 }  // namespace penstock

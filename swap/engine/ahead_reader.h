@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/reader.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/schedule/prefetch_scheduler.h"
+
+namespace penstock {
+
+/// How contents come from drives before they are asked for. Without the lock.
+class AheadReader {
+ public:
+  AheadReader(EngineContext& context, TensorTable& table, EngineMemory& memory, Reader& reader,
+              PrefetchScheduler& scheduler)
+      : context_(context), table_(table), memory_(memory), reader_(reader), scheduler_(scheduler) {}
+
+  void prefetch(std::span<const TensorId> tensors);
+  /// Begins what is worth reading now; called after everything that may have made room or told more
+  /// of the future.
+  void run() noexcept;
+  /// Finds memory in RAM for a read ahead that has begun otherwise. The content may have come from
+  /// elsewhere, or be wanted by gets, or the tensor may be gone, when memory is found.
+  void fill(const FillRequest& request) noexcept;
+
+ private:
+  class Surroundings;
+  friend class Surroundings;
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  Reader& reader_;
+  PrefetchScheduler& scheduler_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,350 @@
+#include "swap/engine/committer.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "alloc/sabotage.h"
+#include "swap/engine/completion_error.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+/// What ends at once may be a first put that has failed without a write.
+template <class Put>
+Ticket Committer::or_undeclared(TensorId tensor, Put put) {
+  const auto undo = [this, tensor] {
+    Locked locked(context_);
+    declarations_.undo(tensor, locked);
+  };
+  try {
+    Ticket ticket = put();
+    if (ticket.done()) {
+      undo();
+    }
+    return ticket;
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
+  }
+}
+
+Result<Lease> Committer::allocate(TensorId tensor) {
+  {
+    Locked locked(context_);
+    TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr || context_.closed) {
+      return table_.unknown(tensor);
+    }
+    // A resident that still lies in a slot moves out.
+    const bool in_place = record->presence == Presence::kCurrent &&
+                          reader_.changes_in_place(*record) && record->block->may_stay() &&
+                          record->block->leases == 0 && record->writes_in_flight == 0;
+    if (in_place) {
+      Lease lease = memory_.lend(*record, EngineMemory::Lent::kToFill);
+      if (record->clean()) {
+        memory_.drop(*record, locked);  // the drive's is the content until there is another
+      }
+      return lease;
+    }
+    context_.operation_begun();
+  }
+  Result<std::shared_ptr<Block>> block =
+      unless_out_of_memory([&] { return broker_.obtain(tensor); });
+  Locked locked(context_);
+  context_.operation_ended();
+  PENSTOCK_TRY(block);
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr) {
+    locked.drop(std::move(block).value());
+    return table_.unknown(tensor);
+  }
+  return memory_.lend(*block, *record, EngineMemory::Lent::kToFill);
+}
+
+Ticket Committer::commit(const Lease& lease) {
+  if (!lease) {
+    return Ticket::failed(fault(Fault::kInvalidArgument, "an empty lease cannot be committed"));
+  }
+  if (!lease.token()->is_of(context_.engine)) {
+    return Ticket::failed(fault(Fault::kInvalidArgument,
+                                "a lease that another engine gave cannot be committed here"));
+  }
+  Locked locked(context_);
+  TensorRecord* record = table_.record_of(lease.tensor());
+  if (record == nullptr || context_.closed) {
+    return Ticket::failed(table_.unknown(lease.tensor()));
+  }
+  if (lease.token()->access() == Access::kRead) {
+    return Ticket::failed(fault(
+        Fault::kInvalidArgument,
+        fmt::format("this lease of tensor '{}' was taken to read: get it for an update to commit",
+                    record->info.name)));
+  }
+  auto state = std::make_shared<TicketState>(context_.waiting);
+  WritingPtr writing = writes_.make(*record, state);
+  take(*record, *lease.token(), std::move(writing), locked);
+  return Ticket(std::move(state));
+}
+
+/// What a lease holds is the content from now on.
+void Committer::take(TensorRecord& record, LeaseToken& token, WritingPtr writing,
+                     Locked& locked) noexcept {
+  const std::shared_ptr<Block>& block = token.block();
+  EngineMemory::end_changes(token, &record);
+  ++context_.stats.commits;
+  record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
+  writes_.note_rewrite(record);
+  if (record.block != block) {
+    memory_.drop(record, locked);
+    record.block = block;
+  }
+  settle(record, std::move(writing), locked);
+}
+
+/// `record.block` holds all of the newest content: kept as resident, or written behind reads.
+void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
+  const TensorId tensor = record.id;
+  record.reading.reset();
+  record.arriving = false;
+  locked.drop(std::move(record.replaced.block));
+  record.replaced.block.reset();
+  record.presence = Presence::kCurrent;
+  record.memory_generation = record.generation;
+  record.certain_generation = record.generation;
+  memory_.ahead().end(to_number(tensor));
+  std::vector<WaitingGet> updates = reader_.lend_to_readers(record, locked);
+  memory_.update_use(record);
+  record.unwritten.reset();
+  const bool stays = memory_.residency().holds(to_number(tensor)) && record.block->may_stay();
+  // A resident of a durable store is written now: its next holder changes this memory in place, and
+  // nobody could tell later when it holds a whole content.
+  if (stays && !writing->store->is_durable()) {
+    locked.drop(std::exchange(record.stored, nullptr));
+    locked.fulfil(std::move(writing->ticket), std::nullopt);
+    reader_.serve_again(record, std::move(updates), locked);
+    return;
+  }
+  if (!stays) {  // a slot cannot be kept: it becomes resident when next read
+    memory_.residency().release(to_number(tensor));
+  }
+  writes_.write_memory(record, std::move(writing), locked);
+  reader_.serve_again(record, std::move(updates), locked);
+}
+
+Ticket Committer::put(TensorId tensor, std::span<const std::byte> source) {
+  return or_undeclared(tensor, [&] { return put_content(tensor, source); });
+}
+
+Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source) {
+  auto state = std::make_shared<TicketState>(context_.waiting);
+  WritingPtr writing;
+  Lease in_place;
+  {
+    Locked locked(context_);
+    TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr || context_.closed) {
+      return Ticket::failed(table_.unknown(tensor));
+    }
+    if (source.size() != record->bytes) {
+      return Ticket::failed(
+          fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
+                                               record->info.name, record->bytes, source.size())));
+    }
+    const bool stays = broker_.claim_residency(*record, locked);
+    writing = writes_.make(*record, state);
+    if (!stays) {
+      put_behind(*record, std::move(writing), source, locked);
+      return Ticket(std::move(state));
+    }
+    in_place = lend_in_place(*record);
+  }
+  const Result<Lease> room = resident_room(tensor, source, std::move(in_place));
+  if (room.has_error()) {
+    return Ticket::failed(room.error());
+  }
+  Locked locked(context_);
+  if (TensorRecord* const record = table_.record_of(tensor);
+      record != nullptr && !context_.closed) {
+    take(*record, *room->token(), std::move(writing), locked);
+  } else {
+    locked.fulfil(state, said(make_error_code(Fault::kUnknownTensor),
+                              [this, tensor] { return table_.unknown(tensor); }));
+  }
+  return Ticket(std::move(state));
+}
+
+/// Writes the next content from the caller's memory.
+void Committer::put_behind(TensorRecord& record, WritingPtr writing,
+                           std::span<const std::byte> source, Locked& locked) {
+  record.expect_await_write();
+  // From here on nothing can fail for want of memory.
+  writes_.replace(record, *writing, locked);
+  record.await_write();
+  writing->source = source;
+  writes_.begin(std::move(writing), locked);
+}
+
+/// A resident's own memory, where nothing looks at it; gets wait meanwhile, as for a read. Empty:
+/// its next content needs new memory.
+Lease Committer::lend_in_place(TensorRecord& record) {
+  if (record.presence != Presence::kCurrent || !record.block->may_stay() ||
+      record.block->leases > 0 || record.writes_in_flight > 0) {
+    return {};
+  }
+  Lease lease = memory_.lend(record, EngineMemory::Lent::kToFill);
+  record.presence = Presence::kFilling;
+  ++record.fill;
+  return lease;
+}
+
+/// Memory in RAM with the bytes of `source`: `in_place`, or new. Errors: no memory; the tensor is
+/// not known any more.
+Result<Lease> Committer::resident_room(TensorId tensor, std::span<const std::byte> source,
+                                       Lease in_place) {
+  if (in_place) {
+    std::memcpy(in_place.data(), source.data(), source.size());
+    return in_place;
+  }
+  Result<std::shared_ptr<Block>> block = memory_.resident_copy(source);
+  PENSTOCK_TRY(block);
+  Locked locked(context_);
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr || context_.closed) {
+    locked.drop(std::move(block).value());
+    return table_.unknown(tensor);
+  }
+  return memory_.lend(*block, *record, EngineMemory::Lent::kToFill);
+}
+
+Ticket Committer::put_from_device(TensorId tensor, const DeviceTensor& source) {
+  return or_undeclared(tensor, [&] { return put_device_content(tensor, source); });
+}
+
+Ticket Committer::put_device_content(TensorId tensor, const DeviceTensor& source) {
+  auto state = std::make_shared<TicketState>(context_.waiting);
+  std::uint64_t bytes = 0;
+  bool stays = false;
+  {
+    Locked locked(context_);
+    TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr || context_.closed) {
+      return Ticket::failed(table_.unknown(tensor));
+    }
+    if (const auto staging = devices_.check(*record, source); staging.has_error()) {
+      return Ticket::failed(staging.error());
+    }
+    bytes = record->bytes;
+    stays = broker_.claim_residency(*record, locked);
+    context_.operation_begun();
+  }
+  Result<std::shared_ptr<Block>> found = unless_out_of_memory(
+      [&]() -> Result<std::shared_ptr<Block>> { return arrival_block(tensor, stays, bytes); });
+  Locked locked(context_);
+  context_.operation_ended();
+  if (found.has_error()) {
+    return Ticket::failed(std::move(found).error());
+  }
+  std::shared_ptr<Block> block = std::move(*found);
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr || context_.closed) {
+    locked.drop(std::move(block));
+    return Ticket::failed(table_.unknown(tensor));
+  }
+  WritingPtr writing = writes_.make(*record, state);
+  record->expect_await_write();
+  writes_.replace(*record, *writing, locked);
+  writing->device = source;
+  if (block) {
+    writing->block = std::move(block);
+    writes_.begin_arrival(*record, std::move(writing), locked);
+    return Ticket(std::move(state));
+  }
+  record->await_write();
+  writes_.begin(std::move(writing), locked);
+  return Ticket(std::move(state));
+}
+
+/// Memory for a content that comes from a device: where it may stay, or a slot that is free now.
+/// Null: it goes straight to its drive.
+std::shared_ptr<Block> Committer::arrival_block(TensorId tensor, bool stays, std::uint64_t bytes) {
+  if (stays) {
+    Result<std::shared_ptr<Block>> block = memory_.resident_block(bytes);
+    if (block.has_value()) {
+      return std::move(*block);
+    }
+    const std::lock_guard lock(context_.mutex);
+    memory_.residency().release(to_number(tensor));
+  }
+  auto block = std::make_shared<Block>(Buffer(), bytes);
+  std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(bytes);
+  if (!slot) {
+    return nullptr;
+  }
+  block->buffer = std::move(*slot);
+  return block;
+}
+
+void Committer::receive(const WritingPtr& writing) noexcept {
+  Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
+    const bool is_pinned = !writing->block->may_stay();
+    const DeviceTensor source = *writing->device;
+    DeviceStaging::Request request{DeviceTransfer::InMemory{writing->block->span(), is_pinned},
+                                   writing->info, source};
+    (*devices_.of(source))
+        ->from_device(std::move(request),
+                      [this, engine = context_.hold(), writing](Result<std::uint64_t> copied) {
+                        arrived(writing, error_of(std::move(copied)));
+                      });
+    return {};
+  });
+  if (begun.has_error()) {
+    arrived(writing, std::move(begun).error());
+  }
+}
+
+/// A newer content may have come meanwhile. Then this one is only worth writing as long as that is
+/// not certain itself.
+void Committer::arrived(const WritingPtr& arrival, std::optional<Error> error) noexcept {
+  Locked locked(context_);
+  Writing& writing = *arrival;
+  TensorRecord* const record = table_.record_of(writing.id);
+  const std::uint64_t fill = std::exchange(writing.fill, 0);
+  const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
+  std::shared_ptr<Block> block = writing.block;
+  context_.writing_bytes -= writing.bytes;
+  context_.stats.from_device_bytes += error ? 0 : writing.device->memory.bytes;
+  if (error) {
+    fail_arrival(is_newest ? record : nullptr, writing, std::move(*error), locked);
+  } else if (is_newest) {
+    settle(*record, arrival, locked);
+  } else if (record != nullptr && record->certain_generation < writing.generation) {
+    writes_.begin(arrival, locked);
+  } else {
+    locked.fulfil(std::move(writing.ticket), std::nullopt);
+  }
+  locked.drop(std::move(block));
+  context_.operation_ended();
+  locked.run_ahead();
+}
+
+/// `newest` is the tensor's record, where nothing newer has come meanwhile.
+void Committer::fail_arrival(TensorRecord* newest, Writing& arrival, Error error,
+                             Locked& locked) noexcept {
+  locked.drop(std::move(arrival.block));
+  if (newest == nullptr) {
+    rescue_.fail(table_.record_of(arrival.id), arrival, std::move(error), locked);
+    return;
+  }
+  memory_.drop(*newest, locked);
+  rescue_.fail(newest, arrival, std::move(error), locked);
+  if (newest->presence == Presence::kAbsent) {
+    memory_.residency().release(to_number(arrival.id));
+  }
+  reader_.serve_again(*newest, std::exchange(newest->waiting_for_read, {}), locked);
+  declarations_.undo(arrival.id, locked);
+}
+
+}  // namespace penstock

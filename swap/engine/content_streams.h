@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "swap/content_reader.h"
+#include "swap/content_writer.h"
+#include "swap/engine/committer.h"
+#include "swap/engine/writer.h"
+
+namespace penstock {
+
+/// Contents that are read and written in parts: what ContentReader and ContentWriter ask for.
+/// Thread-safe.
+class ContentStreams {
+ public:
+  ContentStreams(EngineContext& context, TensorTable& table, EngineMemory& memory,
+                 MemoryBroker& broker, Reader& reader, WriteQueue& writes, Writer& writer,
+                 Committer& committer)
+      : context_(context),
+        table_(table),
+        memory_(memory),
+        broker_(broker),
+        reader_(reader),
+        writes_(writes),
+        writer_(writer),
+        committer_(committer) {}
+
+  Result<ContentReader> read(const std::vector<TensorId>& tensors);
+  Result<ContentWriter> write();
+
+  /// Room for a tensor's next content.
+  struct NewContent {
+    std::uint64_t bytes = 0;
+    Lease lease;                           ///< empty: on a drive
+    std::shared_ptr<StoredTensor> stored;  ///< null: in the lease
+    std::shared_ptr<SwapStore> store;
+  };
+  /// Memory where the tensor is to stay in RAM, else on a drive.
+  Result<NewContent> reserve(TensorId tensor);
+  Ticket commit(const Lease& lease) { return committer_.commit(lease); }
+  /// What lies whole on a drive is the tensor's content, if nothing newer is.
+  Ticket adopt(TensorId tensor, std::shared_ptr<StoredTensor> stored);
+
+ private:
+  struct ReadyContent {
+    Lease lease;                          // empty: it lies on a drive
+    std::optional<StoredContent> stored;  // nothing: in the lease
+    std::shared_ptr<const SwapStore> store;
+  };
+  Result<ReadyContent> ready(TensorId tensor);
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  MemoryBroker& broker_;
+  Reader& reader_;
+  WriteQueue& writes_;
+  Writer& writer_;
+  Committer& committer_;
+};
+
+}  // namespace penstock

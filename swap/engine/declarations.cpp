@@ -1,0 +1,139 @@
+#include "swap/engine/declarations.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "swap/plan/tensor_name.h"
+
+namespace penstock {
+
+Result<TensorId> Declarations::declare(NamespaceId space, TensorInfo info, bool to_put) {
+  const std::lock_guard lock(context_.mutex);
+  if (context_.closed) {
+    return context_.not_open();
+  }
+  const TensorTable::Namespace* const found = table_.namespace_of(space);
+  if (found == nullptr) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("there is no namespace {}", to_number(space)));
+  }
+  PENSTOCK_TRY(check_tensor_name(info.name));
+  if (!info.fits_63_bits() || info.bytes() == 0) {
+    return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes", info.name,
+                                                info.fits_63_bits() ? "no" : "more than 2^63"));
+  }
+  if (found->by_name.contains(info.name)) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("tensor '{}' is declared already in '{}'", info.name, found->name));
+  }
+  TensorRecord& record = table_.add(space, std::move(info));
+  record.number = found->store->number_tensor();
+  record.is_to_be_put = to_put;
+  return record.id;
+}
+
+Result<void> Declarations::forget(TensorId tensor) {
+  Locked locked(context_);
+  TensorRecord* record = table_.record_of(tensor);
+  if (record == nullptr) {
+    return table_.unknown(tensor);
+  }
+  table_.store_of(*record)->stage_removal(record->info.name);
+  table_.free_name(*record);
+  erase(*record, locked);
+  return {};
+}
+
+Result<void> Declarations::rename(TensorId tensor, std::string name) {
+  const std::lock_guard lock(context_.mutex);
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr) {
+    return table_.unknown(tensor);
+  }
+  return table_.rename(*record, std::move(name));
+}
+
+Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
+  const std::lock_guard lock(context_.mutex);
+  TensorRecord* record = table_.record_of(tensor);
+  if (record == nullptr) {
+    return table_.unknown(tensor);
+  }
+  record->info.is_trained = is_trained;
+  return {};
+}
+
+Result<TensorInfo> Declarations::info(TensorId tensor) const {
+  const std::lock_guard lock(context_.mutex);
+  const TensorRecord* record = table_.record_of(tensor);
+  if (record == nullptr) {
+    return table_.unknown(tensor);
+  }
+  return record->info;
+}
+
+void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
+  const Error gone =
+      context_.closed
+          ? said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); })
+          : said(make_error_code(Fault::kUnknownTensor), [&record] {
+              return fault(
+                  Fault::kUnknownTensor,
+                  fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+            });
+  fail_reads(record, gone, locked);
+  for (WaitingGet& waiting : record.waiting_for_write) {
+    locked.fulfil(std::move(waiting.ticket), copy_of(gone));
+  }
+  memory_.drop(record, locked);
+  memory_.residency().release(to_number(record.id));
+  locked.drop(std::move(record.stored));
+  table_.erase(record);
+}
+
+void Declarations::undo(TensorId tensor, Locked& locked) noexcept {
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr || !record->is_to_be_put || record->stored || record->block ||
+      record->presence != TensorRecord::Presence::kAbsent || record->writes_in_flight > 0) {
+    return;
+  }
+  table_.free_name(*record);
+  erase(*record, locked);
+}
+
+std::optional<TensorId> Declarations::find(NamespaceId space, const std::string& name) const {
+  const std::lock_guard lock(context_.mutex);
+  return table_.find(space, name);
+}
+
+std::vector<TensorId> Declarations::tensors(NamespaceId space) const {
+  const std::lock_guard lock(context_.mutex);
+  return table_.tensors(space);
+}
+
+Result<TensorState> Declarations::state(TensorId tensor) const {
+  const std::lock_guard lock(context_.mutex);
+  const TensorRecord* record = table_.record_of(tensor);
+  if (record == nullptr) {
+    return table_.unknown(tensor);
+  }
+  TensorState state;
+  state.name = record->info.name;
+  state.bytes = record->bytes;
+  state.place = record->place;
+  state.generation = record->generation;
+  state.in_memory = record->presence == TensorRecord::Presence::kCurrent;
+  state.resident = memory_.residency().holds(to_number(tensor)) && state.in_memory;
+  state.on_drive = record->stored != nullptr;
+  state.writing = record->writes_in_flight > 0 || record->arriving;
+  return state;
+}
+
+void Declarations::fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept {
+  for (WaitingGet& waiting : std::exchange(record.waiting_for_read, {})) {
+    locked.fulfil(std::move(waiting.ticket), copy_of(error));
+  }
+}
+
+}  // namespace penstock

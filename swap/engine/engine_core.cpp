@@ -1,0 +1,252 @@
+#include "swap/engine/engine_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+#include "alloc/excerpt.h"
+#include "alloc/memlock_limit.h"
+#include "alloc/out_of_memory.h"
+#include "alloc/pinned_source.h"
+#include "swap/log.h"
+#include "swap/numa_choice.h"
+#include "swap/overflow_advice.h"
+
+namespace penstock {
+namespace {
+
+// What is in flight at once, mostly: more than these come from the system each time.
+constexpr std::uint64_t kTrailersKept = 64;
+
+// Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
+// Locking them as well would count them twice; without a ring nothing here profits from locked
+// pages.
+PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
+                          std::function<void(const std::string&)> warn) {
+  const auto warned = std::make_shared<std::atomic<bool>>(false);
+  return {
+      .pin = [queue, warn = std::move(warn), warned](std::span<std::byte> memory) -> Result<void> {
+        const Result<void> registered = queue->register_memory(memory);
+        if (registered.has_error() && !warned->exchange(true)) {
+          warn(fmt::format(
+              "buffers are not registered with the I/O engine, which costs CPU time: {}",
+              registered.error().message));
+        }
+        return {};
+      },
+      .unpin = [queue](std::span<std::byte> memory) { queue->unregister_memory(memory); },
+  };
+}
+
+}  // namespace
+
+EngineCore::EngineCore(SwapEngineOptions options) {
+  context.options = std::move(options);
+  context.worker = this;
+  if (!context.options.warn) {
+    context.options.warn = [](const std::string& sentence) { log_warning(sentence); };
+  }
+}
+
+EngineCore::~EngineCore() {
+  (void)close();
+}
+
+Result<std::shared_ptr<EngineCore>> EngineCore::make(SwapEngineOptions options) {
+  std::shared_ptr<EngineCore> core(new EngineCore(std::move(options)));
+  core->context.engine = core;
+  PENSTOCK_TRY(core->start());
+  return core;
+}
+
+Result<void> EngineCore::start() {
+  const EngineConfig& config = context.options.config;
+  if (config.mode != "scratch" && config.mode != "durable") {
+    return fault(
+        Fault::kConfiguration,
+        fmt::format("penstock.mode is '{}': it is 'scratch' or 'durable'", excerpt(config.mode)));
+  }
+  if (!moves_bytes(config.engine)) {
+    return fault(Fault::kConfiguration,
+                 fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
+                             engine_kind_name(config.engine)));
+  }
+  PENSTOCK_TRY(open_queue());
+  return open_memory();
+}
+
+Result<void> EngineCore::open_queue() {
+  IoEngineOptions io;
+  io.block_bytes = context.options.io_block_bytes;
+  io.depth = context.options.io_depth;
+  Result<std::unique_ptr<IoQueue>> queue = context.options.make_queue
+                                               ? context.options.make_queue(io)
+                                               : IoQueue::start(context.options.config.engine, io);
+  PENSTOCK_TRY(queue);
+  context.queue = std::move(queue).value();
+  Waiting::Step step;
+  Waiting::Now now;
+  if (context.queue->caller_drives()) {
+    step = [driven = context.queue.get()] { return driven->step(); };
+    now = [driven = context.queue.get()] { return driven->now(); };
+  }
+  context.waiting = std::make_shared<Waiting>(step, now);
+  context.stalls = std::make_shared<Waiting>(step, now);
+  return {};
+}
+
+Result<void> EngineCore::open_memory() {
+  Budgets& budgets = memory.budgets();
+  budgets = planner.open();
+  memory.residency().set_limit_bytes(budgets.ram_bytes);
+  PageSourceOptions pages{.huge_pages = HugePages::kTransparent,
+                          .numa = choose_numa_node(std::nullopt)};
+  EngineMemory::Sources sources;
+  sources.resident = context.options.pageable ? context.options.pageable : PageSource::make(pages);
+  sources.overflow = RecyclingSource::make(sources.resident);
+  sources.trailers = RecyclingSource::make(sources.resident);
+  sources.trailers->set_retained_limit_bytes(kTrailersKept * StoreTransfer::kTrailerBytes);
+  pages.huge_pages = HugePages::kReserved;
+  sources.pinned_pages = PageSource::make(std::move(pages));
+  std::vector<PinHook> hooks = {ring_registration(context.queue, context.options.warn)};
+  hooks.insert(hooks.end(), context.options.pin_hooks.begin(), context.options.pin_hooks.end());
+  std::ranges::move(pinned_for(context.options.devices), std::back_inserter(hooks));
+  PENSTOCK_TRY(devices.open(hooks, budgets.max_pinned_bytes));
+  budgets.max_pinned_bytes -= devices.bytes();
+  sources.pinned = LimitingSource::make(PinnedSource::make(sources.pinned_pages, std::move(hooks)),
+                                        budgets.max_pinned_bytes, "max_pinned_bytes");
+  memory.open(std::move(sources), std::weak_ptr<LeaseKeeper>(context.hold(broker)));
+  return {};
+}
+
+void EngineCore::send(WritingPtr writing) noexcept {
+  if (writing->fill != 0) {
+    writers_.committer.receive(writing);
+  } else {
+    writers_.writer.send(writing);
+  }
+}
+
+void EngineCore::fill(const FillRequest& request) noexcept {
+  if (request.is_ahead) {
+    readers_.ahead.fill(request);
+  } else {
+    readers_.reader.fill(request);
+  }
+}
+
+void EngineCore::copy(CopyRequest request) noexcept {
+  readers_.reader.copy(std::move(request));
+}
+
+void EngineCore::run_ahead() noexcept {
+  readers_.ahead.run();
+}
+
+TraceLog::Watch EngineCore::watch() const {
+  return [waiting = context.waiting, stalls = context.stalls] {
+    const auto now = stalls->now().time_since_epoch();
+    return TraceLog::Moment{static_cast<std::uint64_t>(
+                                std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()),
+                            waiting->waited_ns() + stalls->waited_ns()};
+  };
+}
+
+SwapStats EngineCore::stats() const {
+  const std::lock_guard lock(context.mutex);
+  return stats_now();
+}
+
+/// With the lock held.
+SwapStats EngineCore::stats_now() const {
+  SwapStats stats = context.stats;
+  stats.pinned_bytes_needed = planner.pinned_need();
+  const HeldBufferLedger::Totals held = memory.ledger().totals();
+  stats.overflow_buffers = held.pageable_buffers;
+  stats.held_bytes_max = held.bytes_max;
+  stats.held_overflow_bytes_max = held.pageable_bytes_max;
+  stats.stall_ns = context.stalls->waited_ns();
+  stats.resident_bytes = memory.residency().held_bytes();
+  stats.lookahead_bytes = memory.ahead().bytes();
+  for (const auto& [id, space] : table.namespaces()) {
+    stats.drive_bytes += space.store->used_bytes();
+    const StoreCounters counters = space.store->counters();
+    stats.journal_bytes += counters.journal_bytes;
+    stats.publishes += counters.publishes;
+  }
+  stats.drive_bytes_max = std::max(stats.drive_bytes_max, stats.drive_bytes);
+  if (memory.pool() != nullptr) {
+    stats.pool = memory.pool()->stats();
+  }
+  stats.staging_bytes = devices.bytes();
+  stats.io = context.queue->stats();
+  return stats;
+}
+
+std::optional<std::string> EngineCore::overflow_advice() {
+  {
+    const std::lock_guard lock(context.mutex);
+    advice_is_given_ = true;
+  }
+  return new_overflow_advice();
+}
+
+std::optional<std::string> EngineCore::new_overflow_advice() {
+  if (memory.ledger().totals().pageable_buffers == 0) {
+    return std::nullopt;
+  }
+  planner.update_pinned_need();
+  const std::lock_guard lock(context.mutex);
+  return penstock::overflow_advice(stats_now(), memory.budgets(), memlock_limit_bytes());
+}
+
+/// Where the caller has not asked for it.
+void EngineCore::give_advice() {
+  const std::optional<std::string> advice = new_overflow_advice();
+  const bool is_given = [this] {
+    const std::lock_guard lock(context.mutex);
+    return advice_is_given_;
+  }();
+  if (advice && !is_given) {
+    context.warn(*advice);
+  }
+}
+
+Result<void> EngineCore::close() {
+  {
+    Locked locked(context);
+    if (context.closed) {
+      return {};
+    }
+    context.closed = true;  // nothing new begins
+    if (memory.pool() != nullptr) {
+      memory.pool()->stop_waiting();
+    }
+    if_memory_allows([&] { namespaces_.write_again(locked); });
+  }
+  Result<void> written;
+  {
+    Locked locked(context);
+    locked.wait([this] { return context.operations == 0; });
+    written = unless_out_of_memory([this] { return writers_.failures.take(); });
+  }
+  written = unless_out_of_memory([&] { return namespaces_.publish(written); });
+  if_memory_allows([this] { give_advice(); });
+  std::unique_ptr<BufferPool> pool;
+  {
+    Locked locked(context);
+    written = namespaces_.drop_all(std::move(written), locked);
+    pool = memory.close();  // others may still ask for stats
+  }
+  devices.close();
+  pool.reset();  // unregisters its arenas, for which the queue must still run
+  if (context.queue) {
+    context.queue->stop();
+  }
+  return written;
+}
+
+}  // namespace penstock

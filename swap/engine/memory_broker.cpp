@@ -1,0 +1,189 @@
+#include "swap/engine/memory_broker.h"
+
+#include <ranges>
+#include <utility>
+#include <vector>
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+void MemoryBroker::update_ended(LeaseToken& token) noexcept {
+  const std::lock_guard lock(context_.mutex);
+  EngineMemory::end_changes(token, table_.record_of(token.tensor()));
+}
+
+void MemoryBroker::lease_ended(LeaseToken& token) noexcept {
+  Locked locked(context_);
+  Block& block = *token.block();
+  PENSTOCK_CHECK(block.leases > 0, "tensor {} returned once too often", to_number(token.tensor()));
+  TensorRecord* const record = table_.record_of(token.tensor());
+  EngineMemory::end_changes(token, record);
+  if (--block.leases == 0) {
+    block.held = {};
+  }
+  if (record == nullptr || record->block != token.block()) {
+    return;
+  }
+  const bool unused = block.leases == 0 && record->writes_in_flight == 0;
+  if (unused && record->clean() && !memory_.residency().holds(to_number(record->id))) {
+    memory_.drop(*record, locked);
+  } else if (block.leases == 0) {
+    memory_.update_use(*record);
+  }
+  if (record->leaves && block.updates == 0 && !context_.closed) {
+    if_memory_allows([&] { demote(*record, locked); });
+  }
+  locked.run_ahead();
+}
+
+Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
+  std::uint64_t bytes = 0;
+  bool is_resident = false;
+  {
+    Locked locked(context_);
+    TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr) {
+      return table_.unknown(tensor);
+    }
+    bytes = record->bytes;
+    is_resident = claim_residency(*record, locked);
+    if (!is_resident) {
+      if (std::shared_ptr<Block> block = free_slot(*record, locked)) {
+        return block;
+      }
+    }
+  }
+  return is_resident ? memory_.resident_block(bytes) : from_ladder(tensor, bytes);
+}
+
+/// In a slot that is free now, or that what was read ahead gives up. Null: there is none.
+std::shared_ptr<Block> MemoryBroker::free_slot(const TensorRecord& record, Locked& locked) {
+  auto block = std::make_shared<Block>(Buffer(), record.bytes);
+  std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(record.bytes);
+  // Pages that are there already cost nothing; what was read ahead would have to be read again.
+  if (!slot && !(memory_.planned() && memory_.sources().overflow->retains(record.bytes))) {
+    slot = take_over_ahead(record.bytes, locked);
+  }
+  if (!slot) {
+    return nullptr;
+  }
+  block->buffer = std::move(*slot);
+  memory_.hold(*block, record);
+  memory_.note_peak();
+  return block;
+}
+
+/// From the pool, which may wait for a slot; before there is a plan, and on the I/O thread,
+/// pageable.
+Result<std::shared_ptr<Block>> MemoryBroker::from_ladder(TensorId tensor, std::uint64_t bytes) {
+  const Waiting::Clock::time_point begin = context_.waiting->now();
+  const bool may_wait = !devices_.on_own_thread();
+  auto block = std::make_shared<Block>(Buffer(), bytes);
+  block->precedes_plan = !memory_.planned();
+  if (may_wait) {
+    wait_for_write_back(bytes);
+  }
+  Result<Buffer> buffer = may_wait && !block->precedes_plan
+                              ? memory_.pool()->acquire(bytes)
+                              : memory_.pool()->acquire_overflow(bytes);
+  PENSTOCK_TRY(buffer);
+  block->buffer = std::move(*buffer);
+  const std::lock_guard lock(context_.mutex);
+  if (block->overflows() && !block->precedes_plan) {
+    context_.stats.overflow_ns += memory_.ns_since(begin);
+  }
+  if (const TensorRecord* const record = table_.record_of(tensor); record != nullptr) {
+    memory_.hold(*block, *record);
+  }
+  memory_.note_peak();
+  return block;
+}
+
+void MemoryBroker::provide_pages(const Block& block) {
+  if (block.overflows() && !devices_.on_own_thread()) {
+    memory_.provide_pages(block);
+  }
+}
+
+bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
+  using Claim = Residency::Claim;
+  if (record.info.role == Role::kGradient) {
+    return false;
+  }
+  const bool by_rule = record.ruled == Place::kRam;
+  const bool by_plan = memory_.planned() ? record.place == Place::kRam : !record.ruled.has_value();
+  if (!by_rule && !by_plan) {
+    return false;
+  }
+  const Claim claim = by_rule ? Claim::kRule : memory_.planned() ? Claim::kPlan : Claim::kSpare;
+  const std::uint64_t key = to_number(record.id);
+  const std::uint64_t bytes = record.bytes;
+  if (memory_.residency().claim(key, bytes, claim)) {
+    return true;
+  }
+  for (const Residency::Key victim : memory_.residency().victims(bytes, claim)) {
+    if (TensorRecord* const weaker = table_.record_of(TensorId{victim}); weaker != nullptr) {
+      demote(*weaker, locked);
+    }
+  }
+  if (memory_.residency().claim(key, bytes, claim)) {
+    return true;
+  }
+  if (by_rule && !memory_.budgets().ram_given) {
+    memory_.residency().set_limit_bytes(memory_.residency().held_bytes() + bytes);
+    return memory_.residency().claim(key, bytes, claim);
+  }
+  return false;
+}
+
+void MemoryBroker::demote(TensorRecord& record, Locked& locked) {
+  record.leaves = record.block && record.block->updates > 0;
+  if (record.leaves) {
+    return;
+  }
+  const bool is_current = record.presence == Presence::kCurrent;
+  const bool is_written = is_current && !record.clean() && record.writes_in_flight == 0;
+  WritingPtr writing = is_written ? writes_.make(record, nullptr) : nullptr;
+  memory_.residency().release(to_number(record.id));
+  if (is_written) {
+    writes_.write_memory(record, std::move(writing), locked);
+  } else if (is_current && record.clean() && record.block->leases == 0) {
+    memory_.drop(record, locked);
+  }
+}
+
+/// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands
+/// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
+/// held.
+std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked& locked) {
+  std::vector<ReadAhead::Key> fitting;
+  for (const ReadAhead::Key key : memory_.ahead().in_order() | std::views::values) {
+    const TensorRecord& record = *table_.record_of(TensorId{key});
+    if (record.presence == Presence::kCurrent && record.block->buffer &&
+        !record.block->overflows() && record.block->buffer.capacity() >= bytes &&
+        record.block->buffer.capacity() - bytes <= record.block->buffer.capacity() / 8) {
+      fitting.push_back(key);
+    }
+  }
+  if (fitting.empty()) {
+    return std::nullopt;
+  }
+  TensorRecord& farthest = *table_.record_of(TensorId{scheduler_.farthest(fitting)});
+  ++context_.stats.ahead_dropped;
+  const std::shared_ptr<Block> given_up = farthest.block;
+  memory_.drop(farthest, locked);
+  return std::move(given_up->buffer);
+}
+
+/// Lets contents reach their drives before more pageable memory is taken than callers' own peak
+/// asks for. Waits only while writes are in flight, so it always ends.
+void MemoryBroker::wait_for_write_back(std::uint64_t bytes) {
+  Locked locked(context_);
+  locked.wait([this, bytes] {
+    const std::uint64_t used = memory_.pool()->stats().overflow_bytes;
+    return !memory_.account().should_wait_for_writes(used, bytes);
+  });
+}
+
+}  // namespace penstock

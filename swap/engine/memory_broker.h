@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "swap/engine/device_stagings.h"
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/engine/write_queue.h"
+#include "swap/lease_keeper.h"
+#include "swap/schedule/prefetch_scheduler.h"
+
+namespace penstock {
+
+/// Which memory for a tensor, or what to wait for: RAM within ram_bytes, a slot, what was read
+/// ahead for later, pageable memory. Takes memory back when its last lease ends.
+class MemoryBroker final : public LeaseKeeper {
+ public:
+  MemoryBroker(EngineContext& context, TensorTable& table, EngineMemory& memory, WriteQueue& writes,
+               PrefetchScheduler& scheduler, const DeviceStagings& devices)
+      : context_(context),
+        table_(table),
+        memory_(memory),
+        writes_(writes),
+        scheduler_(scheduler),
+        devices_(devices) {}
+
+  /// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a
+  /// slot of what was read ahead for the farthest future (not where retained pages would do), then
+  /// the pool's ladder. Blocks; on the I/O thread, which must not wait for itself, the ladder is
+  /// pageable memory at once. Without the lock, within an operation. Errors: the tensor is not
+  /// known; no memory.
+  Result<std::shared_ptr<Block>> obtain(TensorId tensor);
+
+  /// See EngineMemory; not on threads of ours.
+  void provide_pages(const Block& block);
+
+  // With the lock.
+
+  /// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.
+  bool claim_residency(TensorRecord& record, Locked& locked);
+  /// Takes a resident's claim away and sends its content to a drive; while its holder changes it in
+  /// place, that has to wait until the lease ends.
+  void demote(TensorRecord& record, Locked& locked);
+
+  void lease_ended(LeaseToken& token) noexcept override;
+  void update_ended(LeaseToken& token) noexcept override;
+
+ private:
+  std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked);
+  Result<std::shared_ptr<Block>> from_ladder(TensorId tensor, std::uint64_t bytes);
+  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked);
+  void wait_for_write_back(std::uint64_t bytes);
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  WriteQueue& writes_;
+  PrefetchScheduler& scheduler_;
+  const DeviceStagings& devices_;
+};
+
+}  // namespace penstock

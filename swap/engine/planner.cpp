@@ -1,0 +1,216 @@
+#include "swap/engine/planner.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/log.h"
+#include "swap/plan/pinned_need.h"
+#include "swap/store/store_transfer.h"
+
+namespace penstock {
+namespace {
+
+/// What the pool is shaped to: classes, buffers of single tensors, and where anything lies on a
+/// drive the chunks of transfers. `sizes` are the tensors', as they were placed.
+std::vector<ClassPlan> pool_classes(const Placement& placement,
+                                    const std::vector<std::uint64_t>& sizes) {
+  std::vector<ClassPlan> classes = placement.pool();
+  if (placement.staging_bytes > 0) {
+    classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (placement.tensors[i].place == Place::kDedicated) {
+      classes.push_back({sizes[i], 1});
+    }
+  }
+  return classes;
+}
+
+}  // namespace
+
+Budgets Planner::open() {
+  const SwapEngineOptions& options = context_.options;
+  facts_ = {options.mem_available_bytes.value_or(read_mem_available_bytes()), options.ranks_on_node,
+            0};
+  return options.budgets.value_or(resolve_budgets(options.config, facts_));
+}
+
+Placement Planner::placement() const {
+  const std::lock_guard lock(context_.mutex);
+  return placement_;
+}
+
+Result<void> Planner::plan() {
+  std::vector<ClassPlan> classes;
+  {
+    Locked locked(context_);
+    if (context_.closed) {
+      return context_.not_open();
+    }
+    Result<std::vector<ClassPlan>> planned = plan_locked(locked);
+    PENSTOCK_TRY(planned);
+    classes = std::move(*planned);
+    context_.operation_begun();  // it keeps the pool
+  }
+  shape_pool(classes);
+  return {};
+}
+
+Result<void> Planner::plan_before_use(TensorId tensor) {
+  if (memory_.planned()) {
+    return {};
+  }
+  {
+    const std::lock_guard lock(context_.mutex);
+    if (context_.closed || table_.record_of(tensor) == nullptr) {
+      return {};  // the use says so
+    }
+  }
+  return plan();
+}
+
+/// What the pool is to be shaped to.
+Result<std::vector<ClassPlan>> Planner::plan_locked(Locked& locked) {
+  const std::vector<TensorId> ids = planned_ids();
+  Result<Placement> placement = compute(plan_tensors(ids));
+  PENSTOCK_TRY(placement);
+  const bool was_planned = memory_.set_planned(true);
+  try {
+    return apply(std::move(placement).value(), ids, locked);
+  } catch (const std::bad_alloc&) {
+    memory_.set_planned(was_planned);  // the next get tries again
+    throw;
+  }
+}
+
+std::vector<TensorId> Planner::planned_ids() const {
+  std::vector<TensorId> ids;
+  ids.reserve(table_.records().size());
+  for (const auto& [id, record] : table_.records()) {
+    if (record->info.role != Role::kGradient) {  // scratch: never stored, so it has no place
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+std::vector<PlanTensor> Planner::plan_tensors(const std::vector<TensorId>& ids) const {
+  std::vector<PlanTensor> tensors;
+  tensors.reserve(ids.size());
+  for (const TensorId id : ids) {
+    const TensorRecord& record = *table_.record_of(id);
+    tensors.push_back(plan_tensor(record.info, record.bytes));
+  }
+  return tensors;
+}
+
+Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
+  const std::uint64_t staged = devices_.bytes();
+  Budgets& budgets = memory_.budgets();
+  if (!context_.options.budgets) {
+    BudgetFacts facts = facts_;
+    facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, context_.options.config);
+    budgets = resolve_budgets(context_.options.config, facts);
+    budgets.max_pinned_bytes -= std::min(budgets.max_pinned_bytes, staged);
+  }
+  Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
+  if (placement.has_error() && staged > 0) {
+    Error error = std::move(placement).error();
+    error.message += fmt::format(
+        "; besides, {} of max_pinned_bytes are what devices are reached "
+        "through",
+        format_bytes(staged));
+    return error;
+  }
+  return placement;
+}
+
+std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<TensorId>& ids,
+                                      Locked& locked) {
+  memory_.budgets() = placement.budgets;
+  memory_.residency().set_limit_bytes(memory_.budgets().ram_bytes);
+  std::vector<std::uint64_t> sizes;
+  std::vector<TensorId> leave;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    TensorRecord& record = *table_.record_of(ids[i]);
+    record.place = placement.tensors[i].place;
+    sizes.push_back(record.bytes);
+    if (record.place != Place::kRam && memory_.residency().holds(to_number(ids[i]))) {
+      leave.push_back(ids[i]);
+    }
+  }
+  std::vector<ClassPlan> classes = pool_classes(placement, sizes);
+  placement_ = std::move(placement);
+  for (const TensorId tensor : leave) {
+    broker_.demote(*table_.record_of(tensor), locked);
+  }
+  // What is in pageable memory already may stay there; the rest becomes resident when it is next
+  // read.
+  for (const TensorId tensor : ids) {
+    TensorRecord& record = *table_.record_of(tensor);
+    if (record.place == Place::kRam && record.block && record.block->may_stay()) {
+      memory_.residency().claim(to_number(tensor), record.bytes,
+                                record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
+      memory_.update_use(record);
+    }
+  }
+  memory_.sources().pinned->set_limit_bytes(memory_.budgets().max_pinned_bytes);
+  return classes;
+}
+
+/// Ends the operation that has kept the pool.
+void Planner::shape_pool(const std::vector<ClassPlan>& classes) {
+  const Result<void> shaped = unless_out_of_memory([&] { return memory_.pool()->shape(classes); });
+  {
+    const std::lock_guard lock(context_.mutex);
+    context_.operation_ended();
+  }
+  for (const std::string& refused : {memory_.sources().pinned_pages->refusals().huge_pages,
+                                     memory_.sources().pinned_pages->refusals().numa}) {
+    if (!refused.empty()) {
+      log_info(fmt::format("pinned memory does without: {}", refused));
+    }
+  }
+  if (shaped.has_error()) {
+    context_.warn(
+        fmt::format("training goes on without pinned buffers: {}", shaped.error().message));
+  }
+}
+
+void Planner::update_pinned_need() {
+  std::vector<PlanTensor> tensors;
+  Budgets in_force;
+  const HeldBufferLedger::Totals totals = memory_.ledger().totals();
+  {
+    const std::lock_guard lock(context_.mutex);
+    const bool is_known = totals.version == pinned_need_.of_version || table_.records().empty();
+    if (totals.pageable_buffers == 0 || is_known) {
+      return;
+    }
+    tensors = plan_tensors(planned_ids());
+    in_force = memory_.budgets();
+  }
+  std::vector<HeldBuffers> held = memory_.ledger().most();
+  held.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+  std::vector<std::uint64_t> sizes;
+  for (const PlanTensor& tensor : tensors) {
+    sizes.push_back(tensor.bytes);
+  }
+  const auto pool_of = [&](std::uint64_t bytes) -> std::optional<PlannedPool> {
+    Budgets budgets = in_force;
+    budgets.max_pinned_bytes = bytes - devices_.bytes_of(bytes);
+    budgets.max_pinned_given = true;
+    const Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
+    if (placement.has_error()) {
+      return std::nullopt;
+    }
+    return PlannedPool{pool_classes(*placement, sizes), budgets.max_pinned_bytes};
+  };
+  const std::optional<std::uint64_t> needed = pinned_bytes_for(held, pool_of);
+  const std::lock_guard lock(context_.mutex);
+  pinned_need_ = {totals.version, needed.value_or(0)};
+}
+
+}  // namespace penstock

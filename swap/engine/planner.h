@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alloc/size_class.h"
+#include "swap/engine/device_stagings.h"
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/memory_broker.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/plan/placement.h"
+
+namespace penstock {
+
+/// The plan that divides the engine's memory: made, carried out, and measured by what was held.
+/// Thread-safe.
+class Planner {
+ public:
+  Planner(EngineContext& context, TensorTable& table, EngineMemory& memory, MemoryBroker& broker,
+          const DeviceStagings& devices)
+      : context_(context), table_(table), memory_(memory), broker_(broker), devices_(devices) {}
+
+  /// Before the pool is opened: what the machine has, and the budgets that come of it.
+  Budgets open();
+
+  Result<void> plan();
+  /// The first one that wants a tensor makes the plan.
+  Result<void> plan_before_use(TensorId tensor);
+  Placement placement() const;
+
+  /// As SwapStats says, of what was held until now.
+  void update_pinned_need();
+  /// SwapStats::pinned_bytes_needed. With the lock.
+  std::uint64_t pinned_need() const noexcept { return pinned_need_.bytes; }
+
+ private:
+  struct PinnedNeed {
+    std::uint64_t of_version = 0;  // of the ledger, so that it is computed when that has changed
+    std::uint64_t bytes = 0;
+  };
+  Result<std::vector<ClassPlan>> plan_locked(Locked& locked);
+  std::vector<TensorId> planned_ids() const;
+  std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const;
+  Result<Placement> compute(const std::vector<PlanTensor>& tensors);
+  std::vector<ClassPlan> apply(Placement placement, const std::vector<TensorId>& ids,
+                               Locked& locked);
+  void shape_pool(const std::vector<ClassPlan>& classes);
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  MemoryBroker& broker_;
+  const DeviceStagings& devices_;
+  BudgetFacts facts_;    // of the machine, when the engine was opened
+  Placement placement_;  // guarded by the engine's lock, as the next
+  PinnedNeed pinned_need_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,339 @@
+#include "swap/engine/reader.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/engine/declarations.h"
+#include "swap/engine/planner.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+Ticket Reader::get(TensorId tensor, Access access) {
+  auto state = std::make_shared<TicketState>(context_.stalls);
+  if (const Result<void> planned = planner_.plan_before_use(tensor); planned.has_error()) {
+    return Ticket::failed(planned.error());
+  }
+  Locked locked(context_);
+  TensorRecord* const record = table_.record_of(tensor);
+  if (record == nullptr || context_.closed) {
+    return Ticket::failed(table_.unknown(tensor));
+  }
+  ++context_.stats.gets;
+  note_use(tensor);
+  serve(*record, {state, access}, locked);
+  locked.run_ahead();
+  return Ticket(std::move(state));
+}
+
+void Reader::note_use(TensorId tensor) noexcept {
+  if_memory_allows(
+      [&] { context_.stats.predicted += scheduler_.record(to_number(tensor)) ? 1U : 0U; });
+}
+
+/// Gives the content at once, or lines the get up behind what must happen first.
+void Reader::serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept {
+  const std::shared_ptr<TicketState> ticket = get.ticket;
+  try {
+    serve_or_line_up(record, std::move(get), locked);
+  } catch (const std::bad_alloc&) {  // it was neither served nor lined up
+    locked.fulfil(ticket, out_of_memory());
+  }
+}
+
+void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked) {
+  if (get.access == Access::kUpdate && record.updates > 0) {
+    locked.fulfil(std::move(get.ticket), being_changed(record));
+    return;
+  }
+  if (record.presence == Presence::kCurrent) {
+    serve_current(record, std::move(get), locked);
+    return;
+  }
+  if (record.presence == Presence::kFilling) {
+    ++context_.stats.late;
+    memory_.ahead().end(to_number(record.id));
+    memory_.update_use(record);
+    record.waiting_for_read.push_back(std::move(get));
+    if (record.reading) {
+      record.reading->promote();
+    }
+    return;
+  }
+  if (record.writes_in_flight > 0) {  // put() from the caller's memory: read it once it is there
+    record.waiting_for_write.push_back(std::move(get));
+    return;
+  }
+  if (!record.stored) {
+    locked.fulfil(
+        std::move(get.ticket),
+        fault(Fault::kInvalidArgument,
+              fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
+    return;
+  }
+  read_on_demand(record, std::move(get), locked);
+}
+
+void Reader::read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked) {
+  const SwapStore& store = *table_.store_of(record);
+  if (Result<void> there = store.check_readable(*record.stored, record.info.name);
+      there.has_error()) {
+    locked.fulfil(std::move(get.ticket), std::move(there).error());
+    return;
+  }
+  locked.expect_fill();
+  record.waiting_for_read.push_back(std::move(get));
+  ++context_.stats.misses;
+  record.presence = Presence::kFilling;
+  locked.fill({record.id, ++record.fill});
+  context_.operation_begun();
+}
+
+/// Of what is in memory.
+void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked) {
+  // Whoever changes the content must not change the source of a write in flight.
+  if (get.access == Access::kUpdate && record.writes_in_flight > 0) {
+    record.waiting_for_write.push_back(std::move(get));
+    return;
+  }
+  memory_.ahead().end(to_number(record.id));
+  if (record.block->updates > 0) {  // in place, and no drive has what was there before
+    locked.fulfil(std::move(get.ticket), being_changed(record));
+    return;
+  }
+  if (get.access == Access::kUpdate) {
+    lend_to_update(record, std::move(get), locked);
+    return;
+  }
+  Lease lease = memory_.lend(record, EngineMemory::Lent::kToRead);
+  count_hit(record);
+  locked.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
+  memory_.note_peak();
+}
+
+void Reader::count_hit(const TensorRecord& record) noexcept {
+  ++(memory_.residency().holds(to_number(record.id)) ? context_.stats.resident_hits
+                                                     : context_.stats.hits);
+}
+
+Error Reader::being_changed(const TensorRecord& record) {
+  Error error = fault(
+      Fault::kInvalidArgument,
+      fmt::format("tensor '{}' is being changed: commit or release the lease that was given for "
+                  "its update first",
+                  record.info.name));
+  error.tensor = record.info.name;
+  return error;
+}
+
+/// Whoever waits to read gets a lease. Those who wait to change it are given back.
+std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& locked) noexcept {
+  std::vector<WaitingGet> waiting = std::exchange(record.waiting_for_read, {});
+  const auto served = [&](WaitingGet& get) {
+    if (get.access == Access::kUpdate) {
+      return false;
+    }
+    Result<Lease> lease = unless_out_of_memory(
+        [&]() -> Result<Lease> { return memory_.lend(record, EngineMemory::Lent::kToRead); });
+    if (lease.has_value()) {
+      locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
+    } else {
+      locked.fulfil(std::move(get.ticket), std::move(lease).error());
+    }
+    return true;
+  };
+  std::erase_if(waiting, served);
+  return waiting;
+}
+
+/// Nobody else sees what its holder does with it: what others look at is copied first, and what a
+/// drive has is not the tensor's memory any more. Only a resident that is on no drive is lent as it
+/// is, and to nobody else meanwhile.
+void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked) {
+  const bool is_shared = record.block->leases > 0 || record.block->copies > 0;
+  if (is_shared || (!record.clean() && !changes_in_place(record))) {
+    lend_copy(record, std::move(get), locked);
+    return;
+  }
+  Lease lease = memory_.lend(record, EngineMemory::Lent::kToUpdate);
+  count_hit(record);
+  if (record.clean()) {
+    memory_.drop(record, locked);
+  }
+  locked.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
+  memory_.note_peak();
+}
+
+bool Reader::changes_in_place(const TensorRecord& record) const {
+  return memory_.residency().holds(to_number(record.id)) && record.block->copies == 0 &&
+         (record.clean() || !table_.store_of(record)->is_durable());
+}
+
+/// Others look at this content, or no drive took it: a copy goes to the get that will change it.
+void Reader::lend_copy(TensorRecord& record, WaitingGet get, Locked& locked) {
+  locked.copy({record.id, record.memory_generation, record.block, std::move(get)});
+  ++record.block->copies;  // so that it is not changed meanwhile
+  context_.operation_begun();
+}
+
+void Reader::copy(CopyRequest request) noexcept {
+  Result<std::shared_ptr<Block>> copied =
+      unless_out_of_memory([&] { return memory_.resident_copy(request.source->span()); });
+  Locked locked(context_);
+  context_.operation_ended();
+  --request.source->copies;
+  TensorRecord* const record = table_.record_of(request.tensor);
+  const bool is_current = record != nullptr && record->presence == Presence::kCurrent &&
+                          record->block == request.source &&
+                          record->memory_generation == request.generation && record->updates == 0;
+  locked.drop(std::move(request.source));  // maybe the last hold
+  WaitingGet& get = request.get;
+  if (is_current) {
+    hand_out_copy(*record, std::move(get), std::move(copied), locked);
+    return;
+  }
+  if (copied.has_value()) {
+    locked.drop(std::move(copied).value());
+  }
+  if (record != nullptr) {
+    serve(*record, std::move(get), locked);  // what has come meanwhile
+  } else {
+    locked.fulfil(std::move(get.ticket), said(make_error_code(Fault::kUnknownTensor),
+                                              [&] { return table_.unknown(request.tensor); }));
+  }
+}
+
+void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
+                           Result<std::shared_ptr<Block>> copied, Locked& locked) noexcept {
+  Result<Lease> lease = unless_out_of_memory([&]() -> Result<Lease> {
+    PENSTOCK_TRY(copied);
+    return memory_.lend(*copied, record, EngineMemory::Lent::kToUpdate);
+  });
+  if (lease.has_value()) {
+    count_hit(record);
+    locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
+    return;
+  }
+  Error error = said(lease.error().code, [&] {
+    Error why = lease.error();
+    why.message = fmt::format("no memory to copy tensor '{}' ({}) for who changes it: {}",
+                              record.info.name, format_bytes(record.bytes), why.message);
+    why.tensor = record.info.name;
+    return why;
+  });
+  locked.fulfil(std::move(get.ticket), std::move(error));
+}
+
+TensorRecord* Reader::wanted(const FillRequest& request) const {
+  TensorRecord* const record = table_.record_of(request.tensor);
+  const bool is_filling =
+      record != nullptr && record->presence == Presence::kFilling && record->fill == request.fill;
+  return is_filling ? record : nullptr;
+}
+
+void Reader::fill(const FillRequest& request) noexcept {
+  Result<std::shared_ptr<Block>> block = unless_out_of_memory([&] {
+    Result<std::shared_ptr<Block>> found = broker_.obtain(request.tensor);
+    if (found.has_value()) {
+      broker_.provide_pages(**found);
+    }
+    return found;
+  });
+  Locked locked(context_);
+  TensorRecord* const record = wanted(request);
+  if (record != nullptr && block.has_value()) {
+    record->block = std::move(block).value();
+    const Result<void> started =
+        unless_out_of_memory([&] { return start(*record, IoPriority::kDemand); });
+    if (started.has_value()) {
+      return;  // the operation ends with the read
+    }
+    memory_.drop(*record, locked);
+    Declarations::fail_reads(*record, started.error(), locked);
+  } else if (record != nullptr) {
+    memory_.drop(*record, locked);
+    Declarations::fail_reads(*record, no_memory(*record, block.error()), locked);
+  } else if (block.has_value()) {
+    locked.drop(std::move(block).value());
+  }
+  context_.operation_ended();
+}
+
+Error Reader::no_memory(const TensorRecord& record, const Error& cause) {
+  return said(cause.code, [&] {
+    Error error = cause;
+    error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record.info.name,
+                                format_bytes(record.bytes), error.message);
+    error.tensor = record.info.name;
+    return error;
+  });
+}
+
+StoreTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor& stored,
+                                      const std::string& tensor_name) const {
+  return {context_.queue.get(), memory_.pool(), memory_.sources().trailers.get(),
+          &store.file(stored),  stored,         tensor_name};
+}
+
+Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
+  const std::shared_ptr<SwapStore>& store = table_.store_of(record);
+  Result<std::shared_ptr<StoreTransfer>> transfer = StoreTransfer::of_read(
+      place_of(*store, *record.stored, record.info.name), record.block->span(), priority);
+  if (transfer.has_error()) {
+    return std::move(transfer).error();
+  }
+  record.reading = std::move(transfer).value();
+  record.reads_ahead = priority == IoPriority::kAhead;
+  // The transfer, the memory, the extent and the store live until the last completion has been
+  // seen.
+  record.reading->start([this, engine = context_.hold(), keep = record.reading,
+                         block = record.block, extent = record.stored, store, tensor = record.id,
+                         fill = record.fill](std::optional<Error> error) {
+    finished({tensor, fill}, block, std::move(error));
+  });
+  context_.stats.tensor_read_bytes += record.bytes;
+  return {};
+}
+
+void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& block,
+                      std::optional<Error> error) noexcept {
+  Locked locked(context_);
+  TensorRecord* const record = wanted(request);
+  if (record != nullptr && record->block == block) {
+    if (error && reads_again(*record)) {
+      return;
+    }
+    if (error) {
+      memory_.drop(*record, locked);
+      Declarations::fail_reads(*record, *error, locked);
+    } else {
+      record->reading.reset();
+      record->presence = Presence::kCurrent;
+      record->memory_generation = record->stored_generation;
+      std::vector<WaitingGet> updates = lend_to_readers(*record, locked);
+      memory_.note_peak();
+      serve_again(*record, std::move(updates), locked);
+    }
+  }
+  context_.operation_ended();
+  locked.run_ahead();
+}
+
+/// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of
+/// its own, since whatever was wrong may be over.
+bool Reader::reads_again(TensorRecord& record) noexcept {
+  return record.reads_ahead && !record.waiting_for_read.empty() &&
+         unless_out_of_memory([&] { return start(record, IoPriority::kDemand); }).has_value();
+}
+
+void Reader::serve_again(TensorRecord& record, std::vector<WaitingGet> waiting,
+                         Locked& locked) noexcept {
+  for (WaitingGet& get : waiting) {
+    serve(record, std::move(get), locked);
+  }
+}
+
+}  // namespace penstock

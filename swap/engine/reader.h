@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/memory_broker.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/schedule/prefetch_scheduler.h"
+#include "swap/store/store_transfer.h"
+#include "swap/ticket.h"
+
+namespace penstock {
+
+class Planner;
+
+/// How contents come to who gets them: at once from memory, else by a read, or after what must
+/// happen first.
+class Reader {
+ public:
+  Reader(EngineContext& context, TensorTable& table, EngineMemory& memory, MemoryBroker& broker,
+         PrefetchScheduler& scheduler, Planner& planner)
+      : context_(context),
+        table_(table),
+        memory_(memory),
+        broker_(broker),
+        scheduler_(scheduler),
+        planner_(planner) {}
+
+  // Without the lock.
+
+  Ticket get(TensorId tensor, Access access);
+  /// Finds memory for a content and begins to read it on demand.
+  void fill(const FillRequest& request) noexcept;
+  /// Copies a content for who will change it.
+  void copy(CopyRequest request) noexcept;
+  StoreTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
+                                const std::string& tensor_name) const;
+
+  // With the lock.
+
+  void note_use(TensorId tensor) noexcept;
+  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Locked& locked) noexcept;
+  void serve_again(TensorRecord& record, std::vector<WaitingGet> waiting, Locked& locked) noexcept;
+  /// Residents are renewed in place, as memory always is, even by a holder that leaves in the
+  /// middle; but what a durable store has yet to write must be whole until then, and what is copied
+  /// until it is.
+  bool changes_in_place(const TensorRecord& record) const;
+  /// Reads the stored content into the record's block; the operation has been counted already.
+  /// Errors, and where it throws: nothing has begun.
+  Result<void> start(TensorRecord& record, IoPriority priority);
+  /// The record, where it is still the read of `request` that it waits for.
+  TensorRecord* wanted(const FillRequest& request) const;
+
+ private:
+  void serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept;
+  void serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked);
+  void read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked);
+  void serve_current(TensorRecord& record, WaitingGet get, Locked& locked);
+  void lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked);
+  void lend_copy(TensorRecord& record, WaitingGet get, Locked& locked);
+  void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
+                     Locked& locked) noexcept;
+  void count_hit(const TensorRecord& record) noexcept;
+  void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
+                std::optional<Error> error) noexcept;
+  bool reads_again(TensorRecord& record) noexcept;
+  static Error being_changed(const TensorRecord& record);
+  static Error no_memory(const TensorRecord& record, const Error& cause);
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  MemoryBroker& broker_;
+  PrefetchScheduler& scheduler_;
+  Planner& planner_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,228 @@
+#include "swap/engine/target_reader.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "swap/engine/completion_error.h"
+#include "swap/engine/planner.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
+  auto state = std::make_shared<TicketState>(context_.stalls);
+  HeldExtent extent;
+  std::shared_ptr<SwapStore> store;
+  StoreTransfer::Place place;
+  {
+    const std::lock_guard lock(context_.mutex);
+    TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr || context_.closed) {
+      return Ticket::failed(table_.unknown(tensor));
+    }
+    if (target.size() != record->bytes) {
+      return Ticket::failed(
+          fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
+                                               record->info.name, record->bytes, target.size())));
+    }
+    store = table_.store_of(*record);
+    if (record->presence != Presence::kCurrent && record->writes_in_flight == 0 && record->stored &&
+        store->check_readable(*record->stored, record->info.name).has_value()) {
+      extent = record->stored;
+      place = reader_.place_of(*store, *extent, record->info.name);
+      context_.operation_begun();
+    }
+  }
+  if (!extent) {
+    return get_into_by_copy(tensor, target);  // or says why there is nothing to copy
+  }
+  Result<std::shared_ptr<StoreTransfer>> made = unless_out_of_memory(
+      [&] { return StoreTransfer::of_read(std::move(place), target, IoPriority::kDemand); });
+  if (made.has_value()) {
+    const auto done = [this, engine = context_.hold(), keep = *made, extent, store,
+                       state](std::optional<Error> error) {
+      state->fulfil(std::move(error), {});
+      const std::lock_guard finished(context_.mutex);
+      context_.operation_ended();
+    };
+    made = unless_out_of_memory([&]() -> Result<std::shared_ptr<StoreTransfer>> {
+      const std::shared_ptr<StoreTransfer> transfer = *made;
+      transfer->start(done);
+      return transfer;
+    });
+  }
+  const std::lock_guard lock(context_.mutex);
+  if (made.has_error()) {
+    context_.operation_ended();
+    return Ticket::failed(std::move(made).error());
+  }
+  ++context_.stats.gets;
+  ++context_.stats.misses;
+  context_.stats.tensor_read_bytes += target.size();
+  return Ticket(std::move(state));
+}
+
+/// The content is in memory or on its way there: copies it from a lease.
+Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> target) {
+  auto state = std::make_shared<TicketState>(context_.stalls);
+  reader_.get(tensor, Access::kRead).then([state, target](const Ticket& done) {
+    Result<Lease> lease = unless_out_of_memory([&done] { return done.lease(); });
+    if (lease.has_error()) {
+      state->fulfil(std::move(lease).error(), {});
+      return;
+    }
+    std::memcpy(target.data(), lease.value().data(), target.size());
+    state->fulfil(std::nullopt, {});
+  });
+  return Ticket(std::move(state));
+}
+
+Result<StreamId> TargetReader::device_stream(const Device& device,
+                                             DeviceTransfer::Direction direction) const {
+  const std::lock_guard lock(context_.mutex);
+  if (context_.closed) {
+    return context_.not_open();
+  }
+  const Result<DeviceStaging*> staging = devices_.of({.device = &device});
+  PENSTOCK_TRY(staging);
+  return (*staging)->stream(direction);
+}
+
+Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) {
+  auto state = std::make_shared<TicketState>(context_.stalls);
+  if (const Result<void> planned = planner_.plan_before_use(tensor); planned.has_error()) {
+    return Ticket::failed(planned.error());
+  }
+  TensorInfo info;
+  std::optional<DeviceRead> read;
+  {
+    const std::lock_guard lock(context_.mutex);
+    const TensorRecord* const record = table_.record_of(tensor);
+    if (record == nullptr || context_.closed) {
+      return Ticket::failed(table_.unknown(tensor));
+    }
+    if (const auto staging = devices_.check(*record, target); staging.has_error()) {
+      return Ticket::failed(staging.error());
+    }
+    if (is_read_from_drive(*record)) {
+      read = device_read(*record, target);
+      ++context_.stats.gets;
+      ++context_.stats.misses;
+      reader_.note_use(tensor);
+    } else {
+      info = record->info;
+    }
+  }
+  if (!read) {
+    return get_to_device_by_lease(tensor, info, target);
+  }
+  begin(std::move(*read), state);
+  context_.worker->run_ahead();
+  return Ticket(std::move(state));
+}
+
+/// Whether its content lies on a drive alone, and is not to be kept in RAM.
+bool TargetReader::is_read_from_drive(const TensorRecord& record) const {
+  const SwapStore& store = *table_.store_of(record);
+  return record.presence == Presence::kAbsent && record.writes_in_flight == 0 && record.stored &&
+         record.place != Place::kRam &&
+         store.check_readable(*record.stored, record.info.name).has_value();
+}
+
+/// From the drive. It counts as an operation from here on.
+TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
+                                                   const DeviceTensor& target) {
+  const std::shared_ptr<SwapStore>& store = table_.store_of(record);
+  DeviceRead read{
+      {DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target},
+      record.stored,
+      store};
+  context_.stats.tensor_read_bytes += record.bytes;
+  context_.operation_begun();
+  return read;
+}
+
+/// Where it throws, nothing has begun.
+void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
+  try {
+    DeviceStaging& staging = **devices_.of(read.request.device);
+    const std::uint64_t bytes = read.request.device.memory.bytes;
+    staging.to_device(std::move(read.request),
+                      [this, engine = context_.hold(), extent = std::move(read.extent),
+                       store = std::move(read.store), bytes,
+                       state = std::move(state)](Result<std::uint64_t> done) {
+                        delivered(*state, bytes, error_of(std::move(done)));
+                      });
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(context_.mutex);
+    context_.operation_ended();
+    throw;
+  }
+}
+
+/// The content is in memory, or on its way there; the lease ends with the copy.
+Ticket TargetReader::get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+                                            const DeviceTensor& target) {
+  auto state = std::make_shared<TicketState>(context_.stalls);
+  reader_.get(tensor, Access::kRead)
+      .then([this, engine = context_.hold(), info, target, state](const Ticket& done) {
+        const Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
+          const Result<Lease> lease = done.lease();
+          PENSTOCK_TRY(lease);
+          copy_to_device(*lease, info, target, state);
+          return {};
+        });
+        if (begun.has_error()) {
+          state->fulfil(copy_of(begun.error()), {});
+        }
+      });
+  return Ticket(std::move(state));
+}
+
+/// Where it throws, nothing has begun.
+void TargetReader::copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
+                                  const std::shared_ptr<TicketState>& state) {
+  bool is_open = false;
+  {
+    const std::lock_guard lock(context_.mutex);
+    is_open = !context_.closed;
+    context_.operations += is_open ? 1U : 0U;
+  }
+  if (!is_open) {
+    state->fulfil(said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); }),
+                  {});
+    return;
+  }
+  try {
+    // What is in a slot is pinned for every device.
+    const bool is_pinned = !lease.token()->block()->may_stay();
+    const auto done = [this, engine = context_.hold(), held = lease, state,
+                       bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
+      held.release();
+      delivered(*state, bytes, error_of(std::move(copied)));
+    };
+    (*devices_.of(target))
+        ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
+                    done);
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(context_.mutex);
+    context_.operation_ended();
+    throw;
+  }
+}
+
+/// Counted before whoever waits is told, who may ask for the count.
+void TargetReader::delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error) {
+  {
+    const std::lock_guard lock(context_.mutex);
+    context_.stats.to_device_bytes += error ? 0 : bytes;
+  }
+  state.fulfil(std::move(error), {});
+  const std::lock_guard lock(context_.mutex);
+  context_.operation_ended();
+}
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "swap/engine/device_stagings.h"
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/reader.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/ticket.h"
+
+namespace penstock {
+
+/// How contents come to memory that is not the engine's: the caller's, or a device's. From a drive
+/// straight, from memory by a copy. Thread-safe.
+class TargetReader {
+ public:
+  TargetReader(EngineContext& context, TensorTable& table, Reader& reader, Planner& planner,
+               const DeviceStagings& devices)
+      : context_(context), table_(table), reader_(reader), planner_(planner), devices_(devices) {}
+
+  Ticket get_into(TensorId tensor, std::span<std::byte> target);
+  Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
+  Result<StreamId> device_stream(const Device& device, DeviceTransfer::Direction direction) const;
+
+ private:
+  struct DeviceRead {
+    DeviceStaging::Request request;
+    HeldExtent extent;
+    std::shared_ptr<SwapStore> store;
+  };
+  Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
+  bool is_read_from_drive(const TensorRecord& record) const;
+  DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target);
+  void begin(DeviceRead read, std::shared_ptr<TicketState> state);
+  Ticket get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+                                const DeviceTensor& target);
+  void copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
+                      const std::shared_ptr<TicketState>& state);
+  void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
+
+  EngineContext& context_;
+  TensorTable& table_;
+  Reader& reader_;
+  Planner& planner_;
+  const DeviceStagings& devices_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/result.h"
+#include "swap/engine/engine_context.h"
+#include "swap/store/swap_store.h"
+#include "swap/tensor.h"
+#include "swap/tensor_record.h"
+
+namespace penstock {
+
+/// The tensors that an engine knows, by number and by name, and the stores that they are of.
+/// Guarded by the engine's lock.
+class TensorTable {
+ public:
+  struct Namespace {
+    std::string name;
+    std::shared_ptr<SwapStore> store;
+    std::unordered_map<std::string, TensorId> by_name;
+  };
+  using Namespaces = std::map<NamespaceId, Namespace>;
+  using Records = std::map<TensorId, std::unique_ptr<TensorRecord>>;
+
+  explicit TensorTable(const EngineContext& context) : context_(context) {}
+
+  NamespaceId open(std::string name, std::shared_ptr<SwapStore> store);
+  /// Null: there is none.
+  Namespace* namespace_of(NamespaceId space);
+  const Namespaces& namespaces() const noexcept { return namespaces_; }
+  void close(NamespaceId space) noexcept { namespaces_.erase(space); }
+  const std::shared_ptr<SwapStore>& store_of(const TensorRecord& record) const {
+    return namespaces_.at(record.space).store;
+  }
+
+  /// To a namespace that is there; no tensor of it has the name.
+  TensorRecord& add(NamespaceId space, TensorInfo info);
+  /// Errors: as SwapEngine::rename()'s.
+  Result<void> rename(TensorRecord& record, std::string name);
+  /// The name is free again. The record stays.
+  void free_name(const TensorRecord& record) noexcept;
+  void erase(TensorRecord& record) noexcept { records_.erase(record.id); }
+
+  /// Null: it was never declared, or is forgotten.
+  TensorRecord* record_of(TensorId tensor) const;
+  const Records& records() const noexcept { return records_; }
+  std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
+  /// Of one namespace, in natural order of their names.
+  std::vector<TensorId> tensors(NamespaceId space) const;
+  /// Why record_of() is null, or the engine closed.
+  Error unknown(TensorId tensor) const;
+
+ private:
+  void find_rule(TensorRecord& record) const;
+
+  const EngineContext& context_;
+  Namespaces namespaces_;
+  Records records_;
+  std::uint64_t next_tensor_ = 1;
+  std::uint32_t next_namespace_ = 1;
+};
+
+}  // namespace penstock

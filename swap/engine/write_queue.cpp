@@ -1,0 +1,70 @@
+#include "swap/engine/write_queue.h"
+
+#include <utility>
+
+#include "alloc/sabotage.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+WritingPtr WriteQueue::make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const {
+  auto writing = std::make_shared<Writing>();
+  writing->id = record.id;
+  writing->number = record.number;
+  writing->bytes = record.bytes;
+  writing->store = table_.store_of(record);
+  writing->info = record.info;
+  writing->ticket = std::move(ticket);
+  return writing;
+}
+
+OlderContent WriteQueue::older_content(const TensorRecord& record) {
+  return record.presence == Presence::kCurrent && !record.clean()
+             ? OlderContent{record.block, record.memory_generation}
+             : record.replaced;
+}
+
+void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept {
+  writing.before = older_content(record);
+  record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
+  writing.generation = record.generation;
+  note_rewrite(record);
+  memory_.drop(record, locked);
+  record.unwritten.reset();
+}
+
+void WriteQueue::note_rewrite(const TensorRecord& record) noexcept {
+  if_memory_allows([&] { scheduler_.record_rewrite(to_number(record.id)); });
+}
+
+void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
+  writing->generation = record.memory_generation;
+  writing->block = record.block;
+  writing->source = record.block->span();
+  begin(std::move(writing), locked);
+}
+
+void WriteQueue::begin(WritingPtr writing, Locked& locked) noexcept {
+  TensorRecord& record = *table_.record_of(writing->id);
+  ++record.writes_in_flight;
+  context_.writing_bytes += writing->bytes;
+  context_.operation_begun();
+  memory_.update_use(record);
+  locked.send(std::move(writing));
+}
+
+void WriteQueue::begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
+  record.presence = Presence::kFilling;
+  record.arriving = true;
+  record.replaced = writing->before;
+  record.block = writing->block;
+  memory_.update_use(record);
+  context_.writing_bytes += writing->bytes;
+  context_.operation_begun();
+  writing->fill = ++record.fill;
+  writing->source = writing->block->span();
+  locked.send(std::move(writing));
+}
+
+}  // namespace penstock

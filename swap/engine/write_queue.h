@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/locked.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/engine/writing.h"
+#include "swap/schedule/prefetch_scheduler.h"
+
+namespace penstock {
+
+/// Contents that are to be written: what is known of each, and that it counts as in flight. Writer
+/// sends them when the lock is released. With the engine's lock.
+class WriteQueue {
+ public:
+  WriteQueue(EngineContext& context, TensorTable& table, EngineMemory& memory,
+             PrefetchScheduler& scheduler)
+      : context_(context), table_(table), memory_(memory), scheduler_(scheduler) {}
+
+  /// All that a write of the tensor needs to know and can know beforehand.
+  WritingPtr make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const;
+  /// What would be lost, were the newest content to come and fail.
+  static OlderContent older_content(const TensorRecord& record);
+  /// What memory holds of the tensor is no longer its content; it comes back should the next one
+  /// fail, where no drive has it.
+  void replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
+  void note_rewrite(const TensorRecord& record) noexcept;
+
+  /// Writes what memory holds of the tensor.
+  void write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+  /// Sends one content on its way. Whatever goes wrong, Writer::finished() says it.
+  void begin(WritingPtr writing, Locked& locked) noexcept;
+  /// The content is to come from a device to `writing.block` first. Gets wait for it as for a read.
+  void begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+
+ private:
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  PrefetchScheduler& scheduler_;
+};
+
+}  // namespace penstock

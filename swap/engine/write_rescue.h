@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "swap/engine/engine_memory.h"
+#include "swap/engine/tensor_table.h"
+#include "swap/engine/write_failures.h"
+#include "swap/engine/write_queue.h"
+
+namespace penstock {
+
+/// What becomes of contents that no drive takes: RAM, or an error that leaves the last good copy.
+class WriteRescue {
+ public:
+  WriteRescue(EngineContext& context, TensorTable& table, EngineMemory& memory, WriteQueue& writes,
+              WriteFailures& failures)
+      : context_(context), table_(table), memory_(memory), writes_(writes), failures_(failures) {}
+
+  /// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
+  /// and the last one on a drive stays readable otherwise. The error goes to what waits for the
+  /// write, else it is said at the next call; of a row of failures the first. With the lock.
+  void fail(TensorRecord* record, Writing& writing, Error error, Locked& locked) noexcept;
+  /// Full drive: within ram_bytes the content stays in RAM instead. Claims the room. With the lock.
+  bool may_stay_in_ram(const Writing& writing, const Error& error) noexcept;
+  /// With that claim, which it gives up where it returns false. `copy` has the content's bytes.
+  /// With the lock.
+  bool keep_in_ram(const Writing& writing, const Error& error, Result<std::shared_ptr<Block>> copy,
+                   Locked& locked) noexcept;
+  /// Full drive: within ram_bytes a device's content comes to RAM instead. Without the lock. Where
+  /// it throws, nothing has changed.
+  bool arrive_instead(const WritingPtr& writing, const Error& error);
+
+ private:
+  void describe(const TensorRecord* record, const Writing& writing, Error& error) const;
+  void bring_back(TensorRecord& record, const Writing& writing) noexcept;
+  void bring_to_ram(const Writing& writing, std::shared_ptr<Block> copy, Locked& locked) noexcept;
+  bool claim_for_newest(const Writing& writing);
+  void give_up_claim(const Writing& writing);
+  void say_kept(const Error& error) const noexcept;
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  WriteQueue& writes_;
+  WriteFailures& failures_;
+};
+
+}  // namespace penstock

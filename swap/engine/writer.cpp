@@ -1,0 +1,224 @@
+#include "swap/engine/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "swap/engine/completion_error.h"
+#include "swap/store/checksum.h"
+
+namespace penstock {
+
+using Presence = TensorRecord::Presence;
+
+void Writer::send(const WritingPtr& writing) noexcept {
+  Result<void> sent = unless_out_of_memory([&]() -> Result<void> {
+    if (!writing->source.empty()) {  // a device's is formed on the way
+      writing->checksum = checksum(context_.options.config.integrity, writing->source);
+    }
+    PENSTOCK_TRY(reserve_space(*writing));
+    return submit(writing);
+  });
+  if (sent.has_error()) {
+    finished(writing, std::move(sent).error());
+  }
+}
+
+Result<void> Writer::reserve_space(Writing& writing) const {
+  Result<StoredTensor> reserved =
+      writing.store->reserve(writing.number, writing.generation, writing.bytes, writing.refused);
+  if (reserved.has_error()) {
+    Error error = std::move(reserved).error();
+    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.info.name,
+                                format_bytes(writing.bytes), error.message);
+    error.tensor = writing.info.name;
+    return error;
+  }
+  StoredTensor stored = std::move(reserved).value();
+  stored.identity.level = static_cast<std::uint64_t>(context_.options.config.integrity);
+  stored.identity.checksum = writing.checksum;
+  writing.stored = writing.store->hold(stored);
+  return {};
+}
+
+/// Errors: nothing has begun, and finished() is not told.
+Result<void> Writer::submit(const WritingPtr& writing) {
+  if (writing->source.empty()) {
+    submit_from_device(writing);
+    return {};
+  }
+  const IoPriority priority = writing->block ? IoPriority::kBehind : IoPriority::kDemand;
+  Result<std::shared_ptr<StoreTransfer>> made = StoreTransfer::of_write(
+      reader_.place_of(*writing->store, *writing->stored, writing->info.name), writing->source,
+      priority);
+  if (made.has_error()) {
+    return std::move(made).error();
+  }
+  const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
+  transfer->start([this, engine = context_.hold(), keep = transfer,
+                   writing](std::optional<Error> error) { finished(writing, std::move(error)); });
+  return {};
+}
+
+void Writer::finished(const WritingPtr& ended, std::optional<Error> error) noexcept {
+  if (error && goes_elsewhere(ended, *error)) {
+    return;
+  }
+  Writing& writing = *ended;
+  {
+    Locked locked(context_);
+    TensorRecord* const record = table_.record_of(writing.id);
+    if (record != nullptr && !error) {
+      error = stage(*record, writing);
+    }
+    if (!error || !rescue_.may_stay_in_ram(writing, *error)) {
+      end(writing, std::move(error), false, locked);
+      return;
+    }
+  }
+  // The write still counts as in flight, so that gets wait for what becomes of it.
+  Result<std::shared_ptr<Block>> copy = writing.block;
+  if (!writing.block) {
+    copy = unless_out_of_memory([&] { return memory_.resident_copy(writing.source); });
+  }
+  Locked locked(context_);
+  const bool is_kept = rescue_.keep_in_ram(writing, *error, std::move(copy), locked);
+  end(writing, std::move(error), is_kept, locked);
+}
+
+/// It is on its drive, or `is_kept` in RAM, or neither.
+void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
+                 Locked& locked) noexcept {
+  TensorRecord* const record = table_.record_of(writing.id);
+  context_.writing_bytes -= writing.bytes;
+  if (record != nullptr) {
+    --record->writes_in_flight;
+  }
+  if (is_kept) {
+    locked.fulfil(std::move(writing.ticket), std::nullopt);
+  } else if (error) {
+    rescue_.fail(record, writing, std::move(*error), locked);
+  } else {
+    count(writing);
+    if (record != nullptr) {
+      publish(*record, writing, locked);
+    }
+    locked.fulfil(std::move(writing.ticket), std::nullopt);
+  }
+  if (record != nullptr) {
+    serve_after(*record, locked);
+    declarations_.undo(writing.id, locked);
+  }
+  locked.drop(std::move(writing.block));
+  locked.drop(std::move(writing.before.block));
+  locked.drop(std::move(writing.stored));
+  context_.operation_ended();
+  locked.run_ahead();
+}
+
+void Writer::count(const Writing& writing) noexcept {
+  context_.stats.tensor_write_bytes += writing.bytes;
+  context_.stats.padding_bytes += writing.stored->extent.bytes - writing.bytes;
+  if (writing.device) {
+    context_.stats.from_device_bytes += writing.device->memory.bytes;
+  }
+}
+
+/// What is whole on its drive can be published, if nothing newer is.
+std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& writing) noexcept {
+  if (writing.generation <= record.stored_generation) {
+    return std::nullopt;
+  }
+  Result<void> staged =
+      unless_out_of_memory([&] { return writing.store->stage(record.info, writing.stored); });
+  if (staged.has_value()) {
+    return std::nullopt;
+  }
+  return said(staged.error().code, [&] {
+    Error error = staged.error();
+    error.message =
+        fmt::format("no room to publish tensor '{}': {}", writing.info.name, error.message);
+    error.tensor = writing.info.name;
+    return error;
+  });
+}
+
+/// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
+void Writer::publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept {
+  failures_.note_success();
+  if (writing.generation <= record.stored_generation) {
+    return;
+  }
+  locked.drop(std::move(record.stored));
+  record.stored = std::move(writing.stored);
+  record.stored_generation = writing.generation;
+  record.certain_generation = std::max(record.certain_generation, writing.generation);
+  if (record.presence == Presence::kCurrent && record.memory_generation < writing.generation) {
+    memory_.drop(record, locked);  // a content that had been brought back meanwhile
+  }
+  if (record.presence != Presence::kCurrent || record.clean()) {
+    record.unwritten.reset();
+  }
+}
+
+/// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
+/// holds.
+void Writer::serve_after(TensorRecord& record, Locked& locked) noexcept {
+  if (record.writes_in_flight == 0) {
+    reader_.serve_again(record, std::exchange(record.waiting_for_write, {}), locked);
+  }
+  if (record.presence != Presence::kCurrent) {
+    return;
+  }
+  const bool is_kept = memory_.ahead().holds(to_number(record.id)) ||
+                       memory_.residency().holds(to_number(record.id));
+  if (record.clean() && record.block->leases == 0 && !is_kept) {
+    memory_.drop(record, locked);
+  } else {
+    memory_.update_use(record);
+  }
+}
+
+/// Another drive takes it, or RAM does, of a device's: then that tells how it ends.
+bool Writer::goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept {
+  const Result<bool> goes = unless_out_of_memory([&]() -> Result<bool> {
+    return write_elsewhere(writing, error) ||
+           (error.is_full() && rescue_.arrive_instead(writing, error));
+  });
+  return goes.has_value() && *goes;
+}
+
+/// A drive refused a content that is still there to be written: true if another drive takes it.
+bool Writer::write_elsewhere(const WritingPtr& writing, const Error& error) {
+  const int number = error.system_errno();
+  if (number == 0 || number == ECANCELED || !writing->stored) {
+    return false;
+  }
+  if (!error.is_full()) {
+    writing->store->note_failure(*writing->stored);
+  }
+  writing->refused.push_back(writing->stored->drive);
+  writing->stored.reset();
+  return reserve_space(*writing).has_value() && submit(writing).has_value();
+}
+
+/// Straight to the drive: whoever has no memory to spare needs none. Where it throws, nothing has
+/// begun.
+void Writer::submit_from_device(const WritingPtr& writing) {
+  DeviceStaging& staging = **devices_.of(*writing->device);
+  DeviceStaging::Request request{
+      DeviceTransfer::OnDrive{&writing->store->file(*writing->stored), *writing->stored},
+      writing->info, *writing->device};
+  staging.from_device(std::move(request),
+                      [this, engine = context_.hold(), writing](Result<std::uint64_t> written) {
+                        if (written.has_value()) {
+                          writing->stored->identity.checksum = *written;
+                        }
+                        finished(writing, error_of(std::move(written)));
+                      });
+}
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "swap/engine/declarations.h"
+#include "swap/engine/device_stagings.h"
+#include "swap/engine/reader.h"
+#include "swap/engine/write_queue.h"
+#include "swap/engine/write_rescue.h"
+
+namespace penstock {
+
+/// How contents go to drives: always beside the last good copy, published when whole. Without the
+/// lock but where something else is said.
+class Writer {
+ public:
+  Writer(EngineContext& context, TensorTable& table, EngineMemory& memory, Reader& reader,
+         Declarations& declarations, WriteRescue& rescue, WriteFailures& failures,
+         const DeviceStagings& devices)
+      : context_(context),
+        table_(table),
+        memory_(memory),
+        reader_(reader),
+        declarations_(declarations),
+        rescue_(rescue),
+        failures_(failures),
+        devices_(devices) {}
+
+  /// Begins a write that WriteQueue has counted.
+  void send(const WritingPtr& writing) noexcept;
+  /// Errors: ENOSPC, with what it was for.
+  Result<void> reserve_space(Writing& writing) const;
+  /// A write has ended: published, taken by another drive or by RAM, or failed.
+  void finished(const WritingPtr& writing, std::optional<Error> error) noexcept;
+
+ private:
+  Result<void> submit(const WritingPtr& writing);
+  void submit_from_device(const WritingPtr& writing);
+  bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
+  bool write_elsewhere(const WritingPtr& writing, const Error& error);
+  void end(Writing& writing, std::optional<Error> error, bool is_kept, Locked& locked) noexcept;
+  void count(const Writing& writing) noexcept;
+  std::optional<Error> stage(const TensorRecord& record, const Writing& writing) noexcept;
+  void publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
+  void serve_after(TensorRecord& record, Locked& locked) noexcept;
+
+  EngineContext& context_;
+  TensorTable& table_;
+  EngineMemory& memory_;
+  Reader& reader_;
+  Declarations& declarations_;
+  WriteRescue& rescue_;
+  WriteFailures& failures_;
+  const DeviceStagings& devices_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alloc/memory_source.h"
+#include "alloc/pin_hook.h"
+#include "alloc/result.h"
+#include "io/file_system.h"
+#include "io/io_queue.h"
+#include "swap/device/device.h"
+#include "swap/plan/budgets.h"
+#include "swap/plan/engine_config.h"
+
+namespace penstock {
+
+struct SwapEngineOptions {
+  EngineConfig config;
+  std::uint32_t ranks_on_node = 1;
+  /// Overrides what the configuration resolves to; for tests and benchmarks.
+  std::optional<Budgets> budgets;
+  std::uint32_t io_block_bytes = 1024 * 1024;
+  std::uint32_t io_depth = 32;
+  /// What the machine has free, where it is not to be asked: for what must come out the same on
+  /// any.
+  std::optional<std::uint64_t> mem_available_bytes;
+  /// Read ahead and not used yet is never more than this; 0: nothing is read before it is asked
+  /// for. Nothing: as far as memory reaches.
+  std::optional<std::uint64_t> lookahead_bytes;
+  /// Where stores live; outlives the engine.
+  FileSystem* file_system = &os_file_system();
+  /// Pageable memory; null: the machine's.
+  std::shared_ptr<MemorySource> pageable;
+  /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. The
+  /// three are for simulations, whose file system no engine of the machine understands.
+  std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
+  /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
+  /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
+  /// unused.
+  std::vector<PinHook> pin_hooks;
+  /// Accelerators whose memory tensors come from and go to: pinned slots are pinned for each of
+  /// them too, and a quarter of max_pinned_bytes, 32 MiB at most, becomes the chunks through which
+  /// goes what has no slot, on the device's own NUMA node.
+  std::vector<std::shared_ptr<Device>> devices;
+  /// Saves a trace of every use there (TraceLog::open). Empty: where the environment's
+  /// PENSTOCK_TRACE says, if it does.
+  std::string trace;
+  /// Told once per condition, a whole sentence a user can act on. Empty: the log.
+  std::function<void(const std::string&)> warn;
+};
+
+}  // namespace penstock
