@@ -1,8 +1,8 @@
 #include "swap/lease.h"
 
 #include "alloc/out_of_memory.h"
-#include "swap/lease_token.h"
-#include "swap/trace_log.h"
+#include "swap/engine/lease_token.h"
+#include "swap/engine/trace_log.h"
 
 namespace penstock {
 

@@ -8,7 +8,7 @@
 
 #include "alloc/out_of_memory.h"
 #include "swap/log.h"
-#include "swap/ticket_state.h"
+#include "swap/engine/ticket_state.h"
 
 namespace penstock {
 namespace {

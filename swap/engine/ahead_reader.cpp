@@ -6,8 +6,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 void AheadReader::prefetch(std::span<const TensorId> tensors) {
   Locked locked(context_);
   if_memory_allows([&] {
@@ -25,26 +23,26 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
 
   Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
     TensorRecord* record = reader_.table_.record_of(TensorId{key});
-    if (record == nullptr || record->presence != Presence::kAbsent ||
-        record->writes_in_flight > 0 || record->updates > 0 || !record->stored) {
+    if (record == nullptr || !record->memory.is_absent() || record->drive.writes_in_flight > 0 ||
+        record->memory.updates > 0 || !record->drive.stored) {
       return Answer::kNothingToDo;
     }
     const SwapStore& store = *reader_.table_.store_of(*record);
-    if (store.check_readable(*record->stored, record->info.name).has_error()) {
+    if (store.check_readable(*record->drive.stored, record->info.name).has_error()) {
       return Answer::kNothingToDo;
     }
     const std::optional<std::uint64_t> limit = reader_.context_.options.lookahead_bytes;
-    if (limit && reader_.memory_.ahead().bytes() + record->bytes > *limit) {
+    if (limit && reader_.memory_.ahead().bytes() + record->bytes() > *limit) {
       return Answer::kStop;
     }
-    const bool stays =
-        record->place == Place::kRam &&
-        reader_.memory_.residency().claim(
-            key, record->bytes, record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
+    const bool stays = record->place == Place::kRam &&
+                       reader_.memory_.residency().claim(
+                           key, record->bytes(),
+                           record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
     if (stays) {
       locked_.expect_fill();
       begin(*record);
-      locked_.fill({record->id, record->fill, true});  // memory comes without the lock
+      locked_.fill({record->id, record->memory.fill(), true});  // memory comes without the lock
       return Answer::kBegun;
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
@@ -52,7 +50,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
       return Answer::kNoRoom;
     }
     begin(*record);
-    record->block = std::move(block);
+    record->memory.block = std::move(block);
     reader_.memory_.update_use(*record);
     if (unless_out_of_memory([&] {
           return reader_.reader_.start(*record, IoPriority::kAhead);
@@ -67,25 +65,24 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
  private:
   void begin(TensorRecord& record) {
     reader_.memory_.ahead().begin(to_number(record.id),
-                                  record.bytes);  // the last thing that may fail
-    record.presence = Presence::kFilling;
-    ++record.fill;
+                                  record.bytes());  // the last thing that may fail
+    record.memory.begin(Presence::kReading);
     reader_.context_.operation_begun();
   }
 
   std::shared_ptr<Block> find_memory(const TensorRecord& record, bool large_waits) {
-    auto block = std::make_shared<Block>(Buffer(), record.bytes);
-    if (std::optional<Buffer> slot = reader_.memory_.pool()->try_acquire_slot(record.bytes)) {
+    auto block = std::make_shared<Block>(Buffer(), record.bytes());
+    if (std::optional<Buffer> slot = reader_.memory_.pool()->try_acquire_slot(record.bytes())) {
       block->buffer = std::move(*slot);
       return block;
     }
     // Only pages that are there already: this may be the I/O thread, which fresh ones would hold
     // up.
-    if (large_waits || reader_.memory_.kept_room_bytes() < record.bytes ||
-        !reader_.memory_.sources().overflow->retains(record.bytes)) {
+    if (large_waits || reader_.memory_.kept_room_bytes() < record.bytes() ||
+        !reader_.memory_.sources().overflow->retains(record.bytes())) {
       return nullptr;
     }
-    Result<Buffer> pageable = reader_.memory_.pool()->acquire_overflow(record.bytes);
+    Result<Buffer> pageable = reader_.memory_.pool()->acquire_overflow(record.bytes());
     if (pageable.has_error()) {
       return nullptr;
     }
@@ -117,7 +114,7 @@ void AheadReader::fill(const FillRequest& request) noexcept {
       context_.operation_ended();
       return std::nullopt;
     }
-    return record->bytes;
+    return record->bytes();
   }();
   if (!bytes) {
     return;
@@ -134,15 +131,15 @@ void AheadReader::fill(const FillRequest& request) noexcept {
     return;
   }
   if (block.has_value()) {
-    record->block = std::move(block).value();
+    record->memory.block = std::move(block).value();
     memory_.update_use(*record);
-    const bool is_awaited = !record->waiting_for_read.empty();
+    const bool is_awaited = !record->gets.for_read.empty();
     const IoPriority priority = is_awaited ? IoPriority::kDemand : IoPriority::kAhead;
     if (unless_out_of_memory([&] { return reader_.start(*record, priority); }).has_value()) {
       return;
     }
   }
-  std::vector<WaitingGet> waiting = std::exchange(record->waiting_for_read, {});
+  std::vector<WaitingGet> waiting = std::exchange(record->gets.for_read, {});
   memory_.drop(*record, locked);
   memory_.residency().release(to_number(request.tensor));
   context_.operation_ended();

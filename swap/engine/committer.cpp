@@ -10,8 +10,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 /// What ends at once may be a first put that has failed without a write.
 template <class Put>
 Ticket Committer::or_undeclared(TensorId tensor, Put put) {
@@ -39,9 +37,9 @@ Result<Lease> Committer::allocate(TensorId tensor) {
       return table_.unknown(tensor);
     }
     // A resident that still lies in a slot moves out.
-    const bool in_place = record->presence == Presence::kCurrent &&
-                          reader_.changes_in_place(*record) && record->block->may_stay() &&
-                          record->block->leases == 0 && record->writes_in_flight == 0;
+    const bool in_place = record->memory.is_current() && reader_.changes_in_place(*record) &&
+                          record->memory.block->may_stay() && record->memory.block->leases == 0 &&
+                          record->drive.writes_in_flight == 0;
     if (in_place) {
       Lease lease = memory_.lend(*record, EngineMemory::Lent::kToFill);
       if (record->clean()) {
@@ -97,32 +95,32 @@ void Committer::take(TensorRecord& record, LeaseToken& token, WritingPtr writing
   ++context_.stats.commits;
   record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   writes_.note_rewrite(record);
-  if (record.block != block) {
+  if (record.memory.block != block) {
     memory_.drop(record, locked);
-    record.block = block;
+    record.memory.block = block;
   }
   settle(record, std::move(writing), locked);
 }
 
-/// `record.block` holds all of the newest content: kept as resident, or written behind reads.
+/// `record.memory.block` holds all of the newest content: kept as resident, or written behind
+/// reads.
 void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
   const TensorId tensor = record.id;
-  record.reading.reset();
-  record.arriving = false;
-  locked.drop(std::move(record.replaced.block));
-  record.replaced.block.reset();
-  record.presence = Presence::kCurrent;
-  record.memory_generation = record.generation;
+  record.memory.reading.reset();
+  locked.drop(std::move(record.memory.replaced.block));
+  record.memory.replaced.block.reset();
+  record.memory.become_current(record.generation);
   record.certain_generation = record.generation;
   memory_.ahead().end(to_number(tensor));
   std::vector<WaitingGet> updates = reader_.lend_to_readers(record, locked);
   memory_.update_use(record);
-  record.unwritten.reset();
-  const bool stays = memory_.residency().holds(to_number(tensor)) && record.block->may_stay();
+  record.drive.unwritten.reset();
+  const bool stays =
+      memory_.residency().holds(to_number(tensor)) && record.memory.block->may_stay();
   // A resident of a durable store is written now: its next holder changes this memory in place, and
   // nobody could tell later when it holds a whole content.
   if (stays && !writing->store->is_durable()) {
-    locked.drop(std::exchange(record.stored, nullptr));
+    locked.drop(std::exchange(record.drive.stored, nullptr));
     locked.fulfil(std::move(writing->ticket), std::nullopt);
     reader_.serve_again(record, std::move(updates), locked);
     return;
@@ -148,10 +146,10 @@ Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source
     if (record == nullptr || context_.closed) {
       return Ticket::failed(table_.unknown(tensor));
     }
-    if (source.size() != record->bytes) {
+    if (source.size() != record->bytes()) {
       return Ticket::failed(
           fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
-                                               record->info.name, record->bytes, source.size())));
+                                               record->info.name, record->bytes(), source.size())));
     }
     const bool stays = broker_.claim_residency(*record, locked);
     writing = writes_.make(*record, state);
@@ -179,10 +177,10 @@ Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source
 /// Writes the next content from the caller's memory.
 void Committer::put_behind(TensorRecord& record, WritingPtr writing,
                            std::span<const std::byte> source, Locked& locked) {
-  record.expect_await_write();
+  record.gets.expect_await_write();
   // From here on nothing can fail for want of memory.
   writes_.replace(record, *writing, locked);
-  record.await_write();
+  record.gets.await_write();
   writing->source = source;
   writes_.begin(std::move(writing), locked);
 }
@@ -190,13 +188,12 @@ void Committer::put_behind(TensorRecord& record, WritingPtr writing,
 /// A resident's own memory, where nothing looks at it; gets wait meanwhile, as for a read. Empty:
 /// its next content needs new memory.
 Lease Committer::lend_in_place(TensorRecord& record) {
-  if (record.presence != Presence::kCurrent || !record.block->may_stay() ||
-      record.block->leases > 0 || record.writes_in_flight > 0) {
+  if (!record.memory.is_current() || !record.memory.block->may_stay() ||
+      record.memory.block->leases > 0 || record.drive.writes_in_flight > 0) {
     return {};
   }
   Lease lease = memory_.lend(record, EngineMemory::Lent::kToFill);
-  record.presence = Presence::kFilling;
-  ++record.fill;
+  record.memory.begin(Presence::kCopying);
   return lease;
 }
 
@@ -236,7 +233,7 @@ Ticket Committer::put_device_content(TensorId tensor, const DeviceTensor& source
     if (const auto staging = devices_.check(*record, source); staging.has_error()) {
       return Ticket::failed(staging.error());
     }
-    bytes = record->bytes;
+    bytes = record->bytes();
     stays = broker_.claim_residency(*record, locked);
     context_.operation_begun();
   }
@@ -254,7 +251,7 @@ Ticket Committer::put_device_content(TensorId tensor, const DeviceTensor& source
     return Ticket::failed(table_.unknown(tensor));
   }
   WritingPtr writing = writes_.make(*record, state);
-  record->expect_await_write();
+  record->gets.expect_await_write();
   writes_.replace(*record, *writing, locked);
   writing->device = source;
   if (block) {
@@ -262,7 +259,7 @@ Ticket Committer::put_device_content(TensorId tensor, const DeviceTensor& source
     writes_.begin_arrival(*record, std::move(writing), locked);
     return Ticket(std::move(state));
   }
-  record->await_write();
+  record->gets.await_write();
   writes_.begin(std::move(writing), locked);
   return Ticket(std::move(state));
 }
@@ -312,7 +309,7 @@ void Committer::arrived(const WritingPtr& arrival, std::optional<Error> error) n
   Writing& writing = *arrival;
   TensorRecord* const record = table_.record_of(writing.id);
   const std::uint64_t fill = std::exchange(writing.fill, 0);
-  const bool is_newest = record != nullptr && record->arriving && record->fill == fill;
+  const bool is_newest = record != nullptr && record->memory.is_arriving() && record->memory.fill() == fill;
   std::shared_ptr<Block> block = writing.block;
   context_.writing_bytes -= writing.bytes;
   context_.stats.from_device_bytes += error ? 0 : writing.device->memory.bytes;
@@ -340,10 +337,10 @@ void Committer::fail_arrival(TensorRecord* newest, Writing& arrival, Error error
   }
   memory_.drop(*newest, locked);
   rescue_.fail(newest, arrival, std::move(error), locked);
-  if (newest->presence == Presence::kAbsent) {
+  if (newest->memory.is_absent()) {
     memory_.residency().release(to_number(arrival.id));
   }
-  reader_.serve_again(*newest, std::exchange(newest->waiting_for_read, {}), locked);
+  reader_.serve_again(*newest, std::exchange(newest->gets.for_read, {}), locked);
   declarations_.undo(arrival.id, locked);
 }
 

@@ -4,8 +4,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 Result<ContentReader> ContentStreams::read(const std::vector<TensorId>& tensors) {
   ContentReader reader;
   reader.engine_ = context_.hold();
@@ -35,15 +33,15 @@ Result<ContentStreams::ReadyContent> ContentStreams::ready(TensorId tensor) {
     if (record == nullptr || context_.closed) {
       return table_.unknown(tensor);
     }
-    const bool is_on_drive = record->presence != Presence::kCurrent && !record->arriving &&
-                             record->writes_in_flight == 0 && record->stored;
+    const bool is_on_drive = !record->memory.is_current() && !record->memory.is_arriving() &&
+                             record->drive.writes_in_flight == 0 && record->drive.stored;
     if (is_on_drive) {
       const std::shared_ptr<SwapStore>& store = table_.store_of(*record);
-      PENSTOCK_TRY(store->check_readable(*record->stored, record->info.name));
-      return ReadyContent{
-          {},
-          StoredContent{record->info.name, record->stored, &store->file(*record->stored)},
-          store};
+      PENSTOCK_TRY(store->check_readable(*record->drive.stored, record->info.name));
+      return ReadyContent{{},
+                          StoredContent{record->info.name, record->drive.stored,
+                                        &store->file(*record->drive.stored)},
+                          store};
     }
   }
   Result<Lease> lease = reader_.get(tensor, Access::kRead).lease();
@@ -67,7 +65,7 @@ Result<ContentStreams::NewContent> ContentStreams::reserve(TensorId tensor) {
     if (record == nullptr || context_.closed) {
       return table_.unknown(tensor);
     }
-    room.bytes = record->bytes;
+    room.bytes = record->bytes();
     stays = broker_.claim_residency(*record, locked);
   }
   Result<std::shared_ptr<Block>> block =
@@ -107,14 +105,14 @@ Ticket ContentStreams::adopt(TensorId tensor, std::shared_ptr<StoredTensor> stor
     writing = writes_.make(*record, state);
     writing->generation = stored->identity.generation;
     writing->stored = std::move(stored);
-    record->expect_await_write();
+    record->gets.expect_await_write();
     if (record->generation == writing->generation) {  // what memory has, or reads, is older
       writing->before = writes_.older_content(*record);
       memory_.drop(*record, locked);
-      record->unwritten.reset();
-      record->await_write();
+      record->drive.unwritten.reset();
+      record->gets.await_write();
     }
-    ++record->writes_in_flight;
+    ++record->drive.writes_in_flight;
     context_.writing_bytes += writing->bytes;
     context_.operation_begun();
   }

@@ -83,19 +83,19 @@ void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
                   fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
             });
   fail_reads(record, gone, locked);
-  for (WaitingGet& waiting : record.waiting_for_write) {
+  for (WaitingGet& waiting : record.gets.for_write) {
     locked.fulfil(std::move(waiting.ticket), copy_of(gone));
   }
   memory_.drop(record, locked);
   memory_.residency().release(to_number(record.id));
-  locked.drop(std::move(record.stored));
+  locked.drop(std::move(record.drive.stored));
   table_.erase(record);
 }
 
 void Declarations::undo(TensorId tensor, Locked& locked) noexcept {
   TensorRecord* const record = table_.record_of(tensor);
-  if (record == nullptr || !record->is_to_be_put || record->stored || record->block ||
-      record->presence != TensorRecord::Presence::kAbsent || record->writes_in_flight > 0) {
+  if (record == nullptr || !record->is_to_be_put || record->drive.stored || record->memory.block ||
+      !record->memory.is_absent() || record->drive.writes_in_flight > 0) {
     return;
   }
   table_.free_name(*record);
@@ -120,18 +120,18 @@ Result<TensorState> Declarations::state(TensorId tensor) const {
   }
   TensorState state;
   state.name = record->info.name;
-  state.bytes = record->bytes;
+  state.bytes = record->bytes();
   state.place = record->place;
   state.generation = record->generation;
-  state.in_memory = record->presence == TensorRecord::Presence::kCurrent;
+  state.in_memory = record->memory.is_current();
   state.resident = memory_.residency().holds(to_number(tensor)) && state.in_memory;
-  state.on_drive = record->stored != nullptr;
-  state.writing = record->writes_in_flight > 0 || record->arriving;
+  state.on_drive = record->drive.stored != nullptr;
+  state.writing = record->drive.writes_in_flight > 0 || record->memory.is_arriving();
   return state;
 }
 
 void Declarations::fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept {
-  for (WaitingGet& waiting : std::exchange(record.waiting_for_read, {})) {
+  for (WaitingGet& waiting : std::exchange(record.gets.for_read, {})) {
     locked.fulfil(std::move(waiting.ticket), copy_of(error));
   }
 }

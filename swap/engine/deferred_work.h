@@ -8,13 +8,13 @@
 
 #include "alloc/out_of_memory.h"
 #include "alloc/result.h"
-#include "swap/block.h"
+#include "swap/engine/block.h"
+#include "swap/engine/tensor_record.h"
+#include "swap/engine/ticket_state.h"
 #include "swap/engine/writing.h"
 #include "swap/lease.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
-#include "swap/tensor_record.h"
-#include "swap/ticket_state.h"
 
 namespace penstock {
 

@@ -6,9 +6,9 @@
 
 #include "alloc/pin_hook.h"
 #include "swap/engine/engine_context.h"
+#include "swap/engine/tensor_record.h"
 #include "swap/store/device_staging.h"
 #include "swap/store/device_tensor.h"
-#include "swap/tensor_record.h"
 
 namespace penstock {
 

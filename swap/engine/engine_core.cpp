@@ -11,9 +11,9 @@
 #include "alloc/memlock_limit.h"
 #include "alloc/out_of_memory.h"
 #include "alloc/pinned_source.h"
+#include "swap/engine/overflow_advice.h"
 #include "swap/log.h"
 #include "swap/numa_choice.h"
-#include "swap/overflow_advice.h"
 
 namespace penstock {
 namespace {

@@ -19,11 +19,11 @@
 #include "swap/engine/reader.h"
 #include "swap/engine/target_reader.h"
 #include "swap/engine/tensor_table.h"
+#include "swap/engine/trace_log.h"
 #include "swap/engine/write_failures.h"
 #include "swap/engine/write_queue.h"
 #include "swap/engine/write_rescue.h"
 #include "swap/engine/writer.h"
-#include "swap/trace_log.h"
 
 namespace penstock {
 

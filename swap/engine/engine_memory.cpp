@@ -26,10 +26,10 @@ Lease EngineMemory::lend(const std::shared_ptr<Block>& block, TensorRecord& reco
       std::make_shared<LeaseToken>(block, record.id, access, lent == Lent::kToUpdate, keeper_));
   ++block->leases;
   block->updates += lent == Lent::kToRead ? 0U : 1U;
-  record.updates += lent == Lent::kToUpdate ? 1U : 0U;
+  record.memory.updates += lent == Lent::kToUpdate ? 1U : 0U;
   hold(*block, record);
   if (block->overflows()) {
-    account_.note_content(record.bytes);
+    account_.note_content(record.bytes());
   }
   update_use(record);
   return lease;
@@ -42,32 +42,30 @@ void EngineMemory::end_changes(LeaseToken& token, TensorRecord* record) noexcept
   token.end_changes();
   --token.block()->updates;
   if (token.of_content() && record != nullptr) {
-    --record->updates;
+    --record->memory.updates;
   }
 }
 
 void EngineMemory::drop(TensorRecord& record, Locked& locked) noexcept {
-  if (record.block) {
-    account_.count(*record.block, OverflowUse::kHeld);
-    locked.drop(std::move(record.block));
-    record.block.reset();
+  if (record.memory.block) {
+    account_.count(*record.memory.block, OverflowUse::kHeld);
+    locked.drop(std::move(record.memory.block));
+    record.memory.block.reset();
   }
   ahead_.end(to_number(record.id));
-  record.arriving = false;
-  locked.drop(std::move(record.replaced.block));
-  record.replaced.block.reset();
-  record.memory_generation = 0;
-  record.presence = TensorRecord::Presence::kAbsent;
-  record.reading.reset();
+  locked.drop(std::move(record.memory.replaced.block));
+  record.memory.replaced.block.reset();
+  record.memory.become_absent();
+  record.memory.reading.reset();
 }
 
 void EngineMemory::update_use(TensorRecord& record) noexcept {
-  if (!record.block || !record.block->buffer) {
+  if (!record.memory.block || !record.memory.block->buffer) {
     return;
   }
-  Block& block = *record.block;
-  const bool behind = (record.writes_in_flight > 0 || record.arriving) && block.leases == 0 &&
-                      !residency_.holds(to_number(record.id));
+  Block& block = *record.memory.block;
+  const bool behind = (record.drive.writes_in_flight > 0 || record.memory.is_arriving()) &&
+                      block.leases == 0 && !residency_.holds(to_number(record.id));
   if (behind) {
     block.buffer.expect_return();  // it comes back by itself when the write is done
   } else {

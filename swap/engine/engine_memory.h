@@ -12,17 +12,17 @@
 #include "alloc/page_source.h"
 #include "alloc/pin_hook.h"
 #include "alloc/recycling_source.h"
-#include "swap/block.h"
+#include "swap/engine/block.h"
 #include "swap/engine/engine_context.h"
+#include "swap/engine/held_buffer_ledger.h"
+#include "swap/engine/lease_keeper.h"
+#include "swap/engine/lease_token.h"
 #include "swap/engine/locked.h"
 #include "swap/engine/overflow_account.h"
-#include "swap/held_buffer_ledger.h"
-#include "swap/lease_keeper.h"
-#include "swap/lease_token.h"
+#include "swap/engine/tensor_record.h"
 #include "swap/plan/budgets.h"
 #include "swap/schedule/read_ahead.h"
 #include "swap/schedule/residency.h"
-#include "swap/tensor_record.h"
 
 namespace penstock {
 
@@ -79,7 +79,7 @@ class EngineMemory {
 
   enum class Lent : std::uint8_t { kToRead, kToUpdate, kToFill };
   /// Where it throws std::bad_alloc, nothing has changed.
-  Lease lend(TensorRecord& record, Lent lent) { return lend(record.block, record, lent); }
+  Lease lend(TensorRecord& record, Lent lent) { return lend(record.memory.block, record, lent); }
   Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent);
   /// What the lease holds is not changed any more. `record` is its tensor's; null: it is gone.
   static void end_changes(LeaseToken& token, TensorRecord* record) noexcept;

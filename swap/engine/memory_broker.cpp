@@ -6,8 +6,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 void MemoryBroker::update_ended(LeaseToken& token) noexcept {
   const std::lock_guard lock(context_.mutex);
   EngineMemory::end_changes(token, table_.record_of(token.tensor()));
@@ -22,16 +20,16 @@ void MemoryBroker::lease_ended(LeaseToken& token) noexcept {
   if (--block.leases == 0) {
     block.held = {};
   }
-  if (record == nullptr || record->block != token.block()) {
+  if (record == nullptr || record->memory.block != token.block()) {
     return;
   }
-  const bool unused = block.leases == 0 && record->writes_in_flight == 0;
+  const bool unused = block.leases == 0 && record->drive.writes_in_flight == 0;
   if (unused && record->clean() && !memory_.residency().holds(to_number(record->id))) {
     memory_.drop(*record, locked);
   } else if (block.leases == 0) {
     memory_.update_use(*record);
   }
-  if (record->leaves && block.updates == 0 && !context_.closed) {
+  if (record->memory.leaves && block.updates == 0 && !context_.closed) {
     if_memory_allows([&] { demote(*record, locked); });
   }
   locked.run_ahead();
@@ -46,7 +44,7 @@ Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
     if (record == nullptr) {
       return table_.unknown(tensor);
     }
-    bytes = record->bytes;
+    bytes = record->bytes();
     is_resident = claim_residency(*record, locked);
     if (!is_resident) {
       if (std::shared_ptr<Block> block = free_slot(*record, locked)) {
@@ -59,11 +57,11 @@ Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
 
 /// In a slot that is free now, or that what was read ahead gives up. Null: there is none.
 std::shared_ptr<Block> MemoryBroker::free_slot(const TensorRecord& record, Locked& locked) {
-  auto block = std::make_shared<Block>(Buffer(), record.bytes);
-  std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(record.bytes);
+  auto block = std::make_shared<Block>(Buffer(), record.bytes());
+  std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(record.bytes());
   // Pages that are there already cost nothing; what was read ahead would have to be read again.
-  if (!slot && !(memory_.planned() && memory_.sources().overflow->retains(record.bytes))) {
-    slot = take_over_ahead(record.bytes, locked);
+  if (!slot && !(memory_.planned() && memory_.sources().overflow->retains(record.bytes()))) {
+    slot = take_over_ahead(record.bytes(), locked);
   }
   if (!slot) {
     return nullptr;
@@ -118,7 +116,7 @@ bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
   }
   const Claim claim = by_rule ? Claim::kRule : memory_.planned() ? Claim::kPlan : Claim::kSpare;
   const std::uint64_t key = to_number(record.id);
-  const std::uint64_t bytes = record.bytes;
+  const std::uint64_t bytes = record.bytes();
   if (memory_.residency().claim(key, bytes, claim)) {
     return true;
   }
@@ -138,17 +136,17 @@ bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
 }
 
 void MemoryBroker::demote(TensorRecord& record, Locked& locked) {
-  record.leaves = record.block && record.block->updates > 0;
-  if (record.leaves) {
+  record.memory.leaves = record.memory.block && record.memory.block->updates > 0;
+  if (record.memory.leaves) {
     return;
   }
-  const bool is_current = record.presence == Presence::kCurrent;
-  const bool is_written = is_current && !record.clean() && record.writes_in_flight == 0;
+  const bool is_current = record.memory.is_current();
+  const bool is_written = is_current && !record.clean() && record.drive.writes_in_flight == 0;
   WritingPtr writing = is_written ? writes_.make(record, nullptr) : nullptr;
   memory_.residency().release(to_number(record.id));
   if (is_written) {
     writes_.write_memory(record, std::move(writing), locked);
-  } else if (is_current && record.clean() && record.block->leases == 0) {
+  } else if (is_current && record.clean() && record.memory.block->leases == 0) {
     memory_.drop(record, locked);
   }
 }
@@ -160,9 +158,10 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked&
   std::vector<ReadAhead::Key> fitting;
   for (const ReadAhead::Key key : memory_.ahead().in_order() | std::views::values) {
     const TensorRecord& record = *table_.record_of(TensorId{key});
-    if (record.presence == Presence::kCurrent && record.block->buffer &&
-        !record.block->overflows() && record.block->buffer.capacity() >= bytes &&
-        record.block->buffer.capacity() - bytes <= record.block->buffer.capacity() / 8) {
+    if (record.memory.is_current() && record.memory.block->buffer &&
+        !record.memory.block->overflows() && record.memory.block->buffer.capacity() >= bytes &&
+        record.memory.block->buffer.capacity() - bytes <=
+            record.memory.block->buffer.capacity() / 8) {
       fitting.push_back(key);
     }
   }
@@ -171,7 +170,7 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked&
   }
   TensorRecord& farthest = *table_.record_of(TensorId{scheduler_.farthest(fitting)});
   ++context_.stats.ahead_dropped;
-  const std::shared_ptr<Block> given_up = farthest.block;
+  const std::shared_ptr<Block> given_up = farthest.memory.block;
   memory_.drop(farthest, locked);
   return std::move(given_up->buffer);
 }

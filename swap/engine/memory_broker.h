@@ -6,9 +6,9 @@
 
 #include "swap/engine/device_stagings.h"
 #include "swap/engine/engine_memory.h"
+#include "swap/engine/lease_keeper.h"
 #include "swap/engine/tensor_table.h"
 #include "swap/engine/write_queue.h"
-#include "swap/lease_keeper.h"
 #include "swap/schedule/prefetch_scheduler.h"
 
 namespace penstock {

@@ -10,8 +10,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 namespace {
 
 constexpr std::size_t kNamesInWarning = 5;
@@ -122,9 +120,9 @@ void NamespaceSet::resume(NamespaceId space, const DurableStore& store) {
     TensorRecord& record = table_.add(space, std::move(entry.info));
     record.number = entry.extent->identity.tensor;
     record.generation = entry.extent->identity.generation;
-    record.stored_generation = record.generation;
+    record.drive.generation = record.generation;
     record.certain_generation = record.generation;
-    record.stored = std::move(entry.extent);
+    record.drive.stored = std::move(entry.extent);
   }
   const std::vector<DriveState> drives = store.drive_states();
   for (std::uint32_t i = 0; i < drives.size(); ++i) {
@@ -215,9 +213,10 @@ Result<void> NamespaceSet::drop_all(Result<void> written, Locked& locked) noexce
 
 void NamespaceSet::write_again(Locked& locked) {
   for (const auto& [id, record] : table_.records()) {
-    const bool is_to_be_written = record->unwritten && table_.store_of(*record)->is_durable() &&
-                                  record->presence == Presence::kCurrent && !record->clean() &&
-                                  record->writes_in_flight == 0 && record->block->leases == 0;
+    const bool is_to_be_written =
+        record->drive.unwritten && table_.store_of(*record)->is_durable() &&
+        record->memory.is_current() && !record->clean() && record->drive.writes_in_flight == 0 &&
+        record->memory.block->leases == 0;
     if (is_to_be_written) {
       writes_.write_memory(*record, writes_.make(*record, nullptr), locked);
     }
@@ -249,10 +248,10 @@ std::optional<Error> NamespaceSet::kept_from_drives() const {
   std::vector<std::string> names;
   std::optional<Error> why;
   for (const auto& [id, record] : table_.records()) {
-    if (record->unwritten && record->presence == Presence::kCurrent && !record->clean() &&
+    if (record->drive.unwritten && record->memory.is_current() && !record->clean() &&
         table_.store_of(*record)->is_durable()) {
       names.push_back(record->info.name);
-      why = record->unwritten;
+      why = record->drive.unwritten;
     }
   }
   if (why) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "swap/block.h"
+#include "swap/engine/block.h"
 
 namespace penstock {
 

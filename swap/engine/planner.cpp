@@ -101,7 +101,7 @@ std::vector<PlanTensor> Planner::plan_tensors(const std::vector<TensorId>& ids) 
   tensors.reserve(ids.size());
   for (const TensorId id : ids) {
     const TensorRecord& record = *table_.record_of(id);
-    tensors.push_back(plan_tensor(record.info, record.bytes));
+    tensors.push_back(plan_tensor(record.info, record.bytes()));
   }
   return tensors;
 }
@@ -136,7 +136,7 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
   for (std::size_t i = 0; i < ids.size(); ++i) {
     TensorRecord& record = *table_.record_of(ids[i]);
     record.place = placement.tensors[i].place;
-    sizes.push_back(record.bytes);
+    sizes.push_back(record.bytes());
     if (record.place != Place::kRam && memory_.residency().holds(to_number(ids[i]))) {
       leave.push_back(ids[i]);
     }
@@ -150,8 +150,8 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
   // read.
   for (const TensorId tensor : ids) {
     TensorRecord& record = *table_.record_of(tensor);
-    if (record.place == Place::kRam && record.block && record.block->may_stay()) {
-      memory_.residency().claim(to_number(tensor), record.bytes,
+    if (record.place == Place::kRam && record.memory.block && record.memory.block->may_stay()) {
+      memory_.residency().claim(to_number(tensor), record.bytes(),
                                 record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
       memory_.update_use(record);
     }

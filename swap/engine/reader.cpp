@@ -10,8 +10,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 Ticket Reader::get(TensorId tensor, Access access) {
   auto state = std::make_shared<TicketState>(context_.stalls);
   if (const Result<void> planned = planner_.plan_before_use(tensor); planned.has_error()) {
@@ -45,29 +43,30 @@ void Reader::serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcep
 }
 
 void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked) {
-  if (get.access == Access::kUpdate && record.updates > 0) {
+  if (get.access == Access::kUpdate && record.memory.updates > 0) {
     locked.fulfil(std::move(get.ticket), being_changed(record));
     return;
   }
-  if (record.presence == Presence::kCurrent) {
+  if (record.memory.is_current()) {
     serve_current(record, std::move(get), locked);
     return;
   }
-  if (record.presence == Presence::kFilling) {
+  if (record.memory.is_coming()) {
     ++context_.stats.late;
     memory_.ahead().end(to_number(record.id));
     memory_.update_use(record);
-    record.waiting_for_read.push_back(std::move(get));
-    if (record.reading) {
-      record.reading->promote();
+    record.gets.for_read.push_back(std::move(get));
+    if (record.memory.reading) {
+      record.memory.reading->promote();
     }
     return;
   }
-  if (record.writes_in_flight > 0) {  // put() from the caller's memory: read it once it is there
-    record.waiting_for_write.push_back(std::move(get));
+  if (record.drive.writes_in_flight >
+      0) {  // put() from the caller's memory: read it once it is there
+    record.gets.for_write.push_back(std::move(get));
     return;
   }
-  if (!record.stored) {
+  if (!record.drive.stored) {
     locked.fulfil(
         std::move(get.ticket),
         fault(Fault::kInvalidArgument,
@@ -79,28 +78,27 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
 
 void Reader::read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked) {
   const SwapStore& store = *table_.store_of(record);
-  if (Result<void> there = store.check_readable(*record.stored, record.info.name);
+  if (Result<void> there = store.check_readable(*record.drive.stored, record.info.name);
       there.has_error()) {
     locked.fulfil(std::move(get.ticket), std::move(there).error());
     return;
   }
   locked.expect_fill();
-  record.waiting_for_read.push_back(std::move(get));
+  record.gets.for_read.push_back(std::move(get));
   ++context_.stats.misses;
-  record.presence = Presence::kFilling;
-  locked.fill({record.id, ++record.fill});
+  locked.fill({record.id, record.memory.begin(Presence::kReading)});
   context_.operation_begun();
 }
 
 /// Of what is in memory.
 void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked) {
   // Whoever changes the content must not change the source of a write in flight.
-  if (get.access == Access::kUpdate && record.writes_in_flight > 0) {
-    record.waiting_for_write.push_back(std::move(get));
+  if (get.access == Access::kUpdate && record.drive.writes_in_flight > 0) {
+    record.gets.for_write.push_back(std::move(get));
     return;
   }
   memory_.ahead().end(to_number(record.id));
-  if (record.block->updates > 0) {  // in place, and no drive has what was there before
+  if (record.memory.block->updates > 0) {  // in place, and no drive has what was there before
     locked.fulfil(std::move(get.ticket), being_changed(record));
     return;
   }
@@ -131,7 +129,7 @@ Error Reader::being_changed(const TensorRecord& record) {
 
 /// Whoever waits to read gets a lease. Those who wait to change it are given back.
 std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& locked) noexcept {
-  std::vector<WaitingGet> waiting = std::exchange(record.waiting_for_read, {});
+  std::vector<WaitingGet> waiting = std::exchange(record.gets.for_read, {});
   const auto served = [&](WaitingGet& get) {
     if (get.access == Access::kUpdate) {
       return false;
@@ -153,7 +151,7 @@ std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& lo
 /// drive has is not the tensor's memory any more. Only a resident that is on no drive is lent as it
 /// is, and to nobody else meanwhile.
 void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked) {
-  const bool is_shared = record.block->leases > 0 || record.block->copies > 0;
+  const bool is_shared = record.memory.block->leases > 0 || record.memory.block->copies > 0;
   if (is_shared || (!record.clean() && !changes_in_place(record))) {
     lend_copy(record, std::move(get), locked);
     return;
@@ -168,14 +166,14 @@ void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked
 }
 
 bool Reader::changes_in_place(const TensorRecord& record) const {
-  return memory_.residency().holds(to_number(record.id)) && record.block->copies == 0 &&
+  return memory_.residency().holds(to_number(record.id)) && record.memory.block->copies == 0 &&
          (record.clean() || !table_.store_of(record)->is_durable());
 }
 
 /// Others look at this content, or no drive took it: a copy goes to the get that will change it.
 void Reader::lend_copy(TensorRecord& record, WaitingGet get, Locked& locked) {
-  locked.copy({record.id, record.memory_generation, record.block, std::move(get)});
-  ++record.block->copies;  // so that it is not changed meanwhile
+  locked.copy({record.id, record.memory.generation, record.memory.block, std::move(get)});
+  ++record.memory.block->copies;  // so that it is not changed meanwhile
   context_.operation_begun();
 }
 
@@ -186,9 +184,9 @@ void Reader::copy(CopyRequest request) noexcept {
   context_.operation_ended();
   --request.source->copies;
   TensorRecord* const record = table_.record_of(request.tensor);
-  const bool is_current = record != nullptr && record->presence == Presence::kCurrent &&
-                          record->block == request.source &&
-                          record->memory_generation == request.generation && record->updates == 0;
+  const bool is_current =
+      record != nullptr && record->memory.is_current() && record->memory.block == request.source &&
+      record->memory.generation == request.generation && record->memory.updates == 0;
   locked.drop(std::move(request.source));  // maybe the last hold
   WaitingGet& get = request.get;
   if (is_current) {
@@ -220,7 +218,7 @@ void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
   Error error = said(lease.error().code, [&] {
     Error why = lease.error();
     why.message = fmt::format("no memory to copy tensor '{}' ({}) for who changes it: {}",
-                              record.info.name, format_bytes(record.bytes), why.message);
+                              record.info.name, format_bytes(record.bytes()), why.message);
     why.tensor = record.info.name;
     return why;
   });
@@ -230,7 +228,7 @@ void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
 TensorRecord* Reader::wanted(const FillRequest& request) const {
   TensorRecord* const record = table_.record_of(request.tensor);
   const bool is_filling =
-      record != nullptr && record->presence == Presence::kFilling && record->fill == request.fill;
+      record != nullptr && record->memory.is_coming() && record->memory.fill() == request.fill;
   return is_filling ? record : nullptr;
 }
 
@@ -245,7 +243,7 @@ void Reader::fill(const FillRequest& request) noexcept {
   Locked locked(context_);
   TensorRecord* const record = wanted(request);
   if (record != nullptr && block.has_value()) {
-    record->block = std::move(block).value();
+    record->memory.block = std::move(block).value();
     const Result<void> started =
         unless_out_of_memory([&] { return start(*record, IoPriority::kDemand); });
     if (started.has_value()) {
@@ -266,7 +264,7 @@ Error Reader::no_memory(const TensorRecord& record, const Error& cause) {
   return said(cause.code, [&] {
     Error error = cause;
     error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record.info.name,
-                                format_bytes(record.bytes), error.message);
+                                format_bytes(record.bytes()), error.message);
     error.tensor = record.info.name;
     return error;
   });
@@ -280,21 +278,21 @@ StoreTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor
 
 Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
-  Result<std::shared_ptr<StoreTransfer>> transfer = StoreTransfer::of_read(
-      place_of(*store, *record.stored, record.info.name), record.block->span(), priority);
+  Result<std::shared_ptr<StoreTransfer>> transfer =
+      StoreTransfer::of_read(place_of(*store, *record.drive.stored, record.info.name),
+                             record.memory.block->span(), priority);
   if (transfer.has_error()) {
     return std::move(transfer).error();
   }
-  record.reading = std::move(transfer).value();
-  record.reads_ahead = priority == IoPriority::kAhead;
+  record.memory.reading = std::move(transfer).value();
+  record.memory.reads_ahead = priority == IoPriority::kAhead;
   // The transfer, the memory, the extent and the store live until the last completion has been
   // seen.
-  record.reading->start([this, engine = context_.hold(), keep = record.reading,
-                         block = record.block, extent = record.stored, store, tensor = record.id,
-                         fill = record.fill](std::optional<Error> error) {
-    finished({tensor, fill}, block, std::move(error));
-  });
-  context_.stats.tensor_read_bytes += record.bytes;
+  record.memory.reading->start(
+      [this, engine = context_.hold(), keep = record.memory.reading, block = record.memory.block,
+       extent = record.drive.stored, store, tensor = record.id, fill = record.memory.fill()](
+          std::optional<Error> error) { finished({tensor, fill}, block, std::move(error)); });
+  context_.stats.tensor_read_bytes += record.bytes();
   return {};
 }
 
@@ -302,7 +300,7 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
                       std::optional<Error> error) noexcept {
   Locked locked(context_);
   TensorRecord* const record = wanted(request);
-  if (record != nullptr && record->block == block) {
+  if (record != nullptr && record->memory.block == block) {
     if (error && reads_again(*record)) {
       return;
     }
@@ -310,9 +308,8 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
       memory_.drop(*record, locked);
       Declarations::fail_reads(*record, *error, locked);
     } else {
-      record->reading.reset();
-      record->presence = Presence::kCurrent;
-      record->memory_generation = record->stored_generation;
+      record->memory.reading.reset();
+      record->memory.become_current(record->drive.generation);
       std::vector<WaitingGet> updates = lend_to_readers(*record, locked);
       memory_.note_peak();
       serve_again(*record, std::move(updates), locked);
@@ -325,7 +322,7 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
 /// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of
 /// its own, since whatever was wrong may be over.
 bool Reader::reads_again(TensorRecord& record) noexcept {
-  return record.reads_ahead && !record.waiting_for_read.empty() &&
+  return record.memory.reads_ahead && !record.gets.for_read.empty() &&
          unless_out_of_memory([&] { return start(record, IoPriority::kDemand); }).has_value();
 }
 

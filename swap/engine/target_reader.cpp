@@ -10,8 +10,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   auto state = std::make_shared<TicketState>(context_.stalls);
   HeldExtent extent;
@@ -23,15 +21,16 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     if (record == nullptr || context_.closed) {
       return Ticket::failed(table_.unknown(tensor));
     }
-    if (target.size() != record->bytes) {
+    if (target.size() != record->bytes()) {
       return Ticket::failed(
           fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
-                                               record->info.name, record->bytes, target.size())));
+                                               record->info.name, record->bytes(), target.size())));
     }
     store = table_.store_of(*record);
-    if (record->presence != Presence::kCurrent && record->writes_in_flight == 0 && record->stored &&
-        store->check_readable(*record->stored, record->info.name).has_value()) {
-      extent = record->stored;
+    if (!record->memory.is_current() && record->drive.writes_in_flight == 0 &&
+        record->drive.stored &&
+        store->check_readable(*record->drive.stored, record->info.name).has_value()) {
+      extent = record->drive.stored;
       place = reader_.place_of(*store, *extent, record->info.name);
       context_.operation_begun();
     }
@@ -127,9 +126,9 @@ Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) 
 /// Whether its content lies on a drive alone, and is not to be kept in RAM.
 bool TargetReader::is_read_from_drive(const TensorRecord& record) const {
   const SwapStore& store = *table_.store_of(record);
-  return record.presence == Presence::kAbsent && record.writes_in_flight == 0 && record.stored &&
+  return record.memory.is_absent() && record.drive.writes_in_flight == 0 && record.drive.stored &&
          record.place != Place::kRam &&
-         store.check_readable(*record.stored, record.info.name).has_value();
+         store.check_readable(*record.drive.stored, record.info.name).has_value();
 }
 
 /// From the drive. It counts as an operation from here on.
@@ -137,10 +136,11 @@ TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
                                                    const DeviceTensor& target) {
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
   DeviceRead read{
-      {DeviceTransfer::OnDrive{&store->file(*record.stored), *record.stored}, record.info, target},
-      record.stored,
+      {DeviceTransfer::OnDrive{&store->file(*record.drive.stored), *record.drive.stored},
+       record.info, target},
+      record.drive.stored,
       store};
-  context_.stats.tensor_read_bytes += record.bytes;
+  context_.stats.tensor_read_bytes += record.bytes();
   context_.operation_begun();
   return read;
 }

@@ -25,7 +25,6 @@ TensorRecord& TensorTable::add(NamespaceId space, TensorInfo info) {
   auto record = std::make_unique<TensorRecord>();
   record->id = TensorId{next_tensor_++};
   record->space = space;
-  record->bytes = info.bytes();
   record->info = std::move(info);
   find_rule(*record);
   auto& by_name = namespaces_.at(space).by_name;
@@ -41,7 +40,7 @@ TensorRecord& TensorTable::add(NamespaceId space, TensorInfo info) {
 void TensorTable::find_rule(TensorRecord& record) const {
   record.ruled.reset();
   for (const TensorRule& rule : context_.options.config.tensors) {
-    if (rule.matches(record.info.name, record.bytes)) {
+    if (rule.matches(record.info.name, record.bytes())) {
       record.ruled = rule.place;
       return;
     }

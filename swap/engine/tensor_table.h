@@ -10,9 +10,9 @@
 
 #include "alloc/result.h"
 #include "swap/engine/engine_context.h"
+#include "swap/engine/tensor_record.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
-#include "swap/tensor_record.h"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "alloc/result.h"
-#include "swap/ticket_state.h"
+#include "swap/engine/ticket_state.h"
 
 namespace penstock {
 

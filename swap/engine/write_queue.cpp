@@ -6,13 +6,11 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 WritingPtr WriteQueue::make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const {
   auto writing = std::make_shared<Writing>();
   writing->id = record.id;
   writing->number = record.number;
-  writing->bytes = record.bytes;
+  writing->bytes = record.bytes();
   writing->store = table_.store_of(record);
   writing->info = record.info;
   writing->ticket = std::move(ticket);
@@ -20,9 +18,9 @@ WritingPtr WriteQueue::make(const TensorRecord& record, std::shared_ptr<TicketSt
 }
 
 OlderContent WriteQueue::older_content(const TensorRecord& record) {
-  return record.presence == Presence::kCurrent && !record.clean()
-             ? OlderContent{record.block, record.memory_generation}
-             : record.replaced;
+  return record.memory.is_current() && !record.clean()
+             ? OlderContent{record.memory.block, record.memory.generation}
+             : record.memory.replaced;
 }
 
 void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept {
@@ -31,7 +29,7 @@ void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked)
   writing.generation = record.generation;
   note_rewrite(record);
   memory_.drop(record, locked);
-  record.unwritten.reset();
+  record.drive.unwritten.reset();
 }
 
 void WriteQueue::note_rewrite(const TensorRecord& record) noexcept {
@@ -39,15 +37,15 @@ void WriteQueue::note_rewrite(const TensorRecord& record) noexcept {
 }
 
 void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
-  writing->generation = record.memory_generation;
-  writing->block = record.block;
-  writing->source = record.block->span();
+  writing->generation = record.memory.generation;
+  writing->block = record.memory.block;
+  writing->source = record.memory.block->span();
   begin(std::move(writing), locked);
 }
 
 void WriteQueue::begin(WritingPtr writing, Locked& locked) noexcept {
   TensorRecord& record = *table_.record_of(writing->id);
-  ++record.writes_in_flight;
+  ++record.drive.writes_in_flight;
   context_.writing_bytes += writing->bytes;
   context_.operation_begun();
   memory_.update_use(record);
@@ -55,14 +53,12 @@ void WriteQueue::begin(WritingPtr writing, Locked& locked) noexcept {
 }
 
 void WriteQueue::begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
-  record.presence = Presence::kFilling;
-  record.arriving = true;
-  record.replaced = writing->before;
-  record.block = writing->block;
+  writing->fill = record.memory.begin(Presence::kArriving);
+  record.memory.replaced = writing->before;
+  record.memory.block = writing->block;
   memory_.update_use(record);
   context_.writing_bytes += writing->bytes;
   context_.operation_begun();
-  writing->fill = ++record.fill;
   writing->source = writing->block->span();
   locked.send(std::move(writing));
 }

@@ -9,15 +9,13 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 void WriteRescue::fail(TensorRecord* record, Writing& writing, Error error,
                        Locked& locked) noexcept {
   ++context_.stats.write_failures;
   if (record != nullptr) {
     bring_back(*record, writing);
-    if (record->presence == Presence::kCurrent && !record->clean()) {
-      record->unwritten = copy_of(error);
+    if (record->memory.is_current() && !record->clean()) {
+      record->drive.unwritten = copy_of(error);
     }
   }
   if_memory_allows([&] { describe(record, writing, error); });
@@ -33,7 +31,7 @@ void WriteRescue::describe(const TensorRecord* record, const Writing& writing, E
   }
   if (writing.block) {
     error.message += " (its content is still in memory)";
-  } else if (record != nullptr && (record->stored || record->presence == Presence::kCurrent)) {
+  } else if (record != nullptr && (record->drive.stored || record->memory.is_current())) {
     error.message += " (its last good content is unchanged)";
   }
   if (error.is_full()) {
@@ -51,15 +49,14 @@ void WriteRescue::bring_back(TensorRecord& record, const Writing& writing) noexc
   if (!writing.before.block || writing.before.generation < record.certain_generation) {
     return;
   }
-  if (record.arriving && !record.replaced.block) {
-    record.replaced = writing.before;
+  if (record.memory.is_arriving() && !record.memory.replaced.block) {
+    record.memory.replaced = writing.before;
   }
-  if (record.presence != Presence::kAbsent) {
+  if (!record.memory.is_absent()) {
     return;
   }
-  record.block = writing.before.block;
-  record.presence = Presence::kCurrent;
-  record.memory_generation = writing.before.generation;
+  record.memory.block = writing.before.block;
+  record.memory.become_current(writing.before.generation);
   memory_.update_use(record);
 }
 
@@ -74,7 +71,7 @@ bool WriteRescue::claim_for_newest(const Writing& writing) {
 /// It does not come there after all. A newer content may count on the claim by now.
 void WriteRescue::give_up_claim(const Writing& writing) {
   const TensorRecord* const record = table_.record_of(writing.id);
-  if (record != nullptr && !record->block) {
+  if (record != nullptr && !record->memory.block) {
     memory_.residency().release(to_number(writing.id));
   }
 }
@@ -102,7 +99,7 @@ bool WriteRescue::keep_in_ram(const Writing& writing, const Error& error,
     return false;
   }
   bring_to_ram(writing, std::move(*copy), locked);
-  table_.record_of(writing.id)->unwritten = std::move(why);
+  table_.record_of(writing.id)->drive.unwritten = std::move(why);
   say_kept(error);
   return true;
 }
@@ -120,9 +117,8 @@ void WriteRescue::bring_to_ram(const Writing& writing, std::shared_ptr<Block> co
   }
   TensorRecord* const record = table_.record_of(writing.id);
   memory_.drop(*record, locked);
-  record->block = std::move(copy);
-  record->presence = Presence::kCurrent;
-  record->memory_generation = writing.generation;
+  record->memory.block = std::move(copy);
+  record->memory.become_current(writing.generation);
   record->certain_generation = std::max(record->certain_generation, writing.generation);
 }
 
@@ -148,17 +144,14 @@ bool WriteRescue::arrive_instead(const WritingPtr& arrival, const Error& error) 
     return false;
   }
   TensorRecord* const record = table_.record_of(writing.id);
-  record->waiting_for_read.reserve(record->waiting_for_read.size() +
-                                   record->waiting_for_write.size());
-  for (WaitingGet& waiting : std::exchange(record->waiting_for_write, {})) {
-    record->waiting_for_read.push_back(std::move(waiting));
-  }
+  record->gets.expect_await_read();
+  record->gets.await_read();
   say_kept(error);
   if (OlderContent older = WriteQueue::older_content(*record); older.block) {
     writing.before = std::move(older);
   }
   memory_.drop(*record, locked);
-  --record->writes_in_flight;
+  --record->drive.writes_in_flight;
   context_.writing_bytes -= writing.bytes;
   writing.block = std::move(*block);
   writes_.begin_arrival(*record, arrival, locked);

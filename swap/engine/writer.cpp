@@ -12,8 +12,6 @@
 
 namespace penstock {
 
-using Presence = TensorRecord::Presence;
-
 void Writer::send(const WritingPtr& writing) noexcept {
   Result<void> sent = unless_out_of_memory([&]() -> Result<void> {
     if (!writing->source.empty()) {  // a device's is formed on the way
@@ -95,7 +93,7 @@ void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
   TensorRecord* const record = table_.record_of(writing.id);
   context_.writing_bytes -= writing.bytes;
   if (record != nullptr) {
-    --record->writes_in_flight;
+    --record->drive.writes_in_flight;
   }
   if (is_kept) {
     locked.fulfil(std::move(writing.ticket), std::nullopt);
@@ -129,7 +127,7 @@ void Writer::count(const Writing& writing) noexcept {
 
 /// What is whole on its drive can be published, if nothing newer is.
 std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& writing) noexcept {
-  if (writing.generation <= record.stored_generation) {
+  if (writing.generation <= record.drive.generation) {
     return std::nullopt;
   }
   Result<void> staged =
@@ -149,33 +147,33 @@ std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& wr
 /// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
 void Writer::publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept {
   failures_.note_success();
-  if (writing.generation <= record.stored_generation) {
+  if (writing.generation <= record.drive.generation) {
     return;
   }
-  locked.drop(std::move(record.stored));
-  record.stored = std::move(writing.stored);
-  record.stored_generation = writing.generation;
+  locked.drop(std::move(record.drive.stored));
+  record.drive.stored = std::move(writing.stored);
+  record.drive.generation = writing.generation;
   record.certain_generation = std::max(record.certain_generation, writing.generation);
-  if (record.presence == Presence::kCurrent && record.memory_generation < writing.generation) {
+  if (record.memory.is_current() && record.memory.generation < writing.generation) {
     memory_.drop(record, locked);  // a content that had been brought back meanwhile
   }
-  if (record.presence != Presence::kCurrent || record.clean()) {
-    record.unwritten.reset();
+  if (!record.memory.is_current() || record.clean()) {
+    record.drive.unwritten.reset();
   }
 }
 
 /// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
 /// holds.
 void Writer::serve_after(TensorRecord& record, Locked& locked) noexcept {
-  if (record.writes_in_flight == 0) {
-    reader_.serve_again(record, std::exchange(record.waiting_for_write, {}), locked);
+  if (record.drive.writes_in_flight == 0) {
+    reader_.serve_again(record, std::exchange(record.gets.for_write, {}), locked);
   }
-  if (record.presence != Presence::kCurrent) {
+  if (!record.memory.is_current()) {
     return;
   }
   const bool is_kept = memory_.ahead().holds(to_number(record.id)) ||
                        memory_.residency().holds(to_number(record.id));
-  if (record.clean() && record.block->leases == 0 && !is_kept) {
+  if (record.clean() && record.memory.block->leases == 0 && !is_kept) {
     memory_.drop(record, locked);
   } else {
     memory_.update_use(record);

@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "swap/block.h"
+#include "swap/engine/block.h"
+#include "swap/engine/tensor_record.h"
+#include "swap/engine/ticket_state.h"
 #include "swap/store/device_tensor.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
-#include "swap/tensor_record.h"
-#include "swap/ticket_state.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "swap/trace_log.h"
+#include "swap/engine/trace_log.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

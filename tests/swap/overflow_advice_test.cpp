@@ -1,4 +1,4 @@
-#include "swap/overflow_advice.h"
+#include "swap/engine/overflow_advice.h"
 
 #include <gmock/gmock.h>
 

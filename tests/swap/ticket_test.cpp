@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "swap/ticket_state.h"
+#include "swap/engine/ticket_state.h"
 
 namespace penstock {
 namespace {

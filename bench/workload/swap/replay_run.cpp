@@ -16,7 +16,7 @@
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
-#include "swap/lease_token.h"
+#include "swap/engine/lease_token.h"
 #include "swap/plan/recorded_trace.h"
 
 namespace penstock::bench {

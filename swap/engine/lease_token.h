@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "alloc/process_mark.h"
-#include "swap/block.h"
-#include "swap/lease_keeper.h"
+#include "swap/engine/block.h"
+#include "swap/engine/lease_keeper.h"
 #include "swap/tensor.h"
 
 namespace penstock {

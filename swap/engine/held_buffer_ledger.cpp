@@ -1,4 +1,4 @@
-#include "swap/held_buffer_ledger.h"
+#include "swap/engine/held_buffer_ledger.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "swap/trace_log.h"
+#include "swap/engine/trace_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

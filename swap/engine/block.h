@@ -7,7 +7,7 @@
 
 #include "alloc/buffer.h"
 #include "alloc/memory_source.h"
-#include "swap/held_buffer_ledger.h"
+#include "swap/engine/held_buffer_ledger.h"
 
 namespace penstock {
 

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "swap/engine/memory_content.h"
+#include "swap/engine/ticket_state.h"
+#include "swap/plan/inventory.h"
+#include "swap/plan/place.h"
+#include "swap/store/swap_store.h"
+#include "swap/tensor.h"
+
+namespace penstock {
+
+/// A get() that waits for a read or a write in flight.
+struct WaitingGet {
+  std::shared_ptr<TicketState> ticket;
+  Access access = Access::kRead;
+};
+
+/// What drives have of a tensor.
+struct DriveContent {
+  HeldExtent stored;               ///< newest content that is whole on a drive
+  std::uint64_t generation = 0;    ///< of `stored`
+  std::optional<Error> unwritten;  ///< why a newer one, in memory, is not there
+  std::uint32_t writes_in_flight = 0;
+};
+
+/// Gets that could not be served at once.
+struct WaitingGets {
+  std::vector<WaitingGet> for_read;
+  std::vector<WaitingGet> for_write;
+
+  /// So that await_write() needs no memory.
+  void expect_await_write() { for_write.reserve(for_write.size() + for_read.size()); }
+  /// Gets that wait for a read of the older content get the new one instead.
+  void await_write() noexcept {
+    for (WaitingGet& waiting : std::exchange(for_read, {})) {
+      for_write.push_back(std::move(waiting));
+    }
+  }
+  void expect_await_read() { for_read.reserve(for_read.size() + for_write.size()); }
+  void await_read() noexcept {
+    for (WaitingGet& waiting : std::exchange(for_write, {})) {
+      for_read.push_back(std::move(waiting));
+    }
+  }
+};
+
+/// All that an engine knows of one tensor. Guarded by the engine's lock.
+struct TensorRecord {
+  TensorId id{};
+  NamespaceId space{};
+  std::uint64_t number = 0;  ///< in its store
+  TensorInfo info;
+  std::optional<Place> ruled;   ///< what the user's rules say
+  Place place = Place::kClass;  ///< what the plan says; kClass before there is one
+  bool is_to_be_put = false;    ///< should its first put fail, it was never declared
+
+  std::uint64_t generation = 0;          ///< of the newest content
+  std::uint64_t certain_generation = 0;  ///< newest committed, kept or stored
+  DriveContent drive;
+  MemoryContent memory;
+  WaitingGets gets;
+
+  std::uint64_t bytes() const { return info.bytes(); }
+  /// The content in memory is whole on a drive, so that its memory may be given up.
+  bool clean() const noexcept {
+    return drive.stored != nullptr && memory.generation == drive.generation;
+  }
+};
+
+}  // namespace penstock
