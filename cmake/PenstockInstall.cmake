@@ -12,7 +12,7 @@ install(EXPORT penstock FILE penstockTargets.cmake NAMESPACE penstock::
 
 # The rooms and their headers, without those that only a room itself includes.
 install(DIRECTORY alloc io swap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock" COMPONENT development
-  FILES_MATCHING PATTERN "*.h" PATTERN "buffer_pool_state.h" EXCLUDE PATTERN "swap_engine_core.h" EXCLUDE
+  FILES_MATCHING PATTERN "*.h" PATTERN "buffer_pool_state.h" EXCLUDE PATTERN "engine" EXCLUDE
   PATTERN "cuda_current.h" EXCLUDE PATTERN "cuda_driver.h" EXCLUDE PATTERN "cufile_library.h" EXCLUDE
   PATTERN "hip_current.h" EXCLUDE PATTERN "hip_runtime.h" EXCLUDE PATTERN "hipfile_library.h" EXCLUDE)
 install(FILES bindings/deepspeed/config.h bindings/deepspeed/plan_warning.h

@@ -10,9 +10,9 @@
 #include "alloc/out_of_memory.h"
 #include "swap/engine/engine_core.h"
 #include "swap/engine/lease_token.h"
-#include "swap/log.h"
 #include "swap/engine/ticket_state.h"
 #include "swap/engine/trace_log.h"
+#include "swap/log.h"
 
 namespace penstock {
 namespace {

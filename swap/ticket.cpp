@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "alloc/out_of_memory.h"
-#include "swap/log.h"
 #include "swap/engine/ticket_state.h"
+#include "swap/log.h"
 
 namespace penstock {
 namespace {

@@ -309,7 +309,8 @@ void Committer::arrived(const WritingPtr& arrival, std::optional<Error> error) n
   Writing& writing = *arrival;
   TensorRecord* const record = table_.record_of(writing.id);
   const std::uint64_t fill = std::exchange(writing.fill, 0);
-  const bool is_newest = record != nullptr && record->memory.is_arriving() && record->memory.fill() == fill;
+  const bool is_newest =
+      record != nullptr && record->memory.is_arriving() && record->memory.fill() == fill;
   std::shared_ptr<Block> block = writing.block;
   context_.writing_bytes -= writing.bytes;
   context_.stats.from_device_bytes += error ? 0 : writing.device->memory.bytes;

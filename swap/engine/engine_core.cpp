@@ -155,13 +155,13 @@ TraceLog::Watch EngineCore::watch() const {
   };
 }
 
-SwapStats EngineCore::stats() const {
+SwapStats EngineCore::stats() {
   const std::lock_guard lock(context.mutex);
   return stats_now();
 }
 
 /// With the lock held.
-SwapStats EngineCore::stats_now() const {
+SwapStats EngineCore::stats_now() {
   SwapStats stats = context.stats;
   stats.pinned_bytes_needed = planner.pinned_need();
   const HeldBufferLedger::Totals held = memory.ledger().totals();

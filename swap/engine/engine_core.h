@@ -86,7 +86,7 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   ContentStreams& streams() noexcept { return streams_; }
   Planner& plans() noexcept { return planner; }
 
-  SwapStats stats() const;
+  SwapStats stats();
   std::optional<std::string> overflow_advice();
   Result<void> close();
   /// The engine's clock, and what callers have waited by it; valid while the engine is open.
@@ -97,7 +97,7 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   Result<void> start();
   Result<void> open_queue();
   Result<void> open_memory();
-  SwapStats stats_now() const;
+  SwapStats stats_now();
   std::optional<std::string> new_overflow_advice();
   void give_advice();
 

@@ -48,13 +48,10 @@ class EngineMemory {
   std::unique_ptr<BufferPool> close() noexcept { return std::move(pool_); }
 
   Budgets& budgets() noexcept { return budgets_; }
-  const Budgets& budgets() const noexcept { return budgets_; }
   /// Thread-safe. Null: the engine is closed.
   BufferPool* pool() const noexcept { return pool_.get(); }
   Residency& residency() noexcept { return residency_; }
-  const Residency& residency() const noexcept { return residency_; }
   ReadAhead& ahead() noexcept { return ahead_; }
-  const ReadAhead& ahead() const noexcept { return ahead_; }
   OverflowAccount& account() noexcept { return account_; }
   /// Thread-safe.
   HeldBufferLedger& ledger() const noexcept { return *held_; }
