@@ -50,7 +50,7 @@ class Case:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="Example: plan_against_run.py")
-    parser.add_argument("--steps", type=int, default=6, help="optimizer steps a run (default 6)")
+    parser.add_argument("--steps", type=int, default=10, help="optimizer steps a run (default 10)")
     steps = parser.parse_args().steps
     clean_up_when_ended()
     OUT.mkdir(exist_ok=True)

@@ -198,8 +198,12 @@ std::string plan_screen(const SwapPlan& plan, std::size_t width) {
   add_memory(plan, screen);
   add_stock(plan, screen);
   if (!plan.warnings.empty()) {
-    screen.add("Warnings", fmt::format("{}; the first: {}", plan.warnings.size(),
-                                       excerpt(plan.warnings.front().text)));
+    // What had to be assumed is of less weight than what is wrong.
+    const auto found = std::ranges::find_if(
+        plan.warnings, [](const PlanWarning& warning) { return warning.code != "assumed"; });
+    const PlanWarning& shown = found == plan.warnings.end() ? plan.warnings.front() : *found;
+    screen.add("Warnings",
+               fmt::format("{}; one of them: {}", plan.warnings.size(), excerpt(shown.text)));
   }
   return screen.text();
 }

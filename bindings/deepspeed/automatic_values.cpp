@@ -106,6 +106,8 @@ Result<void> settle_automatic_values(Config& config, const Inventory& inventory,
   for (const std::string& key : config.automatic) {
     if (key == kThresholdKey) {
       settle_threshold(config, inventory);
+    } else if (key == "gradient_accumulation_steps") {
+      warn(config, key, "1: each further pass of a step reads the parameters again");
     } else if (std::ranges::find(kTypeKeys, key) == kTypeKeys.end()) {
       warn(config, key, "DeepSpeed's default");
     }

@@ -46,6 +46,7 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
 }
 
 constexpr std::string_view kDeepSpeed = "DeepSpeed";
+constexpr const char* kPassesKey = "gradient_accumulation_steps";
 constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
 
 // What both kinds of offloading have.
@@ -156,14 +157,18 @@ void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
   }
 }
 
-// "auto" is the training script's, and the plan's step then has one pass.
+// "auto" is the training script's. Batch sizes bear on bytes only as far as they say how many
+// passes a step has.
 void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
-  top.read_count("gradient_accumulation_steps", config.gradient_accumulation_steps);
+  top.read_count(kPassesKey, config.gradient_accumulation_steps);
   top.read_count("train_batch_size", config.train_batch_size);
   top.read_count("train_micro_batch_size_per_gpu", config.micro_batch_size);
-  for (const char* key :
-       {"gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu"}) {
+  const bool is_derived = config.train_batch_size != 0 && config.micro_batch_size != 0;
+  for (const char* key : {"train_batch_size", "train_micro_batch_size_per_gpu"}) {
     top.reading().automatic.erase(key);
+  }
+  if (is_derived) {
+    top.reading().automatic.erase(kPassesKey);
   }
 }
 

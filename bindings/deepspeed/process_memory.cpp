@@ -8,7 +8,8 @@ namespace penstock {
 namespace {
 
 // Measured with torch 2.13 (CPU), transformers 5.23 and DeepSpeed 0.19.8 (docs/BENCHMARKS.md).
-constexpr std::uint64_t kRuntimeBytes = 500'000'000;
+// It grows with the steps, by what allocators keep: as measured after ten.
+constexpr std::uint64_t kRuntimeBytes = 650'000'000;
 // TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
 constexpr std::uint64_t kHeadCopies = 2;
 

@@ -47,7 +47,8 @@ def accelerate_yaml(write):
 
 
 def automatic(write):
-    return write("ds.json", {**json.loads(SEED.read_text()), "bf16": {"enabled": "auto"}})
+    automatic_type = {"bf16": {"enabled": "auto"}, "gradient_accumulation_steps": 1}
+    return write("ds.json", {**json.loads(SEED.read_text()), **automatic_type})
 
 
 def warnings(plan, code):
@@ -126,7 +127,8 @@ def test_without_a_file_its_keys_are_the_configuration(penstock, accelerate_yaml
     config = accelerate_yaml(keys)
     plan = penstock.json("plan", QWEN, "--config", config, *MEMORY)
     assert component(plan, "parameters") == 4 * PARAMETERS, "accelerate launches without mixed precision"
-    [assumed] = warnings(plan, "assumed").values()
+    assert set(warnings(plan, "assumed")) == {"gradient_accumulation_steps", "bf16.enabled"}
+    assumed = warnings(plan, "assumed")["bf16.enabled"]
     assert assumed.startswith(f"mixed_precision is not in {config}, ") and "planned with f32" in assumed
     [ignored] = warnings(plan, "unknown-key").items()
     assert ignored[0] == "deepspeed_config.stage3_max_live_parameters"

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from cli_support import assert_one_sentence
 from test_plan import EMBEDDING, KEYS, MEMORY, QWEN, SEED, component
 
@@ -38,7 +39,7 @@ def test_keys_that_deepspeed_does_not_know(penstock, write):
 
 def automatic(write, **changes):
     document = json.loads(SEED.read_text())
-    document["bf16"] = {"enabled": "auto"}
+    document |= {"bf16": {"enabled": "auto"}, "gradient_accumulation_steps": 1}
     document["zero_optimization"] |= changes
     return write("automatic.json", document)
 
@@ -66,6 +67,23 @@ def test_an_automatic_threshold_is_that_of_transformers(penstock, write):
     plan = penstock.json("plan", QWEN, "--config", automatic(write, **{key: "auto"}), "--dtype", "bf16", *MEMORY)
     [assumed] = [warning for warning in plan["warnings"] if warning["code"] == "assumed"]
     assert assumed["key"] == f"zero_optimization.{key}" and "10240, 10 x the hidden size" in assumed["text"]
+
+
+@pytest.mark.parametrize(
+    ("batches", "is_assumed"),
+    [
+        ({"gradient_accumulation_steps": "auto"}, True),
+        ({"gradient_accumulation_steps": "auto", "train_batch_size": "auto"}, True),
+        ({"gradient_accumulation_steps": "auto", "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2}, False),
+        ({"gradient_accumulation_steps": 4}, False),
+        ({}, False),
+    ],
+)
+def test_automatic_passes_are_one_with_a_warning(penstock, write, batches, is_assumed):
+    document = {"train_batch_size": 1, "zero_optimization": {"stage": 3}} | batches
+    plan = penstock.json("plan", QWEN, "--config", write("passes.json", document), *MEMORY)
+    found = [warning["key"] for warning in plan["warnings"] if warning["code"] == "assumed"]
+    assert ("gradient_accumulation_steps" in found) == is_assumed
 
 
 def test_what_does_not_fit_is_emitted_with_its_status(penstock):
