@@ -1,0 +1,45 @@
+#include "swap/engine/write_failures.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace penstock {
+namespace {
+
+Error failure(const char* sentence) {
+  return fault(Fault::kExhausted, sentence);
+}
+
+TEST(WriteFailuresTest, TheFirstOfARowIsSaidOnce) {
+  WriteFailures failures;
+  EXPECT_TRUE(failures.take().has_value());
+  failures.note(failure("first"), nullptr);
+  failures.note(failure("second"), nullptr);
+  const Result<void> said = failures.take();
+  ASSERT_TRUE(said.has_error());
+  EXPECT_EQ(said.error().message, "first");
+  EXPECT_TRUE(failures.take().has_value());
+  failures.note(failure("third"), nullptr);
+  EXPECT_TRUE(failures.take().has_value()) << "of the same row";
+}
+
+TEST(WriteFailuresTest, ASuccessEndsTheRow) {
+  WriteFailures failures;
+  failures.note(failure("first"), nullptr);
+  EXPECT_TRUE(failures.take().has_error());
+  failures.note_success();
+  failures.note(failure("next"), nullptr);
+  EXPECT_TRUE(failures.take().has_error());
+}
+
+TEST(WriteFailuresTest, WhatATicketHasSaidIsKnown) {
+  WriteFailures failures;
+  const auto ticket = std::make_shared<TicketState>();
+  failures.note(failure("first"), ticket);
+  ticket->note_error_told();
+  EXPECT_TRUE(failures.take().has_value());
+}
+
+}  // namespace
+}  // namespace penstock
