@@ -65,8 +65,6 @@ struct SwapResult {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
   double cpu_ms_per_gb = 0;
-  std::optional<std::uint64_t> lower_bound_ns;
-  std::optional<double> optimality;
   std::vector<SwapSample> course;
 };
 

@@ -98,9 +98,7 @@ ordered_json swap_numbers(const SwapResult& swap) {
           {"padding_bytes", swap.padding_bytes},
           {"read_bytes", swap.read_bytes},
           {"write_bytes", swap.write_bytes},
-          {"cpu_ms_per_gb", swap.cpu_ms_per_gb},
-          {"lower_bound_ns", or_null(swap.lower_bound_ns)},
-          {"optimality", or_null(swap.optimality)}};
+          {"cpu_ms_per_gb", swap.cpu_ms_per_gb}};
 }
 
 ordered_json pair_numbers(const PairResult& pair) {

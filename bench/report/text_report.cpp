@@ -95,11 +95,6 @@ std::string swap_lines(const SwapResult& swap) {
       format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
       format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
       format_bytes(swap.padding_bytes));
-  if (swap.lower_bound_ns && swap.optimality) {
-    text +=
-        fmt::format("           lower bound {}, {:.1f} % of it reached\n",
-                    duration(static_cast<double>(*swap.lower_bound_ns)), 100 * *swap.optimality);
-  }
   return text;
 }
 

@@ -74,8 +74,6 @@ std::string json_text(const ReplayOptions& options, const JobResult& result) {
                               {"device", options.device.empty() ? "machine" : options.device},
                               {"elapsed_ns", result.elapsed_ns},
                               {"stall_ns", swap.stall_ns},
-                              {"lower_bound_ns", nullptr},
-                              {"optimality", nullptr},
                               {"fetched", result.read.total_ios},
                               {"written", result.write.total_ios},
                               {"read_bytes", swap.read_bytes},

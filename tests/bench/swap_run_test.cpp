@@ -107,7 +107,6 @@ TEST(SwapRun, MovesWhatThePhaseMoves) {
   EXPECT_EQ(result.read.total_ios, 2 * 7U + 3);
   EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
   EXPECT_EQ(result.swap->cpu_ms_per_gb, 0.0);
-  EXPECT_EQ(result.swap->lower_bound_ns, std::nullopt);
 }
 
 TEST(SwapRun, FinishesWhenItsTimeIsOver) {
