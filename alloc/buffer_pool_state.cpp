@@ -4,17 +4,9 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/size_class.h"
 
 namespace penstock {
-namespace {
-
-// At most 1/8 of a slot may be wasted on a lease.
-bool near_enough(std::uint64_t slot_bytes, std::uint64_t needed_bytes) {
-  return slot_bytes - needed_bytes <= slot_bytes / 8;
-}
-
-}  // namespace
-
 BufferPoolState::BufferPoolState(BufferPoolOptions pool_options)
     : options_(std::move(pool_options)),
       waiting_(options_.waiting ? options_.waiting : std::make_shared<Waiting>()) {}
@@ -120,7 +112,7 @@ std::span<BufferPoolState::SlotClass> BufferPoolState::fitting_classes(
   const std::uint64_t needed_bytes = align_up(bytes, kBlockBytes);
   const auto first = std::ranges::lower_bound(classes_, needed_bytes, {}, &SlotClass::slot_bytes);
   auto last = first;
-  while (last != classes_.end() && near_enough(last->slot_bytes, needed_bytes)) {
+  while (last != classes_.end() && serves(last->slot_bytes, needed_bytes)) {
     ++last;
   }
   return {first, last};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/size_class.h"
 
 namespace penstock {
 namespace {
@@ -53,7 +54,7 @@ RecyclingSource::Pieces::const_iterator RecyclingSource::best_for(std::uint64_t 
   auto best = retained_.end();
   for (auto at = retained_.begin(); at != retained_.end(); ++at) {
     const std::uint64_t has = at->second.memory.bytes();
-    const bool suits = has >= bytes && (may_divide || has - bytes <= bytes / 8);
+    const bool suits = may_divide ? has >= bytes : serves(has, bytes);
     if (suits && (best == retained_.end() || has < best->second.memory.bytes())) {
       best = at;
     }

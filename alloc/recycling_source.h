@@ -15,8 +15,8 @@ namespace penstock {
 ///
 /// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a
 /// part of a larger piece, and parts that lie side by side become one again; else a piece is reused
-/// when it is at most 1/8 larger than what is asked for. What does not fit under the limit goes
-/// back, longest idle first.
+/// when at most 1/8 of it is wasted. What does not fit under the limit goes back, longest idle
+/// first.
 class RecyclingSource final : public MemorySource {
  public:
   static std::shared_ptr<RecyclingSource> make(std::shared_ptr<MemorySource> upstream);

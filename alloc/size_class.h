@@ -6,6 +6,12 @@
 
 namespace penstock {
 
+/// Whether memory of `has` bytes may serve a request for `bytes`: it is large enough, and at most
+/// an eighth of it is wasted.
+constexpr bool serves(std::uint64_t has, std::uint64_t bytes) noexcept {
+  return has >= bytes && has - bytes <= has / 8;
+}
+
 /// How many tensors of one size there are.
 struct SizeCount {
   std::uint64_t bytes = 0;

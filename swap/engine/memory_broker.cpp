@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "alloc/size_class.h"
+
 namespace penstock {
 
 void MemoryBroker::update_ended(LeaseToken& token) noexcept {
@@ -159,9 +161,8 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked&
   for (const ReadAhead::Key key : memory_.ahead().in_order() | std::views::values) {
     const TensorRecord& record = *table_.record_of(TensorId{key});
     if (record.memory.is_current() && record.memory.block->buffer &&
-        !record.memory.block->overflows() && record.memory.block->buffer.capacity() >= bytes &&
-        record.memory.block->buffer.capacity() - bytes <=
-            record.memory.block->buffer.capacity() / 8) {
+        !record.memory.block->overflows() &&
+        serves(record.memory.block->buffer.capacity(), bytes)) {
       fitting.push_back(key);
     }
   }

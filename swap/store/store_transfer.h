@@ -15,6 +15,7 @@
 #include "alloc/memory_source.h"
 #include "io/io_op.h"
 #include "io/io_queue.h"
+#include "swap/plan/placement.h"
 #include "swap/store/swap_store.h"
 
 namespace penstock {
@@ -30,9 +31,9 @@ namespace penstock {
 /// it.
 class StoreTransfer {
  public:
-  /// What unaligned memory is copied through; the pool should have slots for one transfer at least.
-  static constexpr std::uint64_t kChunkBytes = kMiB;
-  static constexpr std::uint32_t kChunksMax = 4;
+  /// What unaligned memory is copied through; plans have slots for one transfer.
+  static constexpr std::uint64_t kChunkBytes = kStagingChunkBytes;
+  static constexpr std::uint32_t kChunksMax = kStagingChunks;
   /// What is asked of Place::trailers, always.
   static constexpr std::uint64_t kTrailerBytes = 2 * kBlockBytes;
 

@@ -65,7 +65,7 @@ void allocate(std::uint64_t bytes, std::vector<Memory>& held, RecyclingSource& s
     return;
   }
   RC_ASSERT(memory->bytes() >= bytes);
-  RC_ASSERT(memory->bytes() <= std::max(align_up(bytes, kBlockBytes) / 8 * 9 + kBlockBytes,
+  RC_ASSERT(memory->bytes() <= std::max(align_up(bytes, kBlockBytes) / 7 * 8 + kBlockBytes,
                                         align_up(bytes, kHugePageBytes)));
   RC_ASSERT((!retained || upstream.out_bytes() == out_before));
   held.push_back(std::move(*memory));
