@@ -9,6 +9,7 @@
 
 #include "bench/report/optional_json.h"
 #include "bindings/cli/text_table.h"
+#include "bindings/deepspeed/penstock_keys.h"
 #include "io/engine_probe.h"
 
 namespace penstock::cli {
@@ -106,7 +107,7 @@ void append_penstock(const EngineConfig& config, Values& values) {
   append("ram_bytes", size_or_auto(config.ram_bytes));
   append("engine", engine_kind_name(config.engine));
   append("integrity", name_in(kIntegrity, config.integrity));
-  append("mode", config.mode);
+  append("mode", kModeNames[static_cast<std::size_t>(config.mode)]);
   append("size_classes",
          config.size_classes.empty() ? ordered_json("auto") : ordered_json(config.size_classes));
   append("paths", paths_json(config));

@@ -152,9 +152,9 @@ EngineConfig read_penstock_config(ConfigSection& top) {
   auto integrity = static_cast<std::size_t>(config.integrity);
   block->read_choice("integrity", integrity);
   config.integrity = static_cast<IntegrityLevel>(integrity);
-  std::size_t mode = 0;
+  auto mode = static_cast<std::size_t>(config.mode);
   block->read_choice("mode", mode);
-  config.mode = kModeNames[mode];
+  config.mode = static_cast<StoreMode>(mode);
   read_size_classes(*block, config.size_classes);
   read_paths(*block, config.paths);
   read_rules(*block, config.tensors);

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "alloc/excerpt.h"
 #include "alloc/memlock_limit.h"
 #include "alloc/out_of_memory.h"
 #include "alloc/pinned_source.h"
@@ -64,11 +63,6 @@ Result<std::shared_ptr<EngineCore>> EngineCore::make(SwapEngineOptions options) 
 
 Result<void> EngineCore::start() {
   const EngineConfig& config = context.options.config;
-  if (config.mode != "scratch" && config.mode != "durable") {
-    return fault(
-        Fault::kConfiguration,
-        fmt::format("penstock.mode is '{}': it is 'scratch' or 'durable'", excerpt(config.mode)));
-  }
   if (!moves_bytes(config.engine)) {
     return fault(Fault::kConfiguration,
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",

@@ -45,7 +45,7 @@ Result<void> NamespaceSet::check() {
 
 Result<std::shared_ptr<SwapStore>> NamespaceSet::open_store(
     const std::vector<PathConfig>& paths) const {
-  if (context_.options.config.mode == "scratch") {
+  if (context_.options.config.mode == StoreMode::kScratch) {
     Result<std::unique_ptr<SwapStore>> store =
         SwapStore::open_scratch(paths, *context_.options.file_system);
     if (store.has_error()) {

@@ -8,6 +8,7 @@
 #include "io/engine_probe.h"
 #include "swap/plan/integrity_level.h"
 #include "swap/plan/path_config.h"
+#include "swap/plan/store_mode.h"
 #include "swap/plan/tensor_rule.h"
 
 namespace penstock {
@@ -19,7 +20,7 @@ struct EngineConfig {
   std::optional<std::uint64_t> ram_bytes;
   EngineKind engine = EngineKind::kAuto;
   IntegrityLevel integrity = IntegrityLevel::kSampled;
-  std::string mode = "scratch";             ///< or `durable`: stores that outlive the engine
+  StoreMode mode = StoreMode::kScratch;
   std::vector<std::uint64_t> size_classes;  ///< slot bytes, ascending; empty: by the plan
   std::vector<PathConfig> paths;  ///< of stores that are opened without paths of their own
   std::vector<TensorRule> tensors;

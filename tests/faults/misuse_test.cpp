@@ -289,7 +289,7 @@ TEST_F(MisuseTest, WaitingOnTheIoThread) {
 }
 
 TEST_F(MisuseTest, Options) {
-  mistake("options that make no sense", "blocks of 0 and 3 bytes, depth 0 and 1e6, mode `eternal`");
+  mistake("options that make no sense", "blocks of 0 and 3 bytes, depth 0 and 1e6");
   const auto refused = [](SwapEngineOptions options) {
     options.warn = [](const std::string&) {};
     const auto engine = SwapEngine::open(std::move(options));
@@ -305,9 +305,6 @@ TEST_F(MisuseTest, Options) {
     options.io_depth = depth;
     EXPECT_EQ(refused(options), "invalid argument") << depth;
   }
-  SwapEngineOptions eternal;
-  eternal.config.mode = "eternal";
-  EXPECT_EQ(refused(eternal), "bad configuration");
   happened("open: invalid argument");
   expect_unharmed();
 }

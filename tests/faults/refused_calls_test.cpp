@@ -96,7 +96,7 @@ class RefusedCallsTest : public FaultOnEveryEngine {
     }
     SwapEngineOptions options;
     options.config.engine = engine_kind();
-    options.config.mode = cell.call.of_durable ? "durable" : "scratch";
+    options.config.mode = cell.call.of_durable ? StoreMode::kDurable : StoreMode::kScratch;
     Budgets budgets;
     budgets.max_pinned_bytes = 8 * kMiB;
     budgets.max_pinned_given = true;

@@ -39,7 +39,7 @@ void SwapSimulation::open_engine() {
   for (;;) {
     SwapEngineOptions options;
     options.config.integrity = IntegrityLevel::kFull;
-    options.config.mode = durable_ ? "durable" : "scratch";
+    options.config.mode = durable_ ? StoreMode::kDurable : StoreMode::kScratch;
     Budgets budgets;
     budgets.max_pinned_bytes = 4 * kMiB + below(16) * 64 * kKiB;  // the staging chunks, and more
     budgets.ram_bytes = below(2) * below(16) * 16 * kKiB;

@@ -40,7 +40,7 @@ inline std::vector<std::byte> round_content(std::uint32_t tensor, std::uint32_t 
 
 inline std::unique_ptr<SwapEngine> open_durable_engine() {
   SwapEngineOptions options;
-  options.config.mode = "durable";
+  options.config.mode = StoreMode::kDurable;
   options.config.integrity = IntegrityLevel::kFull;
   Budgets budgets;
   budgets.max_pinned_bytes = 8 * kMiB;

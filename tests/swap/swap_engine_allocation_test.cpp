@@ -62,7 +62,8 @@ class SwapEngineAllocationTest : public EngineFixture,
 
   void SetUp() override {
     EngineConfig config;
-    config.mode = GetParam().keeping == Keeping::kDurable ? "durable" : "scratch";
+    config.mode =
+        GetParam().keeping == Keeping::kDurable ? StoreMode::kDurable : StoreMode::kScratch;
     open(4 * kMiB, GetParam().keeping == Keeping::kInRam ? 16 * kMiB : 0, config);
     tensor_ = declare("t", kBytes);
     other_ = declare("other", kBytes);

@@ -18,7 +18,7 @@ class SwapEngineDurableTest : public EngineFixture {
   void open_durable(std::uint64_t ram_bytes = 0, std::vector<PathConfig> paths = {}) {
     engine_.reset();
     EngineConfig config;
-    config.mode = "durable";
+    config.mode = StoreMode::kDurable;
     open(8 * kMiB, ram_bytes, config);
     if (!paths.empty()) {
       ASSERT_TRUE(engine_->close_namespace(space_).has_value());

@@ -61,7 +61,7 @@ class SwapEngineLockTest : public EngineFixture {
   }
   void open_reopened(std::uint64_t ram_bytes) {
     EngineConfig config;
-    config.mode = "durable";
+    config.mode = StoreMode::kDurable;
     open(16 * kMiB, 0, config);
     put(declare("t", kBytes), content(kBytes, 1));
     put(declare("other", kOtherBytes), content(kOtherBytes, 9));

@@ -61,7 +61,7 @@ TEST(EngineConfigTest, TheBlockPathsAndDirectStorageComeAlong) {
       R"({"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/o"}})",
       R"(, "aio": {"use_gds": true}, "penstock": {"ram_bytes": "1GiB", "mode": "durable"})");
   EXPECT_EQ(config.ram_bytes, kGiB);
-  EXPECT_EQ(config.mode, "durable");
+  EXPECT_EQ(config.mode, StoreMode::kDurable);
   ASSERT_EQ(config.paths.size(), 1U);
   EXPECT_EQ(config.paths[0].path, "/o");
   EXPECT_EQ(config.direct_storage_setting, "aio.use_gds");

@@ -11,7 +11,7 @@ Result<Config> job_config(const Job& job) {
     return config;
   }
   EngineConfig& ours = config->penstock;
-  ours.mode = "scratch";
+  ours.mode = StoreMode::kScratch;
   ours.engine = job.engine.value_or(ours.engine);
   ours.integrity = job.integrity.value_or(ours.integrity);
   if (job.max_pinned) {
