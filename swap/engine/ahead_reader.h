@@ -18,8 +18,8 @@ class AheadReader {
       : context_(context), table_(table), memory_(memory), reader_(reader), scheduler_(scheduler) {}
 
   void prefetch(std::span<const TensorId> tensors);
-  /// Begins what is worth reading now; called after everything that may have made room or told more
-  /// of the future.
+  /// Begins what is worth reading now; called after everything that may have made room or extended
+  /// what is known of the future.
   void run() noexcept;
   /// Finds memory in RAM for a read ahead that has begun otherwise. The content may have come from
   /// elsewhere, or be wanted by gets, or the tensor may be gone, when memory is found.

@@ -118,7 +118,7 @@ void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked)
   const bool stays =
       memory_.residency().holds(to_number(tensor)) && record.memory.block->may_stay();
   // A resident of a durable store is written now: its next holder changes this memory in place, and
-  // nobody could tell later when it holds a whole content.
+  // later it would be unknown when it holds a whole content.
   if (stays && !writing->store->is_durable()) {
     locked.drop(std::exchange(record.drive.stored, nullptr));
     locked.fulfil(std::move(writing->ticket), std::nullopt);

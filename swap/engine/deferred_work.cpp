@@ -25,7 +25,7 @@ void DeferredWork::act(Worker& worker) noexcept {
     first_writing_ = std::move(writing->next);
     worker.send(std::move(writing));
   }
-  tell();
+  end_tickets();
   blocks_.clear();
   extents_.clear();
   for (const FillRequest& request : fills_) {
@@ -39,7 +39,7 @@ void DeferredWork::act(Worker& worker) noexcept {
   }
 }
 
-void DeferredWork::tell() noexcept {
+void DeferredWork::end_tickets() noexcept {
   while (first_ended_) {
     const std::shared_ptr<TicketState> ended = std::move(first_ended_);
     first_ended_ = std::move(ended->next_ended);

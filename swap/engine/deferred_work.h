@@ -65,10 +65,10 @@ class DeferredWork {
   /// After an expect_fill() of its own.
   void fill(const FillRequest& request) noexcept { fills_.push_back(request); }
   void copy(CopyRequest request) { copies_.push_back(std::move(request)); }
-  /// Something may have made room for reading ahead, or told more of the future.
+  /// Something may have made room for reading ahead, or extended what is known of the future.
   void run_ahead() noexcept { runs_ahead_ = true; }
 
-  /// Once: writes first, since memory comes back by them; then tickets are told, which runs
+  /// Once: writes first, since memory comes back by them; then tickets end, which runs
   /// callbacks; then memory goes, since fills look for some.
   void act(Worker& worker) noexcept;
 
@@ -85,7 +85,7 @@ class DeferredWork {
       if_memory_allows([&] { list.push_back(std::move(held)); });
     }
   }
-  void tell() noexcept;
+  void end_tickets() noexcept;
 
   std::shared_ptr<TicketState> first_ended_;  // linked by TicketState::next_ended
   TicketState* last_ended_ = nullptr;

@@ -81,8 +81,8 @@ class EngineMemory {
   /// What the lease holds is not changed any more. `record` is its tensor's; null: it is gone.
   static void end_changes(LeaseToken& token, TensorRecord* record) noexcept;
   void drop(TensorRecord& record, Locked& locked) noexcept;
-  /// Tells pool and accounts what the record's memory is used for now. Call after every change of
-  /// `leases`, `writes_in_flight`, what is read ahead or residency.
+  /// Counts in pool and accounts what the record's memory is used for now. Call after every change
+  /// of `leases`, `writes_in_flight`, what is read ahead or residency.
   void update_use(TensorRecord& record) noexcept;
   /// Callers have it, or wait for it.
   void hold(Block& block, const TensorRecord& record) const noexcept;

@@ -12,7 +12,7 @@ namespace penstock {
 
 class TraceLog;
 
-/// What all copies of one Lease share. Its end tells the engine, if that still exists.
+/// What all copies of one Lease share. Its end goes to the engine, if that still exists.
 class LeaseToken {
  public:
   LeaseToken(std::shared_ptr<Block> block, TensorId tensor, Access access, bool of_content,

@@ -92,7 +92,7 @@ void Reader::read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked
 
 /// Of what is in memory.
 void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked) {
-  // Whoever changes the content must not change the source of a write in flight.
+  // A holder that changes the content must not change the source of a write in flight.
   if (get.access == Access::kUpdate && record.drive.writes_in_flight > 0) {
     record.gets.for_write.push_back(std::move(get));
     return;
@@ -127,7 +127,7 @@ Error Reader::being_changed(const TensorRecord& record) {
   return error;
 }
 
-/// Whoever waits to read gets a lease. Those who wait to change it are given back.
+/// Gets to read that wait are served. Those to update are given back.
 std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& locked) noexcept {
   std::vector<WaitingGet> waiting = std::exchange(record.gets.for_read, {});
   const auto served = [&](WaitingGet& get) {
@@ -147,9 +147,9 @@ std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& lo
   return waiting;
 }
 
-/// Nobody else sees what its holder does with it: what others look at is copied first, and what a
-/// drive has is not the tensor's memory any more. Only a resident that is on no drive is lent as it
-/// is, and to nobody else meanwhile.
+/// Only its holder sees what it does with the content: what others look at is copied first, and
+/// what a drive has is not the tensor's memory any more. Only a resident that is on no drive is
+/// lent as it is, and to no other holder meanwhile.
 void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked) {
   const bool is_shared = record.memory.block->leases > 0 || record.memory.block->copies > 0;
   if (is_shared || (!record.clean() && !changes_in_place(record))) {

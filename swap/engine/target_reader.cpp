@@ -214,7 +214,7 @@ void TargetReader::copy_to_device(const Lease& lease, TensorInfo info, const Dev
   }
 }
 
-/// Counted before whoever waits is told, who may ask for the count.
+/// Counted before the ticket ends: a caller that waits for it may ask for the count.
 void TargetReader::delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error) {
   {
     const std::lock_guard lock(context_.mutex);

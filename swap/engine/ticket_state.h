@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The shared half of a Ticket: fulfilled once by the engine, waited for by anybody.
+/// The shared half of a Ticket: fulfilled once by the engine, waited for by any thread.
 class TicketState : public std::enable_shared_from_this<TicketState> {
  public:
   /// `waiting`: how callers wait, and where the time goes that they do. Null: asleep, not counted.
@@ -25,7 +25,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   /// The same in two steps: how it ends, with a lock held, and that it has, without.
   void end_with(std::optional<Error> error, Lease lease) noexcept;
   void tell() noexcept;
-  /// Links those that have ended and are not told yet.
+  /// Links those whose callbacks have not run yet.
   std::shared_ptr<TicketState> next_ended;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
@@ -38,15 +38,15 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   /// Valid once done.
   const std::optional<Error>& error() const noexcept { return error_; }
   /// Valid once done. Hands over the hold: the ticket keeps none, so that memory is free when
-  /// whoever took it lets go, however long a ticket lives. Later calls share it while it lives.
+  /// the caller lets go, however long a ticket lives. Later calls share it while it lives.
   /// Empty: there was none. Errors: it was taken and has ended.
   Result<Lease> take_lease() const;
-  /// `told` is called with the lease when it is first taken. Before the ticket is anybody's.
-  void on_lease(std::function<void(const Lease&)> told) { on_lease_ = std::move(told); }
+  /// `taken` is called with the lease when it is first taken. Before the caller has the ticket.
+  void on_lease(std::function<void(const Lease&)> taken) { on_lease_ = std::move(taken); }
   /// An empty `callback` is none.
   void then(std::function<void(const Ticket&)> callback);
 
-  /// Whether somebody has been given the error.
+  /// Whether a caller has been given the error.
   bool error_told() const noexcept { return error_told_.load(); }
   void note_error_told() const noexcept { error_told_.store(true); }
 

@@ -18,7 +18,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kGatherBytes = kMiB;
-constexpr int kNamesMax = 100;  // tries to find one that nobody has
+constexpr int kNamesMax = 100;  // tries to find one that is free
 constexpr mode_t kFileMode = 0600;
 
 std::string rank() {

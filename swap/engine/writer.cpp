@@ -42,7 +42,7 @@ Result<void> Writer::reserve_space(Writing& writing) const {
   return {};
 }
 
-/// Errors: nothing has begun, and finished() is not told.
+/// Errors: nothing has begun, and finished() is not called.
 Result<void> Writer::submit(const WritingPtr& writing) {
   if (writing->source.empty()) {
     submit_from_device(writing);
@@ -162,8 +162,8 @@ void Writer::publish(TensorRecord& record, Writing& writing, Locked& locked) noe
   }
 }
 
-/// Gets that had to wait for a write; then the memory of a content that is safe and that nobody
-/// holds.
+/// Gets that had to wait for a write; then the memory of a content that is safe and without
+/// leases.
 void Writer::serve_after(TensorRecord& record, Locked& locked) noexcept {
   if (record.drive.writes_in_flight == 0) {
     reader_.serve_again(record, std::exchange(record.gets.for_write, {}), locked);
@@ -180,7 +180,7 @@ void Writer::serve_after(TensorRecord& record, Locked& locked) noexcept {
   }
 }
 
-/// Another drive takes it, or RAM does, of a device's: then that tells how it ends.
+/// Another drive takes it, or RAM does, of a device's: then that write calls finished().
 bool Writer::goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept {
   const Result<bool> goes = unless_out_of_memory([&]() -> Result<bool> {
     return write_elsewhere(writing, error) ||
@@ -203,7 +203,7 @@ bool Writer::write_elsewhere(const WritingPtr& writing, const Error& error) {
   return reserve_space(*writing).has_value() && submit(writing).has_value();
 }
 
-/// Straight to the drive: whoever has no memory to spare needs none. Where it throws, nothing has
+/// Straight to the drive, without memory of ours. Where it throws, nothing has
 /// begun.
 void Writer::submit_from_device(const WritingPtr& writing) {
   DeviceStaging& staging = **devices_.of(*writing->device);
