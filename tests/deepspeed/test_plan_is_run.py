@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Runner, full_finetune_config, grpo_config
+from conftest import DATA, Runner, free_port, full_finetune_config, grpo_config
 from lora_options import lora_options
 from test_emitted_config import BINARY
 
@@ -69,6 +70,19 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
     run = runner.full_finetune(small_model, config, 2)
     assert run.returncode == 0, run.output
     compare(planned(small_model, config, tmp_path, "--trainable", "all"), runner.stats()["plan"])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("block", [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}], ids=["nothing in RAM", "some in RAM"])
+def test_two_ranks(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
+    config = full_finetune_config(swap, train_batch_size=2, zero_optimization__sub_group_size=3e6, penstock=block)
+    script = ["-m", "penstock.deepspeed", str(DATA / "full_finetune.py"), str(small_model), runner.config(config), "2"]
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
+    run = runner.command([sys.executable, *launch, *script], LOCAL_SIZE="2")
+    assert run.returncode == 0, run.output
+    plan = planned(small_model, config, tmp_path, "--trainable", "all", "--world-size", "2")
+    for rank in range(2):
+        compare(plan, runner.stats(rank)["plan"])
 
 
 @pytest.mark.parametrize("block", [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}], ids=["nothing in RAM", "some in RAM"])
