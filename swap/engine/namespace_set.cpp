@@ -213,11 +213,8 @@ Result<void> NamespaceSet::drop_all(Result<void> written, Locked& locked) noexce
 
 void NamespaceSet::write_again(Locked& locked) {
   for (const auto& [id, record] : table_.records()) {
-    const bool is_to_be_written =
-        record->drive.unwritten && table_.store_of(*record)->is_durable() &&
-        record->memory.is_current() && !record->clean() && record->drive.writes_in_flight == 0 &&
-        record->memory.block->leases == 0;
-    if (is_to_be_written) {
+    if (is_kept_from_drive(*record) && record->drive.writes_in_flight == 0 &&
+        record->memory.block->leases == 0) {
       writes_.write_memory(*record, writes_.make(*record, nullptr), locked);
     }
   }
@@ -243,13 +240,18 @@ Result<void> NamespaceSet::publish(Result<void> written) {
   return written;
 }
 
+/// Of a durable store, with a content that only memory has.
+bool NamespaceSet::is_kept_from_drive(const TensorRecord& record) const {
+  return record.drive.unwritten && record.memory.is_current() && !record.clean() &&
+         table_.store_of(record)->is_durable();
+}
+
 /// What of durable stores only memory has.
 std::optional<Error> NamespaceSet::kept_from_drives() const {
   std::vector<std::string> names;
   std::optional<Error> why;
   for (const auto& [id, record] : table_.records()) {
-    if (record->drive.unwritten && record->memory.is_current() && !record->clean() &&
-        table_.store_of(*record)->is_durable()) {
+    if (is_kept_from_drive(*record)) {
       names.push_back(record->info.name);
       why = record->drive.unwritten;
     }

@@ -49,6 +49,7 @@ class NamespaceSet {
   Result<std::shared_ptr<SwapStore>> begin_to_close(NamespaceId space);
   bool drop(NamespaceId space);
   void drop(NamespaceId space, Locked& locked) noexcept;
+  bool is_kept_from_drive(const TensorRecord& record) const;
   std::optional<Error> kept_from_drives() const;
 
   EngineContext& context_;
