@@ -10,7 +10,6 @@
 #include "alloc/buffer_pool.h"
 #include "alloc/limiting_source.h"
 #include "alloc/page_source.h"
-#include "alloc/pin_hook.h"
 #include "alloc/recycling_source.h"
 #include "swap/engine/block.h"
 #include "swap/engine/engine_context.h"

@@ -61,8 +61,8 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
     }
     return;
   }
-  if (record.drive.writes_in_flight >
-      0) {  // put() from the caller's memory: read it once it is there
+  if (record.drive.writes_in_flight > 0) {
+    // A put() from the caller's memory: the content is read once it is there.
     record.gets.for_write.push_back(std::move(get));
     return;
   }

@@ -38,25 +38,22 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   if (!extent) {
     return get_into_by_copy(tensor, target);  // or says why there is nothing to copy
   }
-  Result<std::shared_ptr<StoreTransfer>> made = unless_out_of_memory(
-      [&] { return StoreTransfer::of_read(std::move(place), target, IoPriority::kDemand); });
-  if (made.has_value()) {
-    const auto done = [this, engine = context_.hold(), keep = *made, extent, store,
-                       state](std::optional<Error> error) {
+  const Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
+    const Result<std::shared_ptr<StoreTransfer>> made =
+        StoreTransfer::of_read(std::move(place), target, IoPriority::kDemand);
+    PENSTOCK_TRY(made);
+    (*made)->start([this, engine = context_.hold(), keep = *made, extent, store,
+                    state](std::optional<Error> error) {
       state->fulfil(std::move(error), {});
       const std::lock_guard finished(context_.mutex);
       context_.operation_ended();
-    };
-    made = unless_out_of_memory([&]() -> Result<std::shared_ptr<StoreTransfer>> {
-      const std::shared_ptr<StoreTransfer> transfer = *made;
-      transfer->start(done);
-      return transfer;
     });
-  }
+    return {};
+  });
   const std::lock_guard lock(context_.mutex);
-  if (made.has_error()) {
+  if (begun.has_error()) {
     context_.operation_ended();
-    return Ticket::failed(std::move(made).error());
+    return Ticket::failed(begun.error());
   }
   ++context_.stats.gets;
   ++context_.stats.misses;
@@ -189,7 +186,9 @@ void TargetReader::copy_to_device(const Lease& lease, TensorInfo info, const Dev
   {
     const std::lock_guard lock(context_.mutex);
     is_open = !context_.closed;
-    context_.operations += is_open ? 1U : 0U;
+    if (is_open) {
+      context_.operation_begun();
+    }
   }
   if (!is_open) {
     state->fulfil(said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); }),
