@@ -215,14 +215,8 @@ void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
     locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
     return;
   }
-  Error error = said(lease.error().code, [&] {
-    Error why = lease.error();
-    why.message = fmt::format("no memory to copy tensor '{}' ({}) for who changes it: {}",
-                              record.info.name, format_bytes(record.bytes()), why.message);
-    why.tensor = record.info.name;
-    return why;
-  });
-  locked.fulfil(std::move(get.ticket), std::move(error));
+  locked.fulfil(std::move(get.ticket),
+                no_memory(record, "copy", "for who changes it", lease.error()));
 }
 
 TensorRecord* Reader::wanted(const FillRequest& request) const {
@@ -253,18 +247,19 @@ void Reader::fill(const FillRequest& request) noexcept {
     Declarations::fail_reads(*record, started.error(), locked);
   } else if (record != nullptr) {
     memory_.drop(*record, locked);
-    Declarations::fail_reads(*record, no_memory(*record, block.error()), locked);
+    Declarations::fail_reads(*record, no_memory(*record, "read", "into", block.error()), locked);
   } else if (block.has_value()) {
     locked.drop(std::move(block).value());
   }
   context_.operation_ended();
 }
 
-Error Reader::no_memory(const TensorRecord& record, const Error& cause) {
+Error Reader::no_memory(const TensorRecord& record, const char* verb, const char* purpose,
+                        const Error& cause) {
   return said(cause.code, [&] {
     Error error = cause;
-    error.message = fmt::format("no memory to read tensor '{}' ({}) into: {}", record.info.name,
-                                format_bytes(record.bytes()), error.message);
+    error.message = fmt::format("no memory to {} tensor '{}' ({}) {}: {}", verb, record.info.name,
+                                format_bytes(record.bytes()), purpose, error.message);
     error.tensor = record.info.name;
     return error;
   });

@@ -69,7 +69,8 @@ class Reader {
                 std::optional<Error> error) noexcept;
   bool reads_again(TensorRecord& record) noexcept;
   static Error being_changed(const TensorRecord& record);
-  static Error no_memory(const TensorRecord& record, const Error& cause);
+  static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
+                         const Error& cause);
 
   EngineContext& context_;
   TensorTable& table_;
