@@ -28,7 +28,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
       return Answer::kNothingToDo;
     }
     const SwapStore& store = *reader_.table_.store_of(*record);
-    if (store.check_readable(*record->drive.stored, record->info.name).has_error()) {
+    if (store.check_readable(*record->drive.stored, record->info->name).has_error()) {
       return Answer::kNothingToDo;
     }
     const std::optional<std::uint64_t> limit = reader_.context_.options.lookahead_bytes;

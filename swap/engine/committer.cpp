@@ -79,7 +79,7 @@ Ticket Committer::commit(const Lease& lease) {
     return Ticket::failed(fault(
         Fault::kInvalidArgument,
         fmt::format("this lease of tensor '{}' was taken to read: get it for an update to commit",
-                    record->info.name)));
+                    record->info->name)));
   }
   auto state = std::make_shared<TicketState>(context_.waiting);
   WritingPtr writing = writes_.make(*record, state);
@@ -149,7 +149,7 @@ Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source
     if (source.size() != record->bytes()) {
       return Ticket::failed(
           fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
-                                               record->info.name, record->bytes(), source.size())));
+                                               record->info->name, record->bytes(), source.size())));
     }
     const bool stays = broker_.claim_residency(*record, locked);
     writing = writes_.make(*record, state);
@@ -289,7 +289,7 @@ void Committer::receive(const WritingPtr& writing) noexcept {
     const bool is_pinned = !writing->block->may_stay();
     const DeviceTensor source = *writing->device;
     DeviceStaging::Request request{DeviceTransfer::InMemory{writing->block->span(), is_pinned},
-                                   writing->info, source};
+                                   *writing->info, source};
     (*devices_.of(source))
         ->from_device(std::move(request),
                       [this, engine = context_.hold(), writing](Result<std::uint64_t> copied) {

@@ -37,9 +37,9 @@ Result<ContentStreams::ReadyContent> ContentStreams::ready(TensorId tensor) {
                              record->drive.writes_in_flight == 0 && record->drive.stored;
     if (is_on_drive) {
       const std::shared_ptr<SwapStore>& store = table_.store_of(*record);
-      PENSTOCK_TRY(store->check_readable(*record->drive.stored, record->info.name));
+      PENSTOCK_TRY(store->check_readable(*record->drive.stored, record->info->name));
       return ReadyContent{{},
-                          StoredContent{record->info.name, record->drive.stored,
+                          StoredContent{record->info->name, record->drive.stored,
                                         &store->file(*record->drive.stored)},
                           store};
     }

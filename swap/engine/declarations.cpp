@@ -39,7 +39,7 @@ Result<void> Declarations::forget(TensorId tensor) {
   if (record == nullptr) {
     return table_.unknown(tensor);
   }
-  table_.store_of(*record)->stage_removal(record->info.name);
+  table_.store_of(*record)->stage_removal(record->info->name);
   table_.free_name(*record);
   erase(*record, locked);
   return {};
@@ -60,7 +60,9 @@ Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
   if (record == nullptr) {
     return table_.unknown(tensor);
   }
-  record->info.is_trained = is_trained;
+  TensorInfo info = *record->info;
+  info.is_trained = is_trained;
+  record->info = std::make_shared<const TensorInfo>(std::move(info));
   return {};
 }
 
@@ -70,7 +72,7 @@ Result<TensorInfo> Declarations::info(TensorId tensor) const {
   if (record == nullptr) {
     return table_.unknown(tensor);
   }
-  return record->info;
+  return *record->info;
 }
 
 void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
@@ -80,7 +82,7 @@ void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
           : said(make_error_code(Fault::kUnknownTensor), [&record] {
               return fault(
                   Fault::kUnknownTensor,
-                  fmt::format("tensor '{}' was forgotten while it was read", record.info.name));
+                  fmt::format("tensor '{}' was forgotten while it was read", record.info->name));
             });
   fail_reads(record, gone, locked);
   for (WaitingGet& waiting : record.gets.for_write) {
@@ -119,7 +121,7 @@ Result<TensorState> Declarations::state(TensorId tensor) const {
     return table_.unknown(tensor);
   }
   TensorState state;
-  state.name = record->info.name;
+  state.name = record->info->name;
   state.bytes = record->bytes();
   state.place = record->place;
   state.generation = record->generation;

@@ -105,7 +105,7 @@ bool DeviceStagings::on_own_thread() const {
 
 Result<DeviceStaging*> DeviceStagings::check(const TensorRecord& record,
                                              const DeviceTensor& tensor) const {
-  PENSTOCK_TRY(check_device_tensor(record.info, tensor));
+  PENSTOCK_TRY(check_device_tensor(*record.info, tensor));
   return of(tensor);
 }
 

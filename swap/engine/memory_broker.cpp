@@ -108,7 +108,7 @@ void MemoryBroker::provide_pages(const Block& block) {
 
 bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
   using Claim = Residency::Claim;
-  if (record.info.role == Role::kGradient) {
+  if (record.info->role == Role::kGradient) {
     return false;
   }
   const bool by_rule = record.ruled == Place::kRam;

@@ -252,7 +252,7 @@ std::optional<Error> NamespaceSet::kept_from_drives() const {
   std::optional<Error> why;
   for (const auto& [id, record] : table_.records()) {
     if (is_kept_from_drive(*record)) {
-      names.push_back(record->info.name);
+      names.push_back(record->info->name);
       why = record->drive.unwritten;
     }
   }

@@ -89,7 +89,7 @@ std::vector<TensorId> Planner::planned_ids() const {
   std::vector<TensorId> ids;
   ids.reserve(table_.records().size());
   for (const auto& [id, record] : table_.records()) {
-    if (record->info.role != Role::kGradient) {  // scratch: never stored, so it has no place
+    if (record->info->role != Role::kGradient) {  // scratch: never stored, so it has no place
       ids.push_back(id);
     }
   }
@@ -101,7 +101,7 @@ std::vector<PlanTensor> Planner::plan_tensors(const std::vector<TensorId>& ids) 
   tensors.reserve(ids.size());
   for (const TensorId id : ids) {
     const TensorRecord& record = *table_.record_of(id);
-    tensors.push_back(plan_tensor(record.info, record.bytes()));
+    tensors.push_back(plan_tensor(*record.info, record.bytes()));
   }
   return tensors;
 }

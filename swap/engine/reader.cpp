@@ -70,7 +70,7 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
     locked.fulfil(
         std::move(get.ticket),
         fault(Fault::kInvalidArgument,
-              fmt::format("tensor '{}' has no content yet: put it first", record.info.name)));
+              fmt::format("tensor '{}' has no content yet: put it first", record.info->name)));
     return;
   }
   read_on_demand(record, std::move(get), locked);
@@ -78,7 +78,7 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
 
 void Reader::read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked) {
   const SwapStore& store = *table_.store_of(record);
-  if (Result<void> there = store.check_readable(*record.drive.stored, record.info.name);
+  if (Result<void> there = store.check_readable(*record.drive.stored, record.info->name);
       there.has_error()) {
     locked.fulfil(std::move(get.ticket), std::move(there).error());
     return;
@@ -122,8 +122,8 @@ Error Reader::being_changed(const TensorRecord& record) {
       Fault::kInvalidArgument,
       fmt::format("tensor '{}' is being changed: commit or release the lease that was given for "
                   "its update first",
-                  record.info.name));
-  error.tensor = record.info.name;
+                  record.info->name));
+  error.tensor = record.info->name;
   return error;
 }
 
@@ -258,9 +258,9 @@ Error Reader::no_memory(const TensorRecord& record, const char* verb, const char
                         const Error& cause) {
   return said(cause.code, [&] {
     Error error = cause;
-    error.message = fmt::format("no memory to {} tensor '{}' ({}) {}: {}", verb, record.info.name,
+    error.message = fmt::format("no memory to {} tensor '{}' ({}) {}: {}", verb, record.info->name,
                                 format_bytes(record.bytes()), purpose, error.message);
-    error.tensor = record.info.name;
+    error.tensor = record.info->name;
     return error;
   });
 }
@@ -274,7 +274,7 @@ StoreTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor
 Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
   Result<std::shared_ptr<StoreTransfer>> transfer =
-      StoreTransfer::of_read(place_of(*store, *record.drive.stored, record.info.name),
+      StoreTransfer::of_read(place_of(*store, *record.drive.stored, record.info->name),
                              record.memory.block->span(), priority);
   if (transfer.has_error()) {
     return std::move(transfer).error();

@@ -24,14 +24,14 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     if (target.size() != record->bytes()) {
       return Ticket::failed(
           fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
-                                               record->info.name, record->bytes(), target.size())));
+                                               record->info->name, record->bytes(), target.size())));
     }
     store = table_.store_of(*record);
     if (!record->memory.is_current() && record->drive.writes_in_flight == 0 &&
         record->drive.stored &&
-        store->check_readable(*record->drive.stored, record->info.name).has_value()) {
+        store->check_readable(*record->drive.stored, record->info->name).has_value()) {
       extent = record->drive.stored;
-      place = reader_.place_of(*store, *extent, record->info.name);
+      place = reader_.place_of(*store, *extent, record->info->name);
       context_.operation_begun();
     }
   }
@@ -109,7 +109,7 @@ Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) 
       ++context_.stats.misses;
       reader_.note_use(tensor);
     } else {
-      info = record->info;
+      info = *record->info;
     }
   }
   if (!read) {
@@ -125,7 +125,7 @@ bool TargetReader::is_read_from_drive(const TensorRecord& record) const {
   const SwapStore& store = *table_.store_of(record);
   return record.memory.is_absent() && record.drive.writes_in_flight == 0 && record.drive.stored &&
          record.place != Place::kRam &&
-         store.check_readable(*record.drive.stored, record.info.name).has_value();
+         store.check_readable(*record.drive.stored, record.info->name).has_value();
 }
 
 /// From the drive. It counts as an operation from here on.
@@ -134,7 +134,7 @@ TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
   DeviceRead read{
       {DeviceTransfer::OnDrive{&store->file(*record.drive.stored), *record.drive.stored},
-       record.info, target},
+       *record.info, target},
       record.drive.stored,
       store};
   context_.stats.tensor_read_bytes += record.bytes();

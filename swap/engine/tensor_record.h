@@ -54,7 +54,7 @@ struct TensorRecord {
   TensorId id{};
   NamespaceId space{};
   std::uint64_t number = 0;  ///< in its store
-  TensorInfo info;
+  std::shared_ptr<const TensorInfo> info;  ///< never null; shared with transfers in flight
   std::optional<Place> ruled;   ///< what the user's rules say
   Place place = Place::kClass;  ///< what the plan says; kClass before there is one
   bool is_to_be_put = false;    ///< should its first put fail, it was never declared
@@ -65,7 +65,7 @@ struct TensorRecord {
   MemoryContent memory;
   WaitingGets gets;
 
-  std::uint64_t bytes() const { return info.bytes(); }
+  std::uint64_t bytes() const { return info->bytes(); }
   /// The content in memory is whole on a drive, so that its memory may be given up.
   bool clean() const noexcept {
     return drive.stored != nullptr && memory.generation == drive.generation;

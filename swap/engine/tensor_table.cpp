@@ -25,10 +25,10 @@ TensorRecord& TensorTable::add(NamespaceId space, TensorInfo info) {
   auto record = std::make_unique<TensorRecord>();
   record->id = TensorId{next_tensor_++};
   record->space = space;
-  record->info = std::move(info);
+  record->info = std::make_shared<const TensorInfo>(std::move(info));
   find_rule(*record);
   auto& by_name = namespaces_.at(space).by_name;
-  const auto named = by_name.emplace(record->info.name, record->id).first;
+  const auto named = by_name.emplace(record->info->name, record->id).first;
   try {
     return *records_.emplace(record->id, std::move(record)).first->second;
   } catch (const std::bad_alloc&) {
@@ -40,7 +40,7 @@ TensorRecord& TensorTable::add(NamespaceId space, TensorInfo info) {
 void TensorTable::find_rule(TensorRecord& record) const {
   record.ruled.reset();
   for (const TensorRule& rule : context_.options.config.tensors) {
-    if (rule.matches(record.info.name, record.bytes())) {
+    if (rule.matches(record.info->name, record.bytes())) {
       record.ruled = rule.place;
       return;
     }
@@ -48,7 +48,7 @@ void TensorTable::find_rule(TensorRecord& record) const {
 }
 
 Result<void> TensorTable::rename(TensorRecord& record, std::string name) {
-  if (name == record.info.name) {
+  if (name == record.info->name) {
     return {};
   }
   PENSTOCK_TRY(check_tensor_name(name));
@@ -57,22 +57,26 @@ Result<void> TensorTable::rename(TensorRecord& record, std::string name) {
   if (!is_free) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("'{}' cannot be renamed to '{}': that is another tensor",
-                             record.info.name, name));
+                             record.info->name, name));
   }
+  std::shared_ptr<const TensorInfo> info;
   try {
-    space.store->stage_name(record.info.name, name);
+    TensorInfo renamed = *record.info;
+    renamed.name = name;
+    info = std::make_shared<const TensorInfo>(std::move(renamed));
+    space.store->stage_name(record.info->name, name);
   } catch (const std::bad_alloc&) {
     space.by_name.erase(named);
     throw;
   }
-  space.by_name.erase(record.info.name);
-  record.info.name = std::move(name);
+  space.by_name.erase(record.info->name);
+  record.info = std::move(info);
   find_rule(record);
   return {};
 }
 
 void TensorTable::free_name(const TensorRecord& record) noexcept {
-  namespaces_.at(record.space).by_name.erase(record.info.name);
+  namespaces_.at(record.space).by_name.erase(record.info->name);
 }
 
 std::optional<TensorId> TensorTable::find(NamespaceId space, const std::string& name) const {
@@ -106,7 +110,7 @@ std::vector<TensorId> TensorTable::tensors(NamespaceId space) const {
     }
   }
   std::ranges::sort(records, [](const TensorRecord* a, const TensorRecord* b) {
-    return natural_less(a->info.name, b->info.name);
+    return natural_less(a->info->name, b->info->name);
   });
   std::vector<TensorId> ids;
   for (const TensorRecord* record : records) {

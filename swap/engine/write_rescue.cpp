@@ -26,8 +26,8 @@ void WriteRescue::fail(TensorRecord* record, Writing& writing, Error error,
 void WriteRescue::describe(const TensorRecord* record, const Writing& writing, Error& error) const {
   if (error.tensor.empty()) {
     error.message = fmt::format("cannot write tensor '{}' ({}): {}; free memory of this machine",
-                                writing.info.name, format_bytes(writing.bytes), error.message);
-    error.tensor = writing.info.name;
+                                writing.info->name, format_bytes(writing.bytes), error.message);
+    error.tensor = writing.info->name;
   }
   if (writing.block) {
     error.message += " (its content is still in memory)";

@@ -30,9 +30,9 @@ Result<void> Writer::reserve_space(Writing& writing) const {
       writing.store->reserve(writing.number, writing.generation, writing.bytes, writing.refused);
   if (reserved.has_error()) {
     Error error = std::move(reserved).error();
-    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.info.name,
+    error.message = fmt::format("cannot write tensor '{}' ({}): {}", writing.info->name,
                                 format_bytes(writing.bytes), error.message);
-    error.tensor = writing.info.name;
+    error.tensor = writing.info->name;
     return error;
   }
   StoredTensor stored = std::move(reserved).value();
@@ -50,7 +50,7 @@ Result<void> Writer::submit(const WritingPtr& writing) {
   }
   const IoPriority priority = writing->block ? IoPriority::kBehind : IoPriority::kDemand;
   Result<std::shared_ptr<StoreTransfer>> made = StoreTransfer::of_write(
-      reader_.place_of(*writing->store, *writing->stored, writing->info.name), writing->source,
+      reader_.place_of(*writing->store, *writing->stored, writing->info->name), writing->source,
       priority);
   if (made.has_error()) {
     return std::move(made).error();
@@ -131,15 +131,15 @@ std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& wr
     return std::nullopt;
   }
   Result<void> staged =
-      unless_out_of_memory([&] { return writing.store->stage(record.info, writing.stored); });
+      unless_out_of_memory([&] { return writing.store->stage(*record.info, writing.stored); });
   if (staged.has_value()) {
     return std::nullopt;
   }
   return said(staged.error().code, [&] {
     Error error = staged.error();
     error.message =
-        fmt::format("no room to publish tensor '{}': {}", writing.info.name, error.message);
-    error.tensor = writing.info.name;
+        fmt::format("no room to publish tensor '{}': {}", writing.info->name, error.message);
+    error.tensor = writing.info->name;
     return error;
   });
 }
@@ -209,7 +209,7 @@ void Writer::submit_from_device(const WritingPtr& writing) {
   DeviceStaging& staging = **devices_.of(*writing->device);
   DeviceStaging::Request request{
       DeviceTransfer::OnDrive{&writing->store->file(*writing->stored), *writing->stored},
-      writing->info, *writing->device};
+      *writing->info, *writing->device};
   staging.from_device(std::move(request),
                       [this, engine = context_.hold(), writing](Result<std::uint64_t> written) {
                         if (written.has_value()) {

@@ -27,7 +27,7 @@ struct Writing {
   std::optional<DeviceTensor> device;  ///< the caller's source
   OlderContent before;                 ///< which no drive has
   std::shared_ptr<SwapStore> store;
-  TensorInfo info;
+  std::shared_ptr<const TensorInfo> info;
   std::shared_ptr<StoredTensor> stored;
   std::vector<std::uint32_t> refused;  ///< drives that have failed to write it
   std::shared_ptr<TicketState> ticket;
