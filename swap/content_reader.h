@@ -8,8 +8,8 @@
 
 #include "alloc/result.h"
 #include "swap/lease.h"
-#include "swap/store/stored_reader.h"
 #include "swap/store/swap_store.h"
+#include "swap/transfer/stored_reader.h"
 
 namespace penstock {
 

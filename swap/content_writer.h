@@ -8,9 +8,9 @@
 
 #include "alloc/result.h"
 #include "swap/lease.h"
-#include "swap/store/stored_writer.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
+#include "swap/transfer/stored_writer.h"
 
 namespace penstock {
 

@@ -268,13 +268,13 @@ Ticket SwapEngine::put_from_device(TensorId tensor, const DeviceTensor& source) 
 
 Result<StreamId> SwapEngine::stream_to_device(const Device& device) const {
   return guarded([&](EngineCore& core) {
-    return core.targets().device_stream(device, DeviceTransfer::Direction::kToDevice);
+    return core.targets().device_stream(device, DeviceDirection::kToDevice);
   });
 }
 
 Result<StreamId> SwapEngine::stream_from_device(const Device& device) const {
   return guarded([&](EngineCore& core) {
-    return core.targets().device_stream(device, DeviceTransfer::Direction::kFromDevice);
+    return core.targets().device_stream(device, DeviceDirection::kFromDevice);
   });
 }
 

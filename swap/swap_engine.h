@@ -16,10 +16,10 @@
 #include "swap/lease.h"
 #include "swap/plan/placement.h"
 #include "swap/stats.h"
-#include "swap/store/device_tensor.h"
 #include "swap/swap_engine_options.h"
 #include "swap/tensor.h"
 #include "swap/ticket.h"
+#include "swap/transfer/device_tensor.h"
 
 namespace penstock {
 

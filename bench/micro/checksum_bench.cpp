@@ -9,7 +9,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
-#include "swap/store/checksum.h"
+#include "swap/transfer/checksum.h"
 
 namespace penstock {
 namespace {

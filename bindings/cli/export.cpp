@@ -12,7 +12,7 @@
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
 #include "swap/store/checkpoint_export.h"
-#include "swap/store/dtype_conversion.h"
+#include "swap/transfer/dtype_conversion.h"
 
 namespace penstock::cli {
 namespace {

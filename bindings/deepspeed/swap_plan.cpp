@@ -35,7 +35,7 @@ Placement place_without_limits(const SwapPlan& plan, const EngineConfig& config,
   budgets.max_pinned_given = false;
   budgets.ram_given = false;
   budgets.quarter_bytes = std::numeric_limits<std::uint64_t>::max();
-  budgets.max_pinned_bytes = std::max<std::uint64_t>(pinned, kStagingChunkBytes * kStagingChunks);
+  budgets.max_pinned_bytes = std::max<std::uint64_t>(pinned, kHostChunks.bytes());
   Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
   PENSTOCK_CHECK(placement.has_value(), "{}", placement.error().message);
   return std::move(*placement);

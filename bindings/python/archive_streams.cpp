@@ -8,7 +8,7 @@
 #include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "alloc/excerpt.h"
-#include "swap/store/dtype_conversion.h"
+#include "swap/transfer/dtype_conversion.h"
 
 namespace penstock::python {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
-#include "swap/store/dtype_conversion.h"
+#include "swap/transfer/dtype_conversion.h"
 
 namespace penstock::python {
 

@@ -13,7 +13,7 @@
 #include "io/io_queue.h"
 #include "swap/archive/zip_directory.h"
 #include "swap/store/source_file.h"
-#include "swap/store/stream_reader.h"
+#include "swap/transfer/stream_reader.h"
 
 namespace penstock {
 

@@ -12,7 +12,7 @@
 #include "io/file_system.h"
 #include "io/io_queue.h"
 #include "swap/archive/zip_directory.h"
-#include "swap/store/stream_writer.h"
+#include "swap/transfer/stream_writer.h"
 
 namespace penstock {
 

@@ -11,7 +11,7 @@ Result<std::unique_ptr<CopyStream>> CopyStream::open(std::shared_ptr<Device> dev
 }
 
 CopyStream::CopyStream(std::shared_ptr<Device> device, StreamId stream)
-    : device_(std::move(device)), stream_(stream), thread_([this] { tell_copies(); }) {}
+    : device_(std::move(device)), stream_(stream), thread_([this] { end_copies(); }) {}
 
 CopyStream::~CopyStream() {
   {
@@ -26,32 +26,32 @@ CopyStream::~CopyStream() {
   device_->destroy_stream(stream_);
 }
 
-void CopyStream::copy_in(DeviceSpan target, std::span<const std::byte> source, Done done) {
+void CopyStream::copy_in(CopyOp& op, DeviceSpan target, std::span<const std::byte> source) {
   const Lock lock(mutex_);
-  enqueue(device_->copy_in(target, source, stream_), std::move(done));
+  enqueue(op, device_->copy_in(target, source, stream_));
 }
 
-void CopyStream::copy_out(std::span<std::byte> target, DeviceSpan source, Done done) {
+void CopyStream::copy_out(CopyOp& op, std::span<std::byte> target, DeviceSpan source) {
   const Lock lock(mutex_);
-  enqueue(device_->copy_out(target, source, stream_), std::move(done));
+  enqueue(op, device_->copy_out(target, source, stream_));
 }
 
-void CopyStream::mark(Done done) {
+void CopyStream::mark(CopyOp& op) {
   const Lock lock(mutex_);
-  enqueue({}, std::move(done));
+  enqueue(op, {});
 }
 
-void CopyStream::run(std::function<void()> work) {
+void CopyStream::run(CopyOp& op) {
   const Lock lock(mutex_);
-  copies_.push_back(
-      {std::nullopt, std::nullopt, [work = std::move(work)](const auto&) { work(); }});
-  asked_.notify_one();  // with the lock held: when the work is done this may be gone
+  op.event.reset();
+  op.error.reset();
+  append(op);
 }
 
 // Under the lock from the copy to its event: another copy between them would be waited for too.
-void CopyStream::enqueue(Result<void> begun, Done done) {
-  Copy& copy = copies_.emplace_back();
-  copy.done = std::move(done);
+void CopyStream::enqueue(CopyOp& op, Result<void> begun) {
+  op.event.reset();
+  op.error.reset();
   Result<EventId> event = begun.has_error() ? Result<EventId>(begun.error()) : take_event();
   if (event.has_value()) {
     begun = device_->record(*event, stream_);
@@ -61,11 +61,18 @@ void CopyStream::enqueue(Result<void> begun, Done done) {
     }
   }
   if (event.has_value()) {
-    copy.event = *event;
+    op.event = *event;
   } else {
-    copy.refusal = event.error();
+    op.error = event.error();
   }
-  asked_.notify_one();  // with the lock held: when the copy is done this may be gone
+  append(op);
+}
+
+void CopyStream::append(CopyOp& op) {
+  op.next = nullptr;
+  (last_ == nullptr ? first_ : last_->next) = &op;
+  last_ = &op;
+  asked_.notify_one();  // with the lock held: when the copy has ended this may be gone
 }
 
 Result<EventId> CopyStream::take_event() {
@@ -85,7 +92,7 @@ Result<void> CopyStream::follow(StreamId stream) {
   return order(stream, stream_);
 }
 
-// The event may be recorded again as soon as the second stream has been told of it.
+// The event may be recorded again as soon as the second stream knows of it.
 Result<void> CopyStream::order(StreamId first, StreamId second) {
   const Lock lock(mutex_);
   const Result<EventId> event = take_event();
@@ -98,29 +105,27 @@ Result<void> CopyStream::order(StreamId first, StreamId second) {
   return ordered;
 }
 
-void CopyStream::tell_copies() {
+void CopyStream::end_copies() {
   Lock lock(mutex_);
   for (;;) {
-    asked_.wait(lock, [this] { return ending_ || !copies_.empty(); });
-    if (copies_.empty()) {
+    asked_.wait(lock, [this] { return ending_ || first_ != nullptr; });
+    if (first_ == nullptr) {
       return;
     }
-    const std::optional<EventId> event = copies_.front().event;
-    std::optional<Error> error = copies_.front().refusal;
-    lock.unlock();
-    if (event) {
-      if (const Result<void> waited = device_->wait(*event); waited.has_error()) {
-        error = waited.error();
+    CopyOp& op = *first_;
+    if (op.event) {
+      lock.unlock();
+      Result<void> waited = device_->wait(*op.event);
+      lock.lock();
+      if (waited.has_error()) {
+        op.error = std::move(waited).error();
       }
+      spare_events_.push_back(*op.event);
     }
-    lock.lock();
-    const Done done = std::move(copies_.front().done);
-    copies_.pop_front();
-    if (event) {
-      spare_events_.push_back(*event);
-    }
+    first_ = op.next;
+    last_ = first_ == nullptr ? nullptr : last_;
     lock.unlock();
-    done(std::move(error));
+    op.on_complete(op);
     lock.lock();
   }
 }

@@ -147,9 +147,9 @@ Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source
       return Ticket::failed(table_.unknown(tensor));
     }
     if (source.size() != record->bytes()) {
-      return Ticket::failed(
-          fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the source {}",
-                                               record->info->name, record->bytes(), source.size())));
+      return Ticket::failed(fault(Fault::kWrongSize,
+                                  fmt::format("tensor '{}' has {} bytes, the source {}",
+                                              record->info->name, record->bytes(), source.size())));
     }
     const bool stays = broker_.claim_residency(*record, locked);
     writing = writes_.make(*record, state);
@@ -288,13 +288,11 @@ void Committer::receive(const WritingPtr& writing) noexcept {
   Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
     const bool is_pinned = !writing->block->may_stay();
     const DeviceTensor source = *writing->device;
-    DeviceStaging::Request request{DeviceTransfer::InMemory{writing->block->span(), is_pinned},
-                                   *writing->info, source};
     (*devices_.of(source))
-        ->from_device(std::move(request),
-                      [this, engine = context_.hold(), writing](Result<std::uint64_t> copied) {
-                        arrived(writing, error_of(std::move(copied)));
-                      });
+        ->move({writing->info, source, InMemory{writing->block->span(), is_pinned}},
+               [this, engine = context_.hold(), writing](Result<std::uint64_t> copied) {
+                 arrived(writing, error_of(std::move(copied)));
+               });
     return {};
   });
   if (begun.has_error()) {

@@ -13,26 +13,18 @@
 
 namespace penstock {
 
-namespace {
-
-// Enough that drive and device are both busy with MiBs each; more would be taken from slots.
-constexpr std::uint64_t kStagingBytesMax = 32 * kMiB;
-constexpr std::uint64_t kStagingShare = 4;  // of max_pinned_bytes
-
-}  // namespace
 Result<void> DeviceStagings::open(const std::vector<PinHook>& hooks,
                                   std::uint64_t max_pinned_bytes) {
   const std::size_t count = context_.options.devices.size();
   if (count == 0) {
     return {};
   }
-  const DeviceStaging::Shape chunks = shape(max_pinned_bytes);
+  const ChunkShape chunks = device_chunks(max_pinned_bytes, count);
   if (chunks.chunk_bytes < 2 * kBlockBytes) {
-    return fault(
-        Fault::kConfiguration,
-        fmt::format("max_pinned_bytes is {}: with {} device{} it must be {} at least",
-                    format_bytes(max_pinned_bytes), count, count == 1 ? "" : "s",
-                    format_bytes(2 * kBlockBytes * chunks.chunks * count * kStagingShare)));
+    return fault(Fault::kConfiguration,
+                 fmt::format("max_pinned_bytes is {}: with {} device{} it must be {} at least",
+                             format_bytes(max_pinned_bytes), count, count == 1 ? "" : "s",
+                             format_bytes(pinned_bytes_for_devices(count))));
   }
   for (const std::shared_ptr<Device>& device : context_.options.devices) {
     const auto pages = PageSource::make(
@@ -48,17 +40,8 @@ Result<void> DeviceStagings::open(const std::vector<PinHook>& hooks,
 }
 
 std::uint64_t DeviceStagings::bytes_of(std::uint64_t max_pinned_bytes) const {
-  return shape(max_pinned_bytes).bytes() * context_.options.devices.size();
-}
-
-/// Of each device's chunks; none where there is no device.
-DeviceStaging::Shape DeviceStagings::shape(std::uint64_t max_pinned_bytes) const {
-  DeviceStaging::Shape shape;
-  const std::uint64_t whole = std::min(kStagingBytesMax, max_pinned_bytes / kStagingShare);
-  const std::uint64_t share =
-      context_.options.devices.empty() ? 0 : whole / context_.options.devices.size();
-  shape.chunk_bytes = align_down(share / shape.chunks, kBlockBytes);
-  return shape;
+  const std::size_t count = context_.options.devices.size();
+  return device_chunks(max_pinned_bytes, count).bytes() * count;
 }
 
 /// Where a setting asks for it: null, with a warning that says why, where it cannot be.

@@ -7,8 +7,8 @@
 #include "alloc/pin_hook.h"
 #include "swap/engine/engine_context.h"
 #include "swap/engine/tensor_record.h"
-#include "swap/store/device_staging.h"
-#include "swap/store/device_tensor.h"
+#include "swap/transfer/device_staging.h"
+#include "swap/transfer/device_tensor.h"
 
 namespace penstock {
 
@@ -37,7 +37,6 @@ class DeviceStagings {
   bool on_own_thread() const;
 
  private:
-  DeviceStaging::Shape shape(std::uint64_t max_pinned_bytes) const;
   std::shared_ptr<DirectStorage> direct_storage_of(const Device& device) const;
 
   EngineContext& context_;

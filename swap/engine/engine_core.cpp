@@ -17,9 +17,6 @@
 namespace penstock {
 namespace {
 
-// What is in flight at once, mostly: more than these come from the system each time.
-constexpr std::uint64_t kTrailersKept = 64;
-
 // Pinning is registering with the ring: the kernel then holds the pages and VmPin counts them.
 // Locking them as well would count them twice; without a ring nothing here profits from locked
 // pages.
@@ -101,8 +98,7 @@ Result<void> EngineCore::open_memory() {
   EngineMemory::Sources sources;
   sources.resident = context.options.pageable ? context.options.pageable : PageSource::make(pages);
   sources.overflow = RecyclingSource::make(sources.resident);
-  sources.trailers = RecyclingSource::make(sources.resident);
-  sources.trailers->set_retained_limit_bytes(kTrailersKept * StoreTransfer::kTrailerBytes);
+  sources.transfers = TransferMemory::make(sources.resident);
   pages.huge_pages = HugePages::kReserved;
   sources.pinned_pages = PageSource::make(std::move(pages));
   std::vector<PinHook> hooks = {ring_registration(context.queue, context.options.warn)};

@@ -34,7 +34,7 @@ class EngineMemory {
   struct Sources {
     std::shared_ptr<MemorySource> resident;
     std::shared_ptr<RecyclingSource> overflow;
-    std::shared_ptr<RecyclingSource> trailers;
+    std::shared_ptr<TransferMemory> transfers;
     std::shared_ptr<PageSource> pinned_pages;
     std::shared_ptr<LimitingSource> pinned;
   };

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "swap/engine/block.h"
-#include "swap/store/store_transfer.h"
+#include "swap/transfer/host_transfer.h"
 
 namespace penstock {
 
@@ -31,7 +31,7 @@ class MemoryContent {
  public:
   std::shared_ptr<Block> block;
   std::uint64_t generation = 0;  ///< of what `block` has, where that is current
-  std::shared_ptr<StoreTransfer> reading;
+  std::shared_ptr<HostTransfer> reading;
   bool reads_ahead = false;   ///< `reading` began before a get asked for it
   OlderContent replaced;      ///< by what arrives, should it not arrive
   std::uint32_t updates = 0;  ///< leases that get() gave to change the content, until they have

@@ -7,7 +7,6 @@
 #include "alloc/bytes.h"
 #include "swap/log.h"
 #include "swap/plan/pinned_need.h"
-#include "swap/store/store_transfer.h"
 
 namespace penstock {
 namespace {
@@ -18,7 +17,7 @@ std::vector<ClassPlan> pool_classes(const Placement& placement,
                                     const std::vector<std::uint64_t>& sizes) {
   std::vector<ClassPlan> classes = placement.pool();
   if (placement.staging_bytes > 0) {
-    classes.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+    classes.push_back({kHostChunks.chunk_bytes, kHostChunks.chunks});
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (placement.tensors[i].place == Place::kDedicated) {
@@ -193,7 +192,7 @@ void Planner::update_pinned_need() {
     in_force = memory_.budgets();
   }
   std::vector<HeldBuffers> held = memory_.ledger().most();
-  held.push_back({StoreTransfer::kChunkBytes, StoreTransfer::kChunksMax});
+  held.push_back({kHostChunks.chunk_bytes, kHostChunks.chunks});
   std::vector<std::uint64_t> sizes;
   for (const PlanTensor& tensor : tensors) {
     sizes.push_back(tensor.bytes);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/engine/completion_error.h"
 #include "swap/engine/declarations.h"
 #include "swap/engine/planner.h"
 
@@ -265,28 +266,25 @@ Error Reader::no_memory(const TensorRecord& record, const char* verb, const char
   });
 }
 
-StoreTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor& stored,
-                                      const std::string& tensor_name) const {
-  return {context_.queue.get(), memory_.pool(), memory_.sources().trailers.get(),
-          &store.file(stored),  stored,         tensor_name};
+HostTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor& stored,
+                                     std::shared_ptr<const TensorInfo> info) const {
+  return {context_.queue.get(), memory_.pool(), memory_.sources().transfers,
+          &store.file(stored),  stored,         std::move(info)};
 }
 
 Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
-  Result<std::shared_ptr<StoreTransfer>> transfer =
-      StoreTransfer::of_read(place_of(*store, *record.drive.stored, record.info->name),
-                             record.memory.block->span(), priority);
-  if (transfer.has_error()) {
-    return std::move(transfer).error();
-  }
+  // Memory, extent and store live until the last completion has been seen.
+  Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
+      place_of(*store, *record.drive.stored, record.info), record.memory.block->span(), priority,
+      [this, engine = context_.hold(), block = record.memory.block, extent = record.drive.stored,
+       store, tensor = record.id, fill = record.memory.fill()](Result<std::uint64_t> read) {
+        finished({tensor, fill}, block, error_of(std::move(read)));
+      });
+  PENSTOCK_TRY(transfer);
   record.memory.reading = std::move(transfer).value();
   record.memory.reads_ahead = priority == IoPriority::kAhead;
-  // The transfer, the memory, the extent and the store live until the last completion has been
-  // seen.
-  record.memory.reading->start(
-      [this, engine = context_.hold(), keep = record.memory.reading, block = record.memory.block,
-       extent = record.drive.stored, store, tensor = record.id, fill = record.memory.fill()](
-          std::optional<Error> error) { finished({tensor, fill}, block, std::move(error)); });
+  HostTransfer::start(record.memory.reading);
   context_.stats.tensor_read_bytes += record.bytes();
   return {};
 }

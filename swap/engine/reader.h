@@ -10,8 +10,8 @@
 #include "swap/engine/memory_broker.h"
 #include "swap/engine/tensor_table.h"
 #include "swap/schedule/prefetch_scheduler.h"
-#include "swap/store/store_transfer.h"
 #include "swap/ticket.h"
+#include "swap/transfer/host_transfer.h"
 
 namespace penstock {
 
@@ -37,8 +37,8 @@ class Reader {
   void fill(const FillRequest& request) noexcept;
   /// Copies a content for who will change it.
   void copy(CopyRequest request) noexcept;
-  StoreTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
-                                const std::string& tensor_name) const;
+  HostTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
+                               std::shared_ptr<const TensorInfo> info) const;
 
   // With the lock.
 

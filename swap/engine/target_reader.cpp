@@ -14,7 +14,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   auto state = std::make_shared<TicketState>(context_.stalls);
   HeldExtent extent;
   std::shared_ptr<SwapStore> store;
-  StoreTransfer::Place place;
+  HostTransfer::Place place;
   {
     const std::lock_guard lock(context_.mutex);
     TensorRecord* const record = table_.record_of(tensor);
@@ -22,16 +22,16 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
       return Ticket::failed(table_.unknown(tensor));
     }
     if (target.size() != record->bytes()) {
-      return Ticket::failed(
-          fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, the target {}",
-                                               record->info->name, record->bytes(), target.size())));
+      return Ticket::failed(fault(Fault::kWrongSize,
+                                  fmt::format("tensor '{}' has {} bytes, the target {}",
+                                              record->info->name, record->bytes(), target.size())));
     }
     store = table_.store_of(*record);
     if (!record->memory.is_current() && record->drive.writes_in_flight == 0 &&
         record->drive.stored &&
         store->check_readable(*record->drive.stored, record->info->name).has_value()) {
       extent = record->drive.stored;
-      place = reader_.place_of(*store, *extent, record->info->name);
+      place = reader_.place_of(*store, *extent, record->info);
       context_.operation_begun();
     }
   }
@@ -39,15 +39,15 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     return get_into_by_copy(tensor, target);  // or says why there is nothing to copy
   }
   const Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
-    const Result<std::shared_ptr<StoreTransfer>> made =
-        StoreTransfer::of_read(std::move(place), target, IoPriority::kDemand);
-    PENSTOCK_TRY(made);
-    (*made)->start([this, engine = context_.hold(), keep = *made, extent, store,
-                    state](std::optional<Error> error) {
-      state->fulfil(std::move(error), {});
-      const std::lock_guard finished(context_.mutex);
-      context_.operation_ended();
-    });
+    const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
+        std::move(place), target, IoPriority::kDemand,
+        [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
+          state->fulfil(error_of(std::move(read)), {});
+          const std::lock_guard finished(context_.mutex);
+          context_.operation_ended();
+        });
+    PENSTOCK_TRY(transfer);
+    HostTransfer::start(*transfer);
     return {};
   });
   const std::lock_guard lock(context_.mutex);
@@ -77,7 +77,7 @@ Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> targ
 }
 
 Result<StreamId> TargetReader::device_stream(const Device& device,
-                                             DeviceTransfer::Direction direction) const {
+                                             DeviceDirection direction) const {
   const std::lock_guard lock(context_.mutex);
   if (context_.closed) {
     return context_.not_open();
@@ -92,7 +92,7 @@ Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) 
   if (const Result<void> planned = planner_.plan_before_use(tensor); planned.has_error()) {
     return Ticket::failed(planned.error());
   }
-  TensorInfo info;
+  std::shared_ptr<const TensorInfo> info;
   std::optional<DeviceRead> read;
   {
     const std::lock_guard lock(context_.mutex);
@@ -109,11 +109,11 @@ Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) 
       ++context_.stats.misses;
       reader_.note_use(tensor);
     } else {
-      info = *record->info;
+      info = record->info;
     }
   }
   if (!read) {
-    return get_to_device_by_lease(tensor, info, target);
+    return get_to_device_by_lease(tensor, std::move(info), target);
   }
   begin(std::move(*read), state);
   context_.worker->run_ahead();
@@ -133,8 +133,7 @@ TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
                                                    const DeviceTensor& target) {
   const std::shared_ptr<SwapStore>& store = table_.store_of(record);
   DeviceRead read{
-      {DeviceTransfer::OnDrive{&store->file(*record.drive.stored), *record.drive.stored},
-       *record.info, target},
+      {record.info, OnDrive{&store->file(*record.drive.stored), *record.drive.stored}, target},
       record.drive.stored,
       store};
   context_.stats.tensor_read_bytes += record.bytes();
@@ -145,14 +144,15 @@ TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
 /// Where it throws, nothing has begun.
 void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
   try {
-    DeviceStaging& staging = **devices_.of(read.request.device);
-    const std::uint64_t bytes = read.request.device.memory.bytes;
-    staging.to_device(std::move(read.request),
-                      [this, engine = context_.hold(), extent = std::move(read.extent),
-                       store = std::move(read.store), bytes,
-                       state = std::move(state)](Result<std::uint64_t> done) {
-                        delivered(*state, bytes, error_of(std::move(done)));
-                      });
+    const DeviceTensor target = std::get<DeviceTensor>(read.request.target);
+    const std::uint64_t bytes = target.memory.bytes;
+    (*devices_.of(target))
+        ->move(std::move(read.request),
+               [this, engine = context_.hold(), extent = std::move(read.extent),
+                store = std::move(read.store), bytes,
+                state = std::move(state)](Result<std::uint64_t> done) {
+                 delivered(*state, bytes, error_of(std::move(done)));
+               });
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(context_.mutex);
     context_.operation_ended();
@@ -161,7 +161,7 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
 }
 
 /// The content is in memory, or on its way there; the lease ends with the copy.
-Ticket TargetReader::get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+Ticket TargetReader::get_to_device_by_lease(TensorId tensor, std::shared_ptr<const TensorInfo> info,
                                             const DeviceTensor& target) {
   auto state = std::make_shared<TicketState>(context_.stalls);
   reader_.get(tensor, Access::kRead)
@@ -180,7 +180,8 @@ Ticket TargetReader::get_to_device_by_lease(TensorId tensor, const TensorInfo& i
 }
 
 /// Where it throws, nothing has begun.
-void TargetReader::copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
+void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
+                                  const DeviceTensor& target,
                                   const std::shared_ptr<TicketState>& state) {
   bool is_open = false;
   {
@@ -204,8 +205,7 @@ void TargetReader::copy_to_device(const Lease& lease, TensorInfo info, const Dev
       delivered(*state, bytes, error_of(std::move(copied)));
     };
     (*devices_.of(target))
-        ->to_device({DeviceTransfer::InMemory{lease.span(), is_pinned}, std::move(info), target},
-                    done);
+        ->move({std::move(info), InMemory{lease.span(), is_pinned}, target}, done);
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(context_.mutex);
     context_.operation_ended();

@@ -24,11 +24,11 @@ class TargetReader {
 
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
   Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
-  Result<StreamId> device_stream(const Device& device, DeviceTransfer::Direction direction) const;
+  Result<StreamId> device_stream(const Device& device, DeviceDirection direction) const;
 
  private:
   struct DeviceRead {
-    DeviceStaging::Request request;
+    TransferRequest request;
     HeldExtent extent;
     std::shared_ptr<SwapStore> store;
   };
@@ -36,10 +36,10 @@ class TargetReader {
   bool is_read_from_drive(const TensorRecord& record) const;
   DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target);
   void begin(DeviceRead read, std::shared_ptr<TicketState> state);
-  Ticket get_to_device_by_lease(TensorId tensor, const TensorInfo& info,
+  Ticket get_to_device_by_lease(TensorId tensor, std::shared_ptr<const TensorInfo> info,
                                 const DeviceTensor& target);
-  void copy_to_device(const Lease& lease, TensorInfo info, const DeviceTensor& target,
-                      const std::shared_ptr<TicketState>& state);
+  void copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
+                      const DeviceTensor& target, const std::shared_ptr<TicketState>& state);
   void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
 
   EngineContext& context_;

@@ -53,11 +53,11 @@ struct WaitingGets {
 struct TensorRecord {
   TensorId id{};
   NamespaceId space{};
-  std::uint64_t number = 0;  ///< in its store
+  std::uint64_t number = 0;                ///< in its store
   std::shared_ptr<const TensorInfo> info;  ///< never null; shared with transfers in flight
-  std::optional<Place> ruled;   ///< what the user's rules say
-  Place place = Place::kClass;  ///< what the plan says; kClass before there is one
-  bool is_to_be_put = false;    ///< should its first put fail, it was never declared
+  std::optional<Place> ruled;              ///< what the user's rules say
+  Place place = Place::kClass;             ///< what the plan says; kClass before there is one
+  bool is_to_be_put = false;               ///< should its first put fail, it was never declared
 
   std::uint64_t generation = 0;          ///< of the newest content
   std::uint64_t certain_generation = 0;  ///< newest committed, kept or stored

@@ -8,15 +8,11 @@
 
 #include "alloc/bytes.h"
 #include "swap/engine/completion_error.h"
-#include "swap/store/checksum.h"
 
 namespace penstock {
 
 void Writer::send(const WritingPtr& writing) noexcept {
   Result<void> sent = unless_out_of_memory([&]() -> Result<void> {
-    if (!writing->source.empty()) {  // a device's is formed on the way
-      writing->checksum = checksum(context_.options.config.integrity, writing->source);
-    }
     PENSTOCK_TRY(reserve_space(*writing));
     return submit(writing);
   });
@@ -37,27 +33,31 @@ Result<void> Writer::reserve_space(Writing& writing) const {
   }
   StoredTensor stored = std::move(reserved).value();
   stored.identity.level = static_cast<std::uint64_t>(context_.options.config.integrity);
-  stored.identity.checksum = writing.checksum;
   writing.stored = writing.store->hold(stored);
   return {};
 }
 
 /// Errors: nothing has begun, and finished() is not called.
 Result<void> Writer::submit(const WritingPtr& writing) {
-  if (writing->source.empty()) {
-    submit_from_device(writing);
+  auto done = [this, engine = context_.hold(), writing](Result<std::uint64_t> written) {
+    if (written.has_value()) {
+      writing->stored->identity.checksum = *written;
+    }
+    finished(writing, error_of(std::move(written)));
+  };
+  if (writing->source.empty()) {  // straight from a device
+    const OnDrive drive{&writing->store->file(*writing->stored), *writing->stored,
+                        IoPriority::kBehind};
+    (*devices_.of(*writing->device))
+        ->move({writing->info, *writing->device, drive}, std::move(done));
     return {};
   }
   const IoPriority priority = writing->block ? IoPriority::kBehind : IoPriority::kDemand;
-  Result<std::shared_ptr<StoreTransfer>> made = StoreTransfer::of_write(
-      reader_.place_of(*writing->store, *writing->stored, writing->info->name), writing->source,
-      priority);
-  if (made.has_error()) {
-    return std::move(made).error();
-  }
-  const std::shared_ptr<StoreTransfer> transfer = std::move(made).value();
-  transfer->start([this, engine = context_.hold(), keep = transfer,
-                   writing](std::optional<Error> error) { finished(writing, std::move(error)); });
+  const Result<std::shared_ptr<HostTransfer>> transfer =
+      HostTransfer::of_write(reader_.place_of(*writing->store, *writing->stored, writing->info),
+                             writing->source, priority, std::move(done));
+  PENSTOCK_TRY(transfer);
+  HostTransfer::start(*transfer);
   return {};
 }
 
@@ -201,22 +201,6 @@ bool Writer::write_elsewhere(const WritingPtr& writing, const Error& error) {
   writing->refused.push_back(writing->stored->drive);
   writing->stored.reset();
   return reserve_space(*writing).has_value() && submit(writing).has_value();
-}
-
-/// Straight to the drive, without memory of ours. Where it throws, nothing has
-/// begun.
-void Writer::submit_from_device(const WritingPtr& writing) {
-  DeviceStaging& staging = **devices_.of(*writing->device);
-  DeviceStaging::Request request{
-      DeviceTransfer::OnDrive{&writing->store->file(*writing->stored), *writing->stored},
-      *writing->info, *writing->device};
-  staging.from_device(std::move(request),
-                      [this, engine = context_.hold(), writing](Result<std::uint64_t> written) {
-                        if (written.has_value()) {
-                          writing->stored->identity.checksum = *written;
-                        }
-                        finished(writing, error_of(std::move(written)));
-                      });
 }
 
 }  // namespace penstock

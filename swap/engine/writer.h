@@ -36,7 +36,6 @@ class Writer {
 
  private:
   Result<void> submit(const WritingPtr& writing);
-  void submit_from_device(const WritingPtr& writing);
   bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
   bool write_elsewhere(const WritingPtr& writing, const Error& error);
   void end(Writing& writing, std::optional<Error> error, bool is_kept, Locked& locked) noexcept;

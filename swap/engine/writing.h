@@ -9,9 +9,9 @@
 #include "swap/engine/block.h"
 #include "swap/engine/tensor_record.h"
 #include "swap/engine/ticket_state.h"
-#include "swap/store/device_tensor.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
+#include "swap/transfer/device_tensor.h"
 
 namespace penstock {
 
@@ -20,7 +20,6 @@ struct Writing {
   TensorId id{};
   std::uint64_t number = 0;  ///< the tensor's, in its store
   std::uint64_t generation = 0;
-  std::uint64_t checksum = 0;
   std::shared_ptr<Block> block;  ///< null where the caller owns the source
   std::uint64_t bytes = 0;
   std::span<const std::byte> source;   ///< empty: it lies on `device`

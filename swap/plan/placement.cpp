@@ -130,15 +130,15 @@ Result<void> Planner::hold_staging() {
     if (!on_drive) {
       continue;
     }
-    placement_.staging_bytes = kStagingBytes;
-    if (budgets().max_pinned_bytes < kStagingBytes) {
+    placement_.staging_bytes = kHostChunks.bytes();
+    if (budgets().max_pinned_bytes < kHostChunks.bytes()) {
       Error error =
           fault(Fault::kExhausted,
                 fmt::format(
                     "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: it "
                     "goes through {} chunks of {} bytes; the smallest value that works is {}",
-                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes, kStagingChunks,
-                    kStagingChunkBytes, kStagingBytes));
+                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes,
+                    kHostChunks.chunks, kHostChunks.chunk_bytes, kHostChunks.bytes()));
       error.tensor = tensors_[i].name;
       return error;
     }

@@ -8,16 +8,11 @@
 #include "alloc/buffer_pool.h"
 #include "alloc/bytes.h"
 #include "swap/plan/budgets.h"
+#include "swap/plan/chunk_shape.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/plan_tensor.h"
 
 namespace penstock {
-
-/// Pinned memory through which everything goes that has no slot: streamed tensors, unaligned
-/// callers. Part of max_pinned_bytes as soon as anything lies on a drive.
-inline constexpr std::uint64_t kStagingChunkBytes = kMiB;
-inline constexpr std::uint32_t kStagingChunks = 4;
-inline constexpr std::uint64_t kStagingBytes = kStagingChunkBytes * kStagingChunks;
 
 /// Contents may wait for their drive in this much pageable memory beyond what callers hold anyway,
 /// so that the next read need not wait for the last byte of a write.

@@ -78,7 +78,7 @@ class ForcedSlots {
 
 Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slots,
                          RuleDemand& demand) {
-  std::uint64_t needed = kStagingBytes;
+  std::uint64_t needed = kHostChunks.bytes();
   const PlanTensor* first_too_many = nullptr;
   const TensorRule* rule = nullptr;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

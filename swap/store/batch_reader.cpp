@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "swap/store/checksum.h"
 #include "swap/store/wire.h"
+#include "swap/transfer/checksum.h"
 
 namespace penstock {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "alloc/check.h"
-#include "swap/store/dtype_conversion.h"
 #include "swap/store/partial_file.h"
 #include "swap/store/safetensors_layout.h"
-#include "swap/store/stored_reader.h"
-#include "swap/store/stream_writer.h"
+#include "swap/transfer/dtype_conversion.h"
+#include "swap/transfer/stored_reader.h"
+#include "swap/transfer/stream_writer.h"
 
 namespace penstock {
 namespace {

@@ -11,8 +11,8 @@
 #include "alloc/bytes.h"
 #include "swap/plan/tensor_name.h"
 #include "swap/store/source_file.h"
-#include "swap/store/stored_writer.h"
-#include "swap/store/stream_reader.h"
+#include "swap/transfer/stored_writer.h"
+#include "swap/transfer/stream_reader.h"
 
 namespace penstock {
 namespace {

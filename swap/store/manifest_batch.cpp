@@ -1,7 +1,7 @@
 #include "swap/store/manifest_batch.h"
 
-#include "swap/store/checksum.h"
 #include "swap/store/wire.h"
+#include "swap/transfer/checksum.h"
 
 namespace penstock {
 namespace {

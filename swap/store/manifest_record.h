@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "swap/store/stored_tensor.h"
+#include "swap/transfer/stored_tensor.h"
 
 namespace penstock {
 

@@ -111,10 +111,10 @@ Result<std::optional<std::string>> replay(BatchReader& batch, ManifestState& sta
 // looked at: a thousand headers that lie cost no more than a thousand zeros.
 Result<bool> continues(const ManifestBytes& source, const ManifestState& state,
                        std::uint64_t expected) {
-  constexpr std::uint64_t kWindowBytes = kMiB;
+  constexpr std::uint64_t kSearchBytes = kMiB;
   std::vector<std::byte> window;
   for (std::uint64_t at = state.valid_bytes; at < source.size; at += window.size()) {
-    window.resize(static_cast<std::size_t>(std::min(kWindowBytes, source.size - at)));
+    window.resize(static_cast<std::size_t>(std::min(kSearchBytes, source.size - at)));
     PENSTOCK_TRY(source.read(at, window));
     for (std::size_t block = 0; block < window.size(); block += kBlockBytes) {
       const auto header = decode_batch_header(state.store, std::span(window).subspan(block));

@@ -5,7 +5,7 @@
 
 #include "alloc/result.h"
 #include "io/file_system.h"
-#include "swap/store/stream_reader.h"
+#include "swap/transfer/stream_reader.h"
 
 namespace penstock {
 

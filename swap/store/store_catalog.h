@@ -10,7 +10,7 @@
 
 #include "alloc/result.h"
 #include "swap/store/manifest_record.h"
-#include "swap/store/stored_tensor.h"
+#include "swap/transfer/stored_tensor.h"
 
 namespace penstock {
 

@@ -12,7 +12,7 @@
 #include "alloc/result.h"
 #include "io/file_system.h"
 #include "swap/plan/path_config.h"
-#include "swap/store/stored_tensor.h"
+#include "swap/transfer/stored_tensor.h"
 
 namespace penstock {
 

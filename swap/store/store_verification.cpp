@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "swap/store/stored_reader.h"
+#include "swap/transfer/stored_reader.h"
 
 namespace penstock {
 

@@ -12,7 +12,7 @@
 #include "io/file_system.h"
 #include "swap/plan/path_config.h"
 #include "swap/store/store_drives.h"
-#include "swap/store/stored_tensor.h"
+#include "swap/transfer/stored_tensor.h"
 
 namespace penstock {
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <latch>
 #include <random>
@@ -20,6 +21,25 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kChunk = 4 * kKiB;
+
+using Done = std::function<void(const std::optional<Error>&)>;
+
+/// Calls `done` when it has ended, and is gone then.
+class HeapCopy : public CopyOp {
+ public:
+  static CopyOp& then(Done done) {
+    auto* const copy = new HeapCopy;
+    copy->done_ = std::move(done);
+    copy->on_complete = [](CopyOp& op) noexcept {
+      const std::unique_ptr<HeapCopy> ended(static_cast<HeapCopy*>(&op));
+      ended->done_(ended->error);
+    };
+    return *copy;
+  }
+
+ private:
+  Done done_;
+};
 
 /// A simulated device with some pinned chunks and as much memory as `parts` of them.
 class CopyStreamTest : public testing::Test {
@@ -42,17 +62,24 @@ class CopyStreamTest : public testing::Test {
     return reinterpret_cast<const std::byte*>(target_.address);
   }
 
+  void copy_in(DeviceSpan target, std::span<const std::byte> source, Done done) {
+    copies_->copy_in(HeapCopy::then(std::move(done)), target, source);
+  }
+  void copy_out(std::span<std::byte> target, DeviceSpan source, Done done) {
+    copies_->copy_out(HeapCopy::then(std::move(done)), target, source);
+  }
+
   // Sends part after part through one chunk, each as soon as the copy before it was told.
   void send(std::size_t number, std::size_t slot, std::latch& all) {
     std::memset(chunk(slot).data(), static_cast<int>(number + 1), kChunk);
-    copies_->copy_in(part(number), chunk(slot),
-                     [this, number, slot, &all](const std::optional<Error>& error) {
-                       EXPECT_FALSE(error) << error->message;
-                       if (number + kChunks < kParts) {
-                         send(number + kChunks, slot, all);
-                       }
-                       all.count_down();
-                     });
+    copy_in(part(number), chunk(slot),
+            [this, number, slot, &all](const std::optional<Error>& error) {
+              EXPECT_FALSE(error) << error->message;
+              if (number + kChunks < kParts) {
+                send(number + kChunks, slot, all);
+              }
+              all.count_down();
+            });
   }
 
   std::shared_ptr<HostDevice> device_;
@@ -85,7 +112,7 @@ TEST_F(CopyStreamTest, TellsInTheOrderOfAsking) {
   std::vector<int> told;
   std::latch all(3);
   for (const int number : {1, 2, 3}) {
-    copies_->copy_in(part(0), chunk(0), [&told, &all, number](const std::optional<Error>&) {
+    copy_in(part(0), chunk(0), [&told, &all, number](const std::optional<Error>&) {
       told.push_back(number);
       all.count_down();
     });
@@ -102,9 +129,9 @@ TEST_F(CopyStreamTest, WhatIsRefusedIsToldInItsTurn) {
     failed.push_back(error.has_value());
     all.count_down();
   };
-  copies_->copy_in(part(0), chunk(0), told);
-  copies_->copy_in(part(0), chunk(0).first(10), told);  // not of one size
-  copies_->copy_out(chunk(0), part(0), told);
+  copy_in(part(0), chunk(0), told);
+  copy_in(part(0), chunk(0).first(10), told);  // not of one size
+  copy_out(chunk(0), part(0), told);
   all.wait();
   EXPECT_THAT(failed, testing::ElementsAre(false, true, false));
 }
@@ -115,7 +142,7 @@ TEST_F(CopyStreamTest, AStreamFindsTheCopiesThatPrecedeIt) {
     const StreamId consumer = *device_->make_stream();
     const EventId event = *device_->make_event();
     std::memset(chunk(0).data(), 7, kChunk);
-    copies_->copy_in(part(0), chunk(0), [](const std::optional<Error>&) {});
+    copy_in(part(0), chunk(0), [](const std::optional<Error>&) {});
     ASSERT_TRUE(copies_->precede(consumer));
     ASSERT_TRUE(device_->copy_out(chunk(1), part(0), consumer));
     ASSERT_TRUE(device_->record(event, consumer));
@@ -135,8 +162,7 @@ TEST_F(CopyStreamTest, CopiesFollowAStream) {
     ASSERT_TRUE(device_->copy_in(part(0), chunk(0), producer));
     ASSERT_TRUE(copies_->follow(producer));
     std::promise<void> done;
-    copies_->copy_out(chunk(1), part(0),
-                      [&done](const std::optional<Error>&) { done.set_value(); });
+    copy_out(chunk(1), part(0), [&done](const std::optional<Error>&) { done.set_value(); });
     done.get_future().wait();
     ASSERT_EQ(chunk(1)[kChunk - 1], std::byte{9}) << "seed " << seed;
     device_->destroy_stream(producer);
@@ -149,7 +175,7 @@ TEST_F(CopyStreamTest, EndsAfterTheLastCopyWasTold) {
     open(seed);
     std::atomic<int> told = 0;
     for (int copy = 0; copy < 10; ++copy) {
-      copies_->copy_in(part(0), chunk(0), [&told](const std::optional<Error>&) { ++told; });
+      copy_in(part(0), chunk(0), [&told](const std::optional<Error>&) { ++told; });
     }
     copies_.reset();
     ASSERT_EQ(told, 10);
@@ -164,7 +190,7 @@ TEST_F(CopyStreamTest, ManyThreadsAsk) {
     for (std::size_t thread = 0; thread < kChunks; ++thread) {
       threads.emplace_back([this, thread, &told] {
         for (int copy = 0; copy < 100; ++copy) {
-          copies_->copy_in(part(thread), chunk(thread), [&told](const std::optional<Error>& error) {
+          copy_in(part(thread), chunk(thread), [&told](const std::optional<Error>& error) {
             EXPECT_FALSE(error);
             ++told;
           });
@@ -185,9 +211,9 @@ TEST_F(CopyStreamTest, MayEndWithItsLastWorkWhoeverAskedForIt) {
     std::latch over(1);
     std::thread asking([&] {
       if (round % 2 == 0) {
-        copies->run([&] { over.count_down(); });
+        copies->run(HeapCopy::then([&](const auto&) { over.count_down(); }));
       } else {
-        copies->mark([&](const auto&) { over.count_down(); });
+        copies->mark(HeapCopy::then([&](const auto&) { over.count_down(); }));
       }
     });
     over.wait();

@@ -64,7 +64,7 @@ class PartsFixture : public ::testing::Test {
     EngineMemory::Sources sources;
     sources.resident = PageSource::make({});
     sources.overflow = RecyclingSource::make(sources.resident);
-    sources.trailers = RecyclingSource::make(sources.resident);
+    sources.transfers = TransferMemory::make(sources.resident);
     sources.pinned = LimitingSource::make(sources.resident, 0, "max_pinned_bytes");
     ground_.memory.open(std::move(sources), std::weak_ptr<LeaseKeeper>(keeper()));
     ground_.memory.residency().set_limit_bytes(kRamBytes);

@@ -9,12 +9,11 @@
 
 #include "alloc/page_source.h"
 #include "io/io_queue.h"
-#include "swap/store/checksum.h"
 #include "swap/store/durable_store.h"
-#include "swap/store/store_transfer.h"
+#include "swap/transfer/checksum.h"
 #include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
-#include "tests/store/transfer_outcome.h"
+#include "tests/transfer/transfer_outcome.h"
 
 namespace penstock {
 
@@ -85,12 +84,13 @@ class DurableFixture : public ::testing::Test {
 
   std::optional<Error> transfer(const DurableStore& store, const StoredTensor& stored,
                                 std::span<std::byte> memory, IoKind kind) {
-    StoreTransfer::Place place{queue_.get(),        pool_.get(), trailers_.get(),
-                               &store.file(stored), stored,      "t"};
-    return transfer_outcome(
-        kind == IoKind::kRead
-            ? StoreTransfer::of_read(std::move(place), memory, IoPriority::kDemand)
-            : StoreTransfer::of_write(std::move(place), memory, IoPriority::kDemand));
+    HostTransfer::Place place{queue_.get(),        pool_.get(), transfers_,
+                              &store.file(stored), stored,      bytes_info("t", stored.bytes())};
+    return transfer_outcome([&](auto done) {
+      return kind == IoKind::kRead
+                 ? HostTransfer::of_read(std::move(place), memory, IoPriority::kDemand, done)
+                 : HostTransfer::of_write(std::move(place), memory, IoPriority::kDemand, done);
+    });
   }
 
   /// Whether the store holds exactly this, proved by identity and checksum.
@@ -113,7 +113,7 @@ class DurableFixture : public ::testing::Test {
 
   TempDirectory directory_;
   std::unique_ptr<IoQueue> queue_;
-  std::shared_ptr<MemorySource> trailers_ = PageSource::make();
+  std::shared_ptr<TransferMemory> transfers_ = TransferMemory::make(PageSource::make());
   std::unique_ptr<BufferPool> pool_;
 };
 

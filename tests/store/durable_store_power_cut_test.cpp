@@ -10,8 +10,8 @@
 
 #include "alloc/page_source.h"
 #include "io/sim_disk.h"
-#include "swap/store/checksum.h"
 #include "swap/store/durable_store.h"
+#include "swap/transfer/checksum.h"
 #include "tests/alloc/random_bytes.h"
 #include "tests/alloc/same_bytes.h"
 #include "tests/alloc/sanitizers.h"
@@ -94,7 +94,7 @@ class PowerCuts {
     return IdentityBlock::kBytes * (1 + round % 7);
   }
 
-  /// As StoreTransfer lays it out; contents here are whole blocks.
+  /// As TensorTransfer has it; contents here are whole blocks.
   void compose(std::uint32_t round, std::uint64_t bytes) {
     const std::span<std::byte> content = memory_.span().first(bytes);
     fill_random(content, round);

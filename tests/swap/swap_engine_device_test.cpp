@@ -6,7 +6,7 @@
 #include <random>
 
 #include "swap/device/host_device.h"
-#include "swap/store/dtype_conversion.h"
+#include "swap/transfer/dtype_conversion.h"
 #include "tests/alloc/same_bytes.h"
 #include "tests/swap/engine_fixture.h"
 

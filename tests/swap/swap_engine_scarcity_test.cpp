@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "swap/store/store_transfer.h"
+#include "swap/transfer/host_transfer.h"
 #include "tests/alloc/refusing_source.h"
 #include "tests/swap/engine_fixture.h"
 
@@ -75,13 +75,27 @@ class Unaligned {
   std::size_t size_ = 0;
 };
 
+/// As a drive takes it: the last blocks of a content, and its identity, need memory of ours.
+class Aligned {
+ public:
+  explicit Aligned(const std::vector<std::byte>& content)
+      : memory_(*PageSource::make()->allocate(content.size())), size_(content.size()) {
+    std::memcpy(memory_.data(), content.data(), size_);
+  }
+  std::span<std::byte> span() { return memory_.span().first(size_); }
+
+ private:
+  Memory memory_;
+  std::size_t size_;
+};
+
 TEST_F(SwapEngineScarcityTest, APutWithoutAChunkFailsAndTheLastContentStands) {
   open(8 * kMiB, 0);
   const TensorId tensor = declare("t", kBytes);
   Unaligned first(content(kBytes, 1));
   Unaligned second(content(kBytes, 2));
   ASSERT_TRUE(engine_->put(tensor, first.span()).wait().has_value());
-  memory_->refuse(StoreTransfer::kChunkBytes);
+  memory_->refuse(kHostChunks.chunk_bytes);
   const Result<void> refused = engine_->put(tensor, second.span()).wait();
   expect_refused(refused, "t");
   EXPECT_THAT(refused.error().message, HasSubstr("its last good content is unchanged"));
@@ -96,7 +110,7 @@ TEST_F(SwapEngineScarcityTest, AGetIntoWithoutAChunkFails) {
   const TensorId tensor = declare("t", kBytes);
   Unaligned target(content(kBytes, 1));
   ASSERT_TRUE(engine_->put(tensor, target.span()).wait().has_value());
-  memory_->refuse(StoreTransfer::kChunkBytes);
+  memory_->refuse(kHostChunks.chunk_bytes);
   expect_refused(engine_->get_into(tensor, target.span()).wait(), "t");
   memory_->refuse_nothing();
   std::ranges::fill(target.span(), std::byte{0});
@@ -107,8 +121,9 @@ TEST_F(SwapEngineScarcityTest, AGetIntoWithoutAChunkFails) {
 
 TEST_F(SwapEngineScarcityTest, APutWithoutItsLastBlocksFailsAndTheLastContentStands) {
   open_with_contents(1);
-  memory_->refuse(StoreTransfer::kTrailerBytes);
-  expect_refused(engine_->put(tensors_[0], content(kBytes, 5)).wait(), "t0");
+  memory_->refuse(TransferMemory::kTrailerBytes);
+  Aligned source(content(kBytes, 5));
+  expect_refused(engine_->put(tensors_[0], source.span()).wait(), "t0");
   memory_->refuse_nothing();
   expect_content(tensors_[0], content(kBytes, 0));
   expect_all_is_well(tensors_[0]);
@@ -116,7 +131,7 @@ TEST_F(SwapEngineScarcityTest, APutWithoutItsLastBlocksFailsAndTheLastContentSta
 
 TEST_F(SwapEngineScarcityTest, ACommitWithoutItsLastBlocksStaysInMemory) {
   open_with_contents(1);
-  memory_->refuse(StoreTransfer::kTrailerBytes);
+  memory_->refuse(TransferMemory::kTrailerBytes);
   const Result<void> refused = commit(tensors_[0], content(kBytes, 5)).wait();
   expect_refused(refused, "t0");
   EXPECT_THAT(refused.error().message, HasSubstr("its content is still in memory"));
@@ -129,10 +144,10 @@ TEST_F(SwapEngineScarcityTest, ACommitWithoutItsLastBlocksStaysInMemory) {
 
 TEST_F(SwapEngineScarcityTest, AGetWithoutItsLastBlocksFailsAndTheNextOneDoesNot) {
   open_with_contents(1);
-  memory_->refuse(StoreTransfer::kTrailerBytes);
+  memory_->refuse(TransferMemory::kTrailerBytes);
   expect_refused(engine_->get(tensors_[0]).wait(), "t0");
-  std::vector<std::byte> target(kBytes);
-  expect_refused(engine_->get_into(tensors_[0], target).wait(), "t0");
+  Aligned target(content(kBytes, 1));
+  expect_refused(engine_->get_into(tensors_[0], target.span()).wait(), "t0");
   EXPECT_EQ(engine_->stats().tensor_read_bytes, 0U);
   memory_->refuse_nothing();
   expect_content(tensors_[0], content(kBytes, 0));
@@ -145,7 +160,7 @@ TEST_F(SwapEngineScarcityTest, ReadingAheadOnTheIoThreadGoesWithout) {
   std::mutex mutex;
   std::set<std::thread::id> asking;
   memory_->watch([&](std::uint64_t bytes) {
-    if (bytes == StoreTransfer::kTrailerBytes) {
+    if (bytes == TransferMemory::kTrailerBytes) {
       const std::lock_guard lock(mutex);
       asking.insert(std::this_thread::get_id());
     }
@@ -164,7 +179,7 @@ TEST_F(SwapEngineScarcityTest, ReadingAheadOnTheIoThreadGoesWithout) {
     return refused;
   };
   EXPECT_EQ(rounds(1), 0U);
-  memory_->refuse(StoreTransfer::kTrailerBytes);
+  memory_->refuse(TransferMemory::kTrailerBytes);
   (void)rounds(5);
   EXPECT_GT(memory_->refusals(), 0U);
   memory_->refuse_nothing();

@@ -18,10 +18,7 @@ LINES_MAX = 400
 OVER = {
     "SwapEngine": (4, 39),  # the interface: each call is forwarded to one part
     "DurableStore": (15, 31),
-    "DeviceTransfer": (8, 29),
     "HostDevice": (11, 28),
-    "DeviceStaging": (12, 26),
-    "StoreTransfer": (13, 15),
 }
 
 
