@@ -4,17 +4,13 @@
 #include <string>
 
 #include "swap/plan/place.h"
+#include "swap/schedule/tensor_id.h"
 
 namespace penstock {
 
-/// Names a tensor for the life of its engine; never reused.
-enum class TensorId : std::uint64_t {};
 /// Names one store of tensors; two namespaces never see each other's tensors.
 enum class NamespaceId : std::uint32_t {};
 
-constexpr std::uint64_t to_number(TensorId id) noexcept {
-  return static_cast<std::uint64_t>(id);
-}
 constexpr std::uint32_t to_number(NamespaceId id) noexcept {
   return static_cast<std::uint32_t>(id);
 }

@@ -12,8 +12,6 @@
 namespace penstock {
 namespace {
 
-using Key = AccessTrace::Key;
-
 constexpr std::uint64_t kTensors = 300;
 
 // Slots of one size over a drive that takes no time.
@@ -21,20 +19,22 @@ class Slots final : public PrefetchSurroundings {
  public:
   explicit Slots(std::size_t count) : free_(count), in_memory_(kTensors, false) {}
 
-  Answer begin_ahead(Key key, bool) override {
-    if (in_memory_[key]) {
+  Answer begin_ahead(TensorId tensor, bool) override {
+    const std::uint64_t number = to_number(tensor);
+    if (in_memory_[number]) {
       return Answer::kNothingToDo;
     }
     if (free_ == 0) {
       return Answer::kStop;
     }
     --free_;
-    in_memory_[key] = true;
+    in_memory_[number] = true;
     return Answer::kBegun;
   }
-  void give_back(Key key) {
-    free_ += in_memory_[key] ? 1U : 0U;
-    in_memory_[key] = false;
+  void give_back(TensorId tensor) {
+    const std::uint64_t number = to_number(tensor);
+    free_ += in_memory_[number] ? 1U : 0U;
+    in_memory_[number] = false;
   }
 
  private:
@@ -43,9 +43,9 @@ class Slots final : public PrefetchSurroundings {
 };
 
 // Forward and backward: each tensor comes twice a step, in opposite orders.
-Key use(std::uint64_t number) {
+TensorId use(std::uint64_t number) {
   const std::uint64_t place = number % (2 * kTensors);
-  return place < kTensors ? place : 2 * kTensors - 1 - place;
+  return TensorId{place < kTensors ? place : 2 * kTensors - 1 - place};
 }
 
 void step(benchmark::State& state) {
@@ -53,9 +53,9 @@ void step(benchmark::State& state) {
   Slots slots(static_cast<std::size_t>(state.range(0)));
   std::uint64_t number = 0;
   const auto one_use = [&] {
-    const Key key = use(number++);
-    scheduler.record(key);
-    slots.give_back(key);
+    const TensorId tensor = use(number++);
+    scheduler.record(tensor);
+    slots.give_back(tensor);
     return scheduler.run(slots);
   };
   while (number < 4 * kTensors) {

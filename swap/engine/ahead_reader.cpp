@@ -10,7 +10,7 @@ void AheadReader::prefetch(std::span<const TensorId> tensors) {
   Locked locked(context_);
   if_memory_allows([&] {
     for (const TensorId tensor : tensors) {
-      scheduler_.announce(to_number(tensor));
+      scheduler_.announce(tensor);
     }
   });
   locked.run_ahead();
@@ -21,8 +21,8 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
  public:
   Surroundings(AheadReader& reader, Locked& locked) : reader_(reader), locked_(locked) {}
 
-  Answer begin_ahead(AccessTrace::Key key, bool large_waits) override {
-    TensorRecord* record = reader_.table_.record_of(TensorId{key});
+  Answer begin_ahead(TensorId tensor, bool large_waits) override {
+    TensorRecord* record = reader_.table_.record_of(tensor);
     if (record == nullptr || !record->memory.is_absent() || record->drive.writes_in_flight > 0 ||
         record->memory.updates > 0 || !record->drive.stored) {
       return Answer::kNothingToDo;
@@ -37,7 +37,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
     }
     const bool stays = record->place == Place::kRam &&
                        reader_.memory_.residency().claim(
-                           key, record->bytes(),
+                           tensor, record->bytes(),
                            record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
     if (stays) {
       locked_.expect_fill();
@@ -64,7 +64,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
 
  private:
   void begin(TensorRecord& record) {
-    reader_.memory_.ahead().begin(to_number(record.id),
+    reader_.memory_.ahead().begin(record.id,
                                   record.bytes());  // the last thing that may fail
     record.memory.begin(Presence::kReading);
     reader_.context_.operation_begun();
@@ -141,7 +141,7 @@ void AheadReader::fill(const FillRequest& request) noexcept {
   }
   std::vector<WaitingGet> waiting = std::exchange(record->gets.for_read, {});
   memory_.drop(*record, locked);
-  memory_.residency().release(to_number(request.tensor));
+  memory_.residency().release(request.tensor);
   context_.operation_ended();
   reader_.serve_again(*record, std::move(waiting), locked);  // gets find memory, or say why not
 }

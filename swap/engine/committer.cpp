@@ -111,12 +111,11 @@ void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked)
   record.memory.replaced.block.reset();
   record.memory.become_current(record.generation);
   record.certain_generation = record.generation;
-  memory_.ahead().end(to_number(tensor));
+  memory_.ahead().end(tensor);
   std::vector<WaitingGet> updates = reader_.lend_to_readers(record, locked);
   memory_.update_use(record);
   record.drive.unwritten.reset();
-  const bool stays =
-      memory_.residency().holds(to_number(tensor)) && record.memory.block->may_stay();
+  const bool stays = memory_.residency().holds(tensor) && record.memory.block->may_stay();
   // A resident of a durable store is written now: its next holder changes this memory in place, and
   // later it would be unknown when it holds a whole content.
   if (stays && !writing->store->is_durable()) {
@@ -126,7 +125,7 @@ void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked)
     return;
   }
   if (!stays) {  // a slot cannot be kept: it becomes resident when next read
-    memory_.residency().release(to_number(tensor));
+    memory_.residency().release(tensor);
   }
   writes_.write_memory(record, std::move(writing), locked);
   reader_.serve_again(record, std::move(updates), locked);
@@ -273,7 +272,7 @@ std::shared_ptr<Block> Committer::arrival_block(TensorId tensor, bool stays, std
       return std::move(*block);
     }
     const std::lock_guard lock(context_.mutex);
-    memory_.residency().release(to_number(tensor));
+    memory_.residency().release(tensor);
   }
   auto block = std::make_shared<Block>(Buffer(), bytes);
   std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(bytes);
@@ -337,7 +336,7 @@ void Committer::fail_arrival(TensorRecord* newest, Writing& arrival, Error error
   memory_.drop(*newest, locked);
   rescue_.fail(newest, arrival, std::move(error), locked);
   if (newest->memory.is_absent()) {
-    memory_.residency().release(to_number(arrival.id));
+    memory_.residency().release(arrival.id);
   }
   reader_.serve_again(*newest, std::exchange(newest->gets.for_read, {}), locked);
   declarations_.undo(arrival.id, locked);

@@ -82,7 +82,7 @@ Result<ContentStreams::NewContent> ContentStreams::reserve(TensorId tensor) {
       return room;
     }
     if (stays) {
-      memory_.residency().release(to_number(tensor));
+      memory_.residency().release(tensor);
     }
     writing = *writes_.make(*record, nullptr);
     writing.generation = ++record->generation;

@@ -89,7 +89,7 @@ void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
     locked.fulfil(std::move(waiting.ticket), copy_of(gone));
   }
   memory_.drop(record, locked);
-  memory_.residency().release(to_number(record.id));
+  memory_.residency().release(record.id);
   locked.drop(std::move(record.drive.stored));
   table_.erase(record);
 }
@@ -126,7 +126,7 @@ Result<TensorState> Declarations::state(TensorId tensor) const {
   state.place = record->place;
   state.generation = record->generation;
   state.in_memory = record->memory.is_current();
-  state.resident = memory_.residency().holds(to_number(tensor)) && state.in_memory;
+  state.resident = memory_.residency().holds(tensor) && state.in_memory;
   state.on_drive = record->drive.stored != nullptr;
   state.writing = record->drive.writes_in_flight > 0 || record->memory.is_arriving();
   return state;

@@ -52,7 +52,7 @@ void EngineMemory::drop(TensorRecord& record, Locked& locked) noexcept {
     locked.drop(std::move(record.memory.block));
     record.memory.block.reset();
   }
-  ahead_.end(to_number(record.id));
+  ahead_.end(record.id);
   locked.drop(std::move(record.memory.replaced.block));
   record.memory.replaced.block.reset();
   record.memory.become_absent();
@@ -65,15 +65,15 @@ void EngineMemory::update_use(TensorRecord& record) noexcept {
   }
   Block& block = *record.memory.block;
   const bool behind = (record.drive.writes_in_flight > 0 || record.memory.is_arriving()) &&
-                      block.leases == 0 && !residency_.holds(to_number(record.id));
+                      block.leases == 0 && !residency_.holds(record.id);
   if (behind) {
     block.buffer.expect_return();  // it comes back by itself when the write is done
   } else {
     block.buffer.expect_no_return();
   }
-  account_.count(block, ahead_.holds(to_number(record.id)) ? OverflowUse::kAhead
-                        : behind                           ? OverflowUse::kBehind
-                                                           : OverflowUse::kHeld);
+  account_.count(block, ahead_.holds(record.id) ? OverflowUse::kAhead
+                        : behind                ? OverflowUse::kBehind
+                                                : OverflowUse::kHeld);
 }
 
 void EngineMemory::hold(Block& block, const TensorRecord& record) const noexcept {

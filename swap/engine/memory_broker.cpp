@@ -26,7 +26,7 @@ void MemoryBroker::lease_ended(LeaseToken& token) noexcept {
     return;
   }
   const bool unused = block.leases == 0 && record->drive.writes_in_flight == 0;
-  if (unused && record->clean() && !memory_.residency().holds(to_number(record->id))) {
+  if (unused && record->clean() && !memory_.residency().holds(record->id)) {
     memory_.drop(*record, locked);
   } else if (block.leases == 0) {
     memory_.update_use(*record);
@@ -117,22 +117,21 @@ bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
     return false;
   }
   const Claim claim = by_rule ? Claim::kRule : memory_.planned() ? Claim::kPlan : Claim::kSpare;
-  const std::uint64_t key = to_number(record.id);
   const std::uint64_t bytes = record.bytes();
-  if (memory_.residency().claim(key, bytes, claim)) {
+  if (memory_.residency().claim(record.id, bytes, claim)) {
     return true;
   }
-  for (const Residency::Key victim : memory_.residency().victims(bytes, claim)) {
-    if (TensorRecord* const weaker = table_.record_of(TensorId{victim}); weaker != nullptr) {
+  for (const TensorId victim : memory_.residency().victims(bytes, claim)) {
+    if (TensorRecord* const weaker = table_.record_of(victim); weaker != nullptr) {
       demote(*weaker, locked);
     }
   }
-  if (memory_.residency().claim(key, bytes, claim)) {
+  if (memory_.residency().claim(record.id, bytes, claim)) {
     return true;
   }
   if (by_rule && !memory_.budgets().ram_given) {
     memory_.residency().set_limit_bytes(memory_.residency().held_bytes() + bytes);
-    return memory_.residency().claim(key, bytes, claim);
+    return memory_.residency().claim(record.id, bytes, claim);
   }
   return false;
 }
@@ -145,7 +144,7 @@ void MemoryBroker::demote(TensorRecord& record, Locked& locked) {
   const bool is_current = record.memory.is_current();
   const bool is_written = is_current && !record.clean() && record.drive.writes_in_flight == 0;
   WritingPtr writing = is_written ? writes_.make(record, nullptr) : nullptr;
-  memory_.residency().release(to_number(record.id));
+  memory_.residency().release(record.id);
   if (is_written) {
     writes_.write_memory(record, std::move(writing), locked);
   } else if (is_current && record.clean() && record.memory.block->leases == 0) {
@@ -157,19 +156,19 @@ void MemoryBroker::demote(TensorRecord& record, Locked& locked) {
 /// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
 /// held.
 std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked& locked) {
-  std::vector<ReadAhead::Key> fitting;
-  for (const ReadAhead::Key key : memory_.ahead().in_order() | std::views::values) {
-    const TensorRecord& record = *table_.record_of(TensorId{key});
+  std::vector<TensorId> fitting;
+  for (const TensorId tensor : memory_.ahead().in_order() | std::views::values) {
+    const TensorRecord& record = *table_.record_of(tensor);
     if (record.memory.is_current() && record.memory.block->buffer &&
         !record.memory.block->overflows() &&
         serves(record.memory.block->buffer.capacity(), bytes)) {
-      fitting.push_back(key);
+      fitting.push_back(tensor);
     }
   }
   if (fitting.empty()) {
     return std::nullopt;
   }
-  TensorRecord& farthest = *table_.record_of(TensorId{scheduler_.farthest(fitting)});
+  TensorRecord& farthest = *table_.record_of(scheduler_.farthest(fitting));
   ++context_.stats.ahead_dropped;
   const std::shared_ptr<Block> given_up = farthest.memory.block;
   memory_.drop(farthest, locked);

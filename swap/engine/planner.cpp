@@ -136,7 +136,7 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
     TensorRecord& record = *table_.record_of(ids[i]);
     record.place = placement.tensors[i].place;
     sizes.push_back(record.bytes());
-    if (record.place != Place::kRam && memory_.residency().holds(to_number(ids[i]))) {
+    if (record.place != Place::kRam && memory_.residency().holds(ids[i])) {
       leave.push_back(ids[i]);
     }
   }
@@ -150,7 +150,7 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
   for (const TensorId tensor : ids) {
     TensorRecord& record = *table_.record_of(tensor);
     if (record.place == Place::kRam && record.memory.block && record.memory.block->may_stay()) {
-      memory_.residency().claim(to_number(tensor), record.bytes(),
+      memory_.residency().claim(tensor, record.bytes(),
                                 record.ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
       memory_.update_use(record);
     }

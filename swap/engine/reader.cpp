@@ -29,8 +29,7 @@ Ticket Reader::get(TensorId tensor, Access access) {
 }
 
 void Reader::note_use(TensorId tensor) noexcept {
-  if_memory_allows(
-      [&] { context_.stats.predicted += scheduler_.record(to_number(tensor)) ? 1U : 0U; });
+  if_memory_allows([&] { context_.stats.predicted += scheduler_.record(tensor) ? 1U : 0U; });
 }
 
 /// Gives the content at once, or lines the get up behind what must happen first.
@@ -54,7 +53,7 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
   }
   if (record.memory.is_coming()) {
     ++context_.stats.late;
-    memory_.ahead().end(to_number(record.id));
+    memory_.ahead().end(record.id);
     memory_.update_use(record);
     record.gets.for_read.push_back(std::move(get));
     if (record.memory.reading) {
@@ -98,7 +97,7 @@ void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked)
     record.gets.for_write.push_back(std::move(get));
     return;
   }
-  memory_.ahead().end(to_number(record.id));
+  memory_.ahead().end(record.id);
   if (record.memory.block->updates > 0) {  // in place, and no drive has what was there before
     locked.fulfil(std::move(get.ticket), being_changed(record));
     return;
@@ -114,8 +113,7 @@ void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked)
 }
 
 void Reader::count_hit(const TensorRecord& record) noexcept {
-  ++(memory_.residency().holds(to_number(record.id)) ? context_.stats.resident_hits
-                                                     : context_.stats.hits);
+  ++(memory_.residency().holds(record.id) ? context_.stats.resident_hits : context_.stats.hits);
 }
 
 Error Reader::being_changed(const TensorRecord& record) {
@@ -167,7 +165,7 @@ void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked
 }
 
 bool Reader::changes_in_place(const TensorRecord& record) const {
-  return memory_.residency().holds(to_number(record.id)) && record.memory.block->copies == 0 &&
+  return memory_.residency().holds(record.id) && record.memory.block->copies == 0 &&
          (record.clean() || !table_.store_of(record)->is_durable());
 }
 

@@ -65,14 +65,14 @@ void WriteRescue::bring_back(TensorRecord& record, const Writing& writing) noexc
 bool WriteRescue::claim_for_newest(const Writing& writing) {
   const TensorRecord* const record = table_.record_of(writing.id);
   return record != nullptr && record->generation == writing.generation &&
-         memory_.residency().claim(to_number(writing.id), writing.bytes, Residency::Claim::kPlan);
+         memory_.residency().claim(writing.id, writing.bytes, Residency::Claim::kPlan);
 }
 
 /// It does not come there after all. A newer content may count on the claim by now.
 void WriteRescue::give_up_claim(const Writing& writing) {
   const TensorRecord* const record = table_.record_of(writing.id);
   if (record != nullptr && !record->memory.block) {
-    memory_.residency().release(to_number(writing.id));
+    memory_.residency().release(writing.id);
   }
 }
 

@@ -171,8 +171,7 @@ void Writer::serve_after(TensorRecord& record, Locked& locked) noexcept {
   if (!record.memory.is_current()) {
     return;
   }
-  const bool is_kept = memory_.ahead().holds(to_number(record.id)) ||
-                       memory_.residency().holds(to_number(record.id));
+  const bool is_kept = memory_.ahead().holds(record.id) || memory_.residency().holds(record.id);
   if (record.clean() && record.memory.block->leases == 0 && !is_kept) {
     memory_.drop(record, locked);
   } else {

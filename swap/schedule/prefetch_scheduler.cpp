@@ -9,9 +9,9 @@ namespace penstock {
 
 using Answer = PrefetchSurroundings::Answer;
 
-void PrefetchScheduler::announce(AccessTrace::Key key) {
+void PrefetchScheduler::announce(TensorId tensor) {
   if (announced_.size() < limits_.tensors_max) {
-    announced_.push_back(key);
+    announced_.push_back(tensor);
   }
 }
 
@@ -20,8 +20,8 @@ std::size_t PrefetchScheduler::run(PrefetchSurroundings& surroundings) {
   std::size_t refusals = 0;
   bool large_waits = false;
   // Returns false when there is no use in looking further.
-  const auto offer = [&](AccessTrace::Key key, bool& taken) {
-    const Answer answer = surroundings.begin_ahead(key, large_waits);
+  const auto offer = [&](TensorId tensor, bool& taken) {
+    const Answer answer = surroundings.begin_ahead(tensor, large_waits);
     taken = answer == Answer::kBegun || answer == Answer::kNothingToDo;
     begun += answer == Answer::kBegun ? 1 : 0;
     if (answer == Answer::kNoRoom) {
@@ -40,12 +40,12 @@ std::size_t PrefetchScheduler::run(PrefetchSurroundings& surroundings) {
   const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
   for (std::size_t ahead = 0; go_on && ahead < reach; ++ahead) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
-    const AccessTrace::Key key = event / 2;
+    const TensorId tensor{event / 2};
     if (event % 2 == 1) {
-      mark_rewritten(key);
-    } else if (!is_rewritten(key)) {
+      mark_rewritten(tensor);
+    } else if (!is_rewritten(tensor)) {
       bool taken = false;
-      go_on = offer(key, taken);
+      go_on = offer(tensor, taken);
     }
   }
   return begun;
@@ -58,31 +58,33 @@ void PrefetchScheduler::begin_scan() {
   }
 }
 
-void PrefetchScheduler::mark_rewritten(AccessTrace::Key key) {
-  if (key >= rewritten_in_scan_.size()) {
-    rewritten_in_scan_.resize(key + 1, 0);
+void PrefetchScheduler::mark_rewritten(TensorId tensor) {
+  const std::uint64_t number = to_number(tensor);
+  if (number >= rewritten_in_scan_.size()) {
+    rewritten_in_scan_.resize(number + 1, 0);
   }
-  rewritten_in_scan_[key] = scan_;
+  rewritten_in_scan_[number] = scan_;
 }
 
-bool PrefetchScheduler::is_rewritten(AccessTrace::Key key) const {
-  return key < rewritten_in_scan_.size() && rewritten_in_scan_[key] == scan_;
+bool PrefetchScheduler::is_rewritten(TensorId tensor) const {
+  const std::uint64_t number = to_number(tensor);
+  return number < rewritten_in_scan_.size() && rewritten_in_scan_[number] == scan_;
 }
 
-AccessTrace::Key PrefetchScheduler::farthest(std::span<const AccessTrace::Key> keys) const {
-  PENSTOCK_CHECK(!keys.empty(), "nothing to choose from");
-  std::unordered_set<AccessTrace::Key> unseen(keys.begin(), keys.end());
-  AccessTrace::Key seen_last = keys.back();
+TensorId PrefetchScheduler::farthest(std::span<const TensorId> tensors) const {
+  PENSTOCK_CHECK(!tensors.empty(), "nothing to choose from");
+  std::unordered_set<TensorId> unseen(tensors.begin(), tensors.end());
+  TensorId seen_last = tensors.back();
   const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
   for (std::size_t ahead = 0; ahead < reach && !unseen.empty(); ++ahead) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
-    if (event % 2 == 0 && unseen.erase(event / 2) != 0) {
-      seen_last = event / 2;
+    if (const TensorId tensor{event / 2}; event % 2 == 0 && unseen.erase(tensor) != 0) {
+      seen_last = tensor;
     }
   }
-  const auto out_of_sight = std::find_if(
-      keys.rbegin(), keys.rend(), [&](AccessTrace::Key key) { return unseen.contains(key); });
-  return out_of_sight != keys.rend() ? *out_of_sight : seen_last;
+  const auto out_of_sight = std::find_if(tensors.rbegin(), tensors.rend(),
+                                         [&](TensorId tensor) { return unseen.contains(tensor); });
+  return out_of_sight != tensors.rend() ? *out_of_sight : seen_last;
 }
 
 }  // namespace penstock

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "swap/schedule/access_trace.h"
+#include "swap/schedule/tensor_id.h"
 
 namespace penstock {
 
 /// What the scheduler asks of its surroundings: the engine answers from its records and its pool, a
-/// test from a table and a simulated drive. Keys are small numbers given out in sequence.
+/// test from a table and a simulated drive.
 class PrefetchSurroundings {
  public:
   enum class Answer : std::uint8_t {
@@ -21,9 +22,9 @@ class PrefetchSurroundings {
     kStop,         ///< no memory for anything
   };
   virtual ~PrefetchSurroundings() = default;
-  /// Begins to read `key` if it is not in memory and there is room. `large_waits` says that one
+  /// Begins to read `tensor` if it is not in memory and there is room. `large_waits` says that one
   /// which comes earlier found no pageable room: this one may take a slot but no pageable room.
-  virtual Answer begin_ahead(AccessTrace::Key key, bool large_waits) = 0;
+  virtual Answer begin_ahead(TensorId tensor, bool large_waits) = 0;
 };
 
 struct PrefetchLimits {
@@ -38,30 +39,30 @@ class PrefetchScheduler {
  public:
   explicit PrefetchScheduler(PrefetchLimits limits = {}) : limits_(limits) {}
 
-  /// A use of `key`; returns whether it was foretold.
-  bool record(AccessTrace::Key key) { return trace_.record(key * 2); }
-  /// `key` has a new content. Foretold like a use: what will be rewritten before its next use is
+  /// A use of `tensor`; returns whether it was foretold.
+  bool record(TensorId tensor) { return trace_.record(to_number(tensor) * 2); }
+  /// `tensor` has a new content. Foretold like a use: what will be rewritten before its next use is
   /// not worth reading.
-  void record_rewrite(AccessTrace::Key key) { trace_.record(key * 2 + 1); }
+  void record_rewrite(TensorId tensor) { trace_.record(to_number(tensor) * 2 + 1); }
   /// Tensors that a caller announces come before what the trace foretells.
-  void announce(AccessTrace::Key key);
+  void announce(TensorId tensor);
 
   /// Begins as many reads as there is room for; returns how many.
   std::size_t run(PrefetchSurroundings& surroundings);
 
   /// Which of these comes last, as far as limits.tensors_max uses can be seen; of those that are
-  /// not in sight the last one named. At least one key, and each once.
-  AccessTrace::Key farthest(std::span<const AccessTrace::Key> keys) const;
+  /// not in sight the last one named. At least one tensor, and each once.
+  TensorId farthest(std::span<const TensorId> tensors) const;
 
  private:
   void begin_scan();
-  void mark_rewritten(AccessTrace::Key key);
-  bool is_rewritten(AccessTrace::Key key) const;
+  void mark_rewritten(TensorId tensor);
+  bool is_rewritten(TensorId tensor) const;
 
   PrefetchLimits limits_;
-  AccessTrace trace_;  // keys * 2 for uses, keys * 2 + 1 for rewrites
-  std::deque<AccessTrace::Key> announced_;
-  std::vector<std::uint32_t> rewritten_in_scan_;  // by key: the scan that met its rewrite
+  AccessTrace trace_;  // of numbers: twice the tensor's for a use, one more for a rewrite
+  std::deque<TensorId> announced_;
+  std::vector<std::uint32_t> rewritten_in_scan_;  // by tensor: the scan that met its rewrite
   std::uint32_t scan_ = 0;
 };
 

@@ -6,11 +6,11 @@
 
 namespace penstock {
 
-void ReadAhead::begin(Key key, std::uint64_t bytes) {
-  PENSTOCK_CHECK(!holds(key), "tensor {} is read ahead already", key);
-  const auto ordered = in_order_.emplace_hint(in_order_.end(), begun_, key);
+void ReadAhead::begin(TensorId tensor, std::uint64_t bytes) {
+  PENSTOCK_CHECK(!holds(tensor), "tensor {} is read ahead already", to_number(tensor));
+  const auto ordered = in_order_.emplace_hint(in_order_.end(), begun_, tensor);
   try {
-    places_.emplace(key, Place{begun_, bytes});
+    places_.emplace(tensor, Place{begun_, bytes});
   } catch (const std::bad_alloc&) {
     in_order_.erase(ordered);
     throw;
@@ -19,8 +19,8 @@ void ReadAhead::begin(Key key, std::uint64_t bytes) {
   bytes_ += bytes;
 }
 
-void ReadAhead::end(Key key) {
-  const auto found = places_.find(key);
+void ReadAhead::end(TensorId tensor) {
+  const auto found = places_.find(tensor);
   if (found == places_.end()) {
     return;
   }

@@ -6,32 +6,32 @@
 
 namespace penstock {
 
-bool Residency::claim(Key key, std::uint64_t bytes, Claim claim) {
-  if (const auto held = claims_.find(key); held != claims_.end()) {
+bool Residency::claim(TensorId tensor, std::uint64_t bytes, Claim claim) {
+  if (const auto held = claims_.find(tensor); held != claims_.end()) {
     held->second.claim = std::max(held->second.claim, claim);
     return true;
   }
   if (bytes > room_bytes()) {
     return false;
   }
-  claims_.emplace(key, Held{bytes, claim});
+  claims_.emplace(tensor, Held{bytes, claim});
   held_bytes_ += bytes;
   return true;
 }
 
-void Residency::release(Key key) {
-  const auto held = claims_.find(key);
+void Residency::release(TensorId tensor) {
+  const auto held = claims_.find(tensor);
   if (held == claims_.end()) {
     return;
   }
   PENSTOCK_CHECK(held_bytes_ >= held->second.bytes, "residents hold {} bytes, tensor {} alone {}",
-                 held_bytes_, key, held->second.bytes);
+                 held_bytes_, to_number(tensor), held->second.bytes);
   held_bytes_ -= held->second.bytes;
   claims_.erase(held);
 }
 
-std::vector<Residency::Key> Residency::victims(std::uint64_t bytes, Claim claim) const {
-  std::vector<Key> chosen;
+std::vector<TensorId> Residency::victims(std::uint64_t bytes, Claim claim) const {
+  std::vector<TensorId> chosen;
   std::uint64_t room = room_bytes();
   for (auto held = claims_.rbegin(); held != claims_.rend() && room < bytes; ++held) {
     if (held->second.claim < claim) {
@@ -39,7 +39,7 @@ std::vector<Residency::Key> Residency::victims(std::uint64_t bytes, Claim claim)
       room += held->second.bytes;
     }
   }
-  return room >= bytes ? chosen : std::vector<Key>{};
+  return room >= bytes ? chosen : std::vector<TensorId>{};
 }
 
 }  // namespace penstock

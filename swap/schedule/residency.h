@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "swap/schedule/tensor_id.h"
+
 namespace penstock {
 
 /// Who may stay in RAM within a byte budget. Pure bookkeeping; not thread-safe.
@@ -11,7 +13,6 @@ namespace penstock {
 /// kRule while those whose place they take are still being written out.
 class Residency {
  public:
-  using Key = std::uint64_t;
   /// Why a tensor stays, weakest first: a stronger claim may push out weaker ones.
   enum class Claim : std::uint8_t {
     kSpare,  ///< there was room before a plan existed
@@ -23,13 +24,13 @@ class Residency {
 
   /// Claims room, or strengthens a claim that exists. False (and nothing changes) if there is no
   /// room.
-  bool claim(Key key, std::uint64_t bytes, Claim claim);
-  void release(Key key);
-  bool holds(Key key) const { return claims_.contains(key); }
+  bool claim(TensorId tensor, std::uint64_t bytes, Claim claim);
+  void release(TensorId tensor);
+  bool holds(TensorId tensor) const { return claims_.contains(tensor); }
 
   /// Weaker claims than `claim`, latest first, whose release makes room for `bytes`; empty if even
   /// all of them would not do, or none is needed.
-  std::vector<Key> victims(std::uint64_t bytes, Claim claim) const;
+  std::vector<TensorId> victims(std::uint64_t bytes, Claim claim) const;
 
   std::uint64_t held_bytes() const noexcept { return held_bytes_; }
   std::uint64_t limit_bytes() const noexcept { return limit_bytes_; }
@@ -45,7 +46,7 @@ class Residency {
   };
   std::uint64_t limit_bytes_;
   std::uint64_t held_bytes_ = 0;
-  std::map<Key, Held> claims_;  // keys grow with time, so the last ones came latest
+  std::map<TensorId, Held> claims_;  // ids grow with time, so the last ones came latest
 };
 
 }  // namespace penstock

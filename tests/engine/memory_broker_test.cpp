@@ -13,9 +13,7 @@ class MemoryBrokerTest : public PartsFixture {
     Locked locked(ground_.context);
     return ground_.broker.claim_residency(record, locked);
   }
-  bool holds(const TensorRecord& record) {
-    return ground_.memory.residency().holds(to_number(record.id));
-  }
+  bool holds(const TensorRecord& record) { return ground_.memory.residency().holds(record.id); }
 };
 
 TEST_F(MemoryBrokerTest, AStrongerClaimSendsWeakerOnesToTheirDrives) {

@@ -84,8 +84,7 @@ class PartsFixture : public ::testing::Test {
   /// As a commit leaves it: in RAM, with a claim, and on no drive.
   TensorRecord& add_resident(const std::string& name, std::uint64_t bytes = kMiB) {
     TensorRecord& record = add(name, bytes);
-    EXPECT_TRUE(
-        ground_.memory.residency().claim(to_number(record.id), bytes, Residency::Claim::kSpare));
+    EXPECT_TRUE(ground_.memory.residency().claim(record.id, bytes, Residency::Claim::kSpare));
     record.memory.block = ground_.memory.resident_block(bytes).value();
     record.generation = 1;
     record.memory.become_current(1);

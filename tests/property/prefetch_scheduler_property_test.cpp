@@ -11,12 +11,14 @@
 namespace penstock {
 namespace {
 
-using Key = AccessTrace::Key;
-
 enum Kind : std::uint32_t { kUse, kRewrite, kAnnounce, kRun, kFree };
 
-constexpr Key kTensors = 12;
-constexpr Key kLargeFrom = 9;
+constexpr std::uint64_t kTensors = 12;
+constexpr std::uint64_t kLargeFrom = 9;
+
+bool is_large(TensorId tensor) {
+  return to_number(tensor) >= kLargeFrom;
+}
 
 /// Slots for small tensors and room for some large ones; reads are done as soon
 /// as they are begun. Notes every question, so that a test can judge them.
@@ -24,11 +26,11 @@ class Memory final : public PrefetchSurroundings {
  public:
   Memory(std::size_t slots, std::size_t large) : free_slots_(slots), free_large_(large) {}
 
-  Answer begin_ahead(Key key, bool large_waits) override {
+  Answer begin_ahead(TensorId tensor, bool large_waits) override {
     RC_ASSERT(!stopped);
-    asked.push_back(key);
-    const bool large = key >= kLargeFrom;
-    if (held.contains(key)) {
+    asked.push_back(tensor);
+    const bool large = is_large(tensor);
+    if (held.contains(tensor)) {
       return Answer::kNothingToDo;
     }
     if (stop_at == asked.size()) {
@@ -41,13 +43,13 @@ class Memory final : public PrefetchSurroundings {
       return Answer::kNoRoom;
     }
     --room;
-    held.insert(key);
+    held.insert(tensor);
     ++begun;
     return Answer::kBegun;
   }
-  void free(Key key) {
-    if (held.erase(key) != 0) {
-      ++(key >= kLargeFrom ? free_large_ : free_slots_);
+  void free(TensorId tensor) {
+    if (held.erase(tensor) != 0) {
+      ++(is_large(tensor) ? free_large_ : free_slots_);
     }
   }
   void begin_run() {
@@ -57,8 +59,8 @@ class Memory final : public PrefetchSurroundings {
     stopped = false;
   }
 
-  std::set<Key> held;
-  std::vector<Key> asked;
+  std::set<TensorId> held;
+  std::vector<TensorId> asked;
   std::size_t refused = 0;
   std::size_t begun = 0;
   std::size_t stop_at = 0;  // the question that is answered with kStop; 0: none
@@ -76,18 +78,18 @@ struct Bounds {
 };
 
 void check_run(PrefetchScheduler& scheduler, Memory& memory, const Bounds& bounds,
-               const std::set<Key>& known) {
+               const std::set<TensorId>& known) {
   memory.begin_run();
   RC_ASSERT(scheduler.run(memory) == memory.begun);
   RC_ASSERT(memory.refused <= bounds.limits.refusals_max);
   std::size_t large = 0;
-  for (const Key key : memory.held) {
-    large += key >= kLargeFrom ? 1 : 0;
+  for (const TensorId tensor : memory.held) {
+    large += is_large(tensor) ? 1U : 0U;
   }
   RC_ASSERT(large <= bounds.large);
   RC_ASSERT(memory.held.size() - large <= bounds.slots);
-  for (const Key key : memory.asked) {
-    RC_ASSERT(known.contains(key));
+  for (const TensorId tensor : memory.asked) {
+    RC_ASSERT(known.contains(tensor));
   }
 }
 
@@ -100,25 +102,25 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, StaysWithinMemoryAndReadsOnlyWhatItKnow
   PrefetchScheduler scheduler(bounds.limits);
   Memory memory(bounds.slots, bounds.large);
   memory.stop_at = *rc::gen::inRange<std::size_t>(0, 20);
-  std::set<Key> known;
+  std::set<TensorId> known;
   for (const Step& step : *steps({kUse, kUse, kUse, kRewrite, kAnnounce, kRun, kRun, kFree, kFree},
                                  rc::gen::inRange<std::uint64_t>(0, kTensors))) {
-    const Key key = step.amount;
+    const TensorId tensor{step.amount};
     if (step.kind == kUse) {
-      scheduler.record(key);
-      known.insert(key);
+      scheduler.record(tensor);
+      known.insert(tensor);
     } else if (step.kind == kRewrite) {
-      scheduler.record_rewrite(key);
+      scheduler.record_rewrite(tensor);
     } else if (step.kind == kAnnounce) {
-      scheduler.announce(key);
-      known.insert(key);
+      scheduler.announce(tensor);
+      known.insert(tensor);
     } else if (step.kind == kRun) {
       check_run(scheduler, memory, bounds, known);
     } else {
-      memory.free(key);
+      memory.free(tensor);
     }
     if (!known.empty()) {
-      const std::vector<Key> all(known.begin(), known.end());
+      const std::vector<TensorId> all(known.begin(), known.end());
       RC_ASSERT(known.contains(scheduler.farthest(all)));
     }
   }
@@ -131,22 +133,24 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, OffersWhatComesUnlessItIsRewrittenFirst
   AccessTrace shadow;
   for (const Step& step :
        *steps({kUse, kUse, kRewrite}, rc::gen::inRange<std::uint64_t>(0, kTensors))) {
-    step.kind == kUse ? void(scheduler.record(step.amount)) : scheduler.record_rewrite(step.amount);
+    const TensorId tensor{step.amount};
+    step.kind == kUse ? void(scheduler.record(tensor)) : scheduler.record_rewrite(tensor);
     shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1));
   }
-  std::vector<Key> expected;
-  std::set<Key> rewritten;
+  std::vector<TensorId> expected;
+  std::set<TensorId> rewritten;
   for (std::size_t ahead = 0; ahead < shadow.horizon(); ++ahead) {
-    const Key event = shadow.upcoming(ahead).value();
+    const AccessTrace::Key event = shadow.upcoming(ahead).value();
+    const TensorId tensor{event / 2};
     if (event % 2 == 1) {
-      rewritten.insert(event / 2);
-    } else if (!rewritten.contains(event / 2)) {
-      expected.push_back(event / 2);
+      rewritten.insert(tensor);
+    } else if (!rewritten.contains(tensor)) {
+      expected.push_back(tensor);
     }
   }
   Memory memory(kTensors, kTensors);
-  for (Key key = 0; key < kTensors; ++key) {
-    memory.held.insert(key);  // nothing to do for any: all of them are offered
+  for (std::uint64_t number = 0; number < kTensors; ++number) {
+    memory.held.insert(TensorId{number});  // nothing to do for any: all of them are offered
   }
   RC_ASSERT(scheduler.run(memory) == 0U);
   RC_ASSERT(memory.asked == expected);

@@ -18,25 +18,25 @@ struct Claimed {
   std::uint64_t bytes = 0;
   Claim claim = Claim::kSpare;
 };
-using Model = std::map<Residency::Key, Claimed>;
+using Model = std::map<TensorId, Claimed>;
 
 std::uint64_t sum(const Model& model) {
   std::uint64_t bytes = 0;
-  for (const auto& [key, held] : model) {
+  for (const auto& [tensor, held] : model) {
     bytes += held.bytes;
   }
   return bytes;
 }
 
-void claim(Residency& residency, Model& model, Residency::Key key, std::uint64_t bytes,
+void claim(Residency& residency, Model& model, TensorId tensor, std::uint64_t bytes,
            Claim strength) {
-  const auto known = model.find(key);
+  const auto known = model.find(tensor);
   const bool fits = bytes <= residency.room_bytes();
-  RC_ASSERT((residency.claim(key, bytes, strength) == (known != model.end() || fits)));
+  RC_ASSERT((residency.claim(tensor, bytes, strength) == (known != model.end() || fits)));
   if (known != model.end()) {
     known->second.claim = std::max(known->second.claim, strength);
   } else if (fits) {
-    model[key] = {bytes, strength};
+    model[tensor] = {bytes, strength};
   }
 }
 
@@ -44,9 +44,9 @@ void claim(Residency& residency, Model& model, Residency::Key key, std::uint64_t
 /// none at all.
 void check_victims(const Residency& residency, const Model& model, std::uint64_t bytes,
                    Claim strength) {
-  const std::vector<Residency::Key> victims = residency.victims(bytes, strength);
+  const std::vector<TensorId> victims = residency.victims(bytes, strength);
   std::uint64_t room = residency.room_bytes();
-  std::vector<Residency::Key> expected;
+  std::vector<TensorId> expected;
   for (auto at = model.rbegin(); at != model.rend() && room < bytes; ++at) {
     if (at->second.claim < strength) {
       expected.push_back(at->first);
@@ -65,14 +65,14 @@ RC_GTEST_PROP(ResidencyProperty, HoldsWhatWasClaimedWithinItsLimit, ()) {
   Model model;
   for (const Step& step : *steps({kClaim, kClaim, kClaim, kRelease, kLimit, kVictims},
                                  rc::gen::inRange<std::uint64_t>(0, kMost))) {
-    const Residency::Key key = step.pick % 16;
+    const TensorId tensor{step.pick % 16};
     const auto strength = static_cast<Claim>(step.pick / 16 % 3);
     const std::uint64_t before = residency.held_bytes();
     if (step.kind == kClaim) {
-      claim(residency, model, key, step.amount, strength);
+      claim(residency, model, tensor, step.amount, strength);
     } else if (step.kind == kRelease) {
-      residency.release(key);
-      model.erase(key);
+      residency.release(tensor);
+      model.erase(tensor);
     } else if (step.kind == kLimit) {
       residency.set_limit_bytes(step.amount);
     } else {
@@ -82,24 +82,24 @@ RC_GTEST_PROP(ResidencyProperty, HoldsWhatWasClaimedWithinItsLimit, ()) {
     RC_ASSERT(residency.held_bytes() <= std::max(before, residency.limit_bytes()));
     RC_ASSERT(residency.room_bytes() + std::min(residency.held_bytes(), residency.limit_bytes()) ==
               residency.limit_bytes());
-    RC_ASSERT(residency.holds(key) == model.contains(key));
+    RC_ASSERT(residency.holds(tensor) == model.contains(tensor));
   }
 }
 
 RC_GTEST_PROP(ResidencyProperty, ReleasingTheVictimsMakesTheRoom, ()) {
   Residency residency(500);
   for (const Step& step : *steps({kClaim}, rc::gen::inRange<std::uint64_t>(0, 200))) {
-    residency.claim(step.pick % 64, step.amount, static_cast<Claim>(step.pick / 64 % 3));
+    residency.claim(TensorId{step.pick % 64}, step.amount, static_cast<Claim>(step.pick / 64 % 3));
   }
   const std::uint64_t wanted = *rc::gen::inRange<std::uint64_t>(0, 600);
   const auto strength = static_cast<Claim>(*rc::gen::inRange(0, 3));
-  const std::vector<Residency::Key> victims = residency.victims(wanted, strength);
+  const std::vector<TensorId> victims = residency.victims(wanted, strength);
   const bool had_room = residency.room_bytes() >= wanted;
-  for (const Residency::Key victim : victims) {
+  for (const TensorId victim : victims) {
     residency.release(victim);
   }
   RC_ASSERT((victims.empty() || !had_room));
-  RC_ASSERT((victims.empty() || residency.claim(1000, wanted, strength)));
+  RC_ASSERT((victims.empty() || residency.claim(TensorId{1000}, wanted, strength)));
 }
 
 }  // namespace
