@@ -20,8 +20,7 @@ enum class BufferKind : std::uint8_t {
 /// A lease of memory from a BufferPool; gives it back when destroyed, from any thread. Move-only.
 /// Holds the pool's memory alive, so that it may outlive the pool's owner.
 /// Giving back a dedicated or overflow buffer, or the last slot of an arena that a new plan
-/// dropped, frees memory and calls the pool's arena_removed and its sources' hooks: hold no lock
-/// they take.
+/// dropped, frees memory and calls the hooks of the pool's sources: hold no lock that these take.
 class Buffer {
  public:
   Buffer() = default;

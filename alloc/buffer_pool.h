@@ -29,10 +29,6 @@ struct BufferPoolOptions {
   std::shared_ptr<MemorySource> overflow;
   /// How acquire() waits for a slot to come back. Null: asleep.
   std::shared_ptr<Waiting> waiting = nullptr;
-  /// Called with every arena and dedicated buffer right after it was allocated / before it is freed
-  /// (ring registration), each span once; from any thread, no lock held, never after ~BufferPool.
-  std::function<void(std::span<std::byte>)> arena_added;
-  std::function<void(std::span<std::byte>)> arena_removed;
 };
 
 struct BufferPoolStats {
@@ -52,7 +48,7 @@ struct BufferPoolStats {
 class BufferPool {
  public:
   explicit BufferPool(BufferPoolOptions options);
-  /// Buffers still lent stay valid. Says arena_removed for all that is left.
+  /// Buffers still lent stay valid.
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;

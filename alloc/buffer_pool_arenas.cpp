@@ -99,16 +99,13 @@ BufferSlot& BufferPoolState::take_fresh(const Lock& lock, BufferArena& arena,
 
 Result<void> BufferPoolState::reshape(std::span<const ClassPlan> plan) {
   const std::lock_guard one_at_a_time(shape_mutex_);
-  Arenas idle;
-  bool announce = false;
   {
+    Arenas idle;  // freed without the lock
     const Lock lock(mutex_);
     adopt_arenas(lock, plan, idle);
     serve_waiters(lock);
     wake_hopeless(lock);
-    announce = begin_callback(lock);
   }
-  drop(std::move(idle), announce);
 
   std::optional<Error> refusal;
   const std::vector<ClassPlan> kept = shape();
@@ -222,15 +219,6 @@ Result<BufferPoolState::Arenas> BufferPoolState::make_arena(std::uint64_t slot_b
   }
   Arenas fresh;
   fresh.emplace_back(std::move(*memory), kind, slot_bytes, slots);
-  if (!pageable && options_.arena_added) {
-    Lock lock(mutex_);
-    const bool announce = begin_callback(lock);
-    lock.unlock();
-    if (announce) {
-      options_.arena_added(fresh.front().memory.span());
-      end_callback();
-    }
-  }
   return fresh;
 }
 
@@ -252,53 +240,16 @@ void BufferPoolState::take_out(const Lock& /*lock*/, BufferArena& arena, Arenas&
   }
 }
 
-void BufferPoolState::drop(Arenas idle, bool announce) noexcept {
-  if (announce) {
-    for (const BufferArena& arena : idle) {
-      announce_removal(arena);
-    }
-    end_callback();
-  }
-}
-
-void BufferPoolState::announce_removal(const BufferArena& arena) noexcept {
-  if (arena.kind != BufferKind::kOverflow && options_.arena_removed) {
-    options_.arena_removed(arena.memory.span());
-  }
-}
-
 void BufferPoolState::close() {
-  Arenas idle;
-  Arenas lent;  // apart while they are announced, without the lock
-  {
-    Lock lock(mutex_);
-    stopped_ = true;
-    closed_ = true;
-    wake_hopeless(lock);
-    callbacks_done_.wait(lock, [this] { return callbacks_running_ == 0; });
-    classes_.clear();
-    for (auto next = arenas_.begin(); next != arenas_.end();) {
-      BufferArena& arena = *next++;
-      arena.class_index = BufferArena::kRetired;
-      if (arena.lent == 0) {
-        take_out(lock, arena, idle);
-      } else {
-        ++arena.lent;  // by us, so that nobody frees it before its removal was announced
-        lent.splice(lent.end(), arenas_, arena.self);
-      }
-    }
-  }
-  for (const BufferArena& arena : idle) {
-    announce_removal(arena);
-  }
-  for (const BufferArena& arena : lent) {
-    announce_removal(arena);
-  }
+  Arenas idle;  // freed without the lock
   const Lock lock(mutex_);
-  for (auto next = lent.begin(); next != lent.end();) {
+  stopped_ = true;
+  wake_hopeless(lock);
+  classes_.clear();
+  for (auto next = arenas_.begin(); next != arenas_.end();) {
     BufferArena& arena = *next++;
-    arenas_.splice(arenas_.end(), lent, arena.self);
-    if (--arena.lent == 0) {
+    arena.class_index = BufferArena::kRetired;
+    if (arena.lent == 0) {
       take_out(lock, arena, idle);
     }
   }

@@ -56,29 +56,22 @@ Buffer BufferPoolState::lease(std::shared_ptr<BufferPoolState> state, BufferSlot
 }
 
 void BufferPoolState::give_back(BufferSlot& slot, std::uint64_t bytes) noexcept {
-  Arenas idle;
-  bool announce = false;
-  {
-    const Lock lock(mutex_);
-    BufferArena& arena = *slot.arena;
-    (arena.kind == BufferKind::kOverflow ? stats_.overflow_bytes : stats_.slot_bytes_live) -= bytes;
-    const bool was_expected = slot.returning;
-    mark_returning(lock, slot, false);
-    slot.lent = false;
-    --arena.lent;
-    if (arena.class_index != BufferArena::kRetired) {
-      push_free(lock, slot);
-      serve_waiters(lock);
-    } else if (arena.lent == 0) {
-      take_out(lock, arena, idle);
-      announce = begin_callback(lock);
-    }
-    if (was_expected) {
-      wake_hopeless(lock);  // others may have counted on this very slot
-    }
+  Arenas idle;  // freed without the lock
+  const Lock lock(mutex_);
+  BufferArena& arena = *slot.arena;
+  (arena.kind == BufferKind::kOverflow ? stats_.overflow_bytes : stats_.slot_bytes_live) -= bytes;
+  const bool was_expected = slot.returning;
+  mark_returning(lock, slot, false);
+  slot.lent = false;
+  --arena.lent;
+  if (arena.class_index != BufferArena::kRetired) {
+    push_free(lock, slot);
+    serve_waiters(lock);
+  } else if (arena.lent == 0) {
+    take_out(lock, arena, idle);
   }
-  if (!idle.empty()) {
-    drop(std::move(idle), announce);
+  if (was_expected) {
+    wake_hopeless(lock);  // others may have counted on this very slot
   }
 }
 
@@ -186,21 +179,6 @@ void BufferPoolState::stop_waiting() {
   const Lock lock(mutex_);
   stopped_ = true;
   wake_hopeless(lock);
-}
-
-bool BufferPoolState::begin_callback(const Lock& /*lock*/) noexcept {
-  if (closed_) {
-    return false;
-  }
-  ++callbacks_running_;
-  return true;
-}
-
-void BufferPoolState::end_callback() noexcept {
-  const Lock lock(mutex_);
-  if (--callbacks_running_ == 0) {
-    callbacks_done_.notify_all();
-  }
 }
 
 }  // namespace penstock

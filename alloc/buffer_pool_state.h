@@ -77,7 +77,7 @@ struct BufferPoolState {
   BufferPoolStats stats() const;
 
   void stop_waiting();
-  /// The end of the BufferPool: waiting and callbacks are over, leases go on.
+  /// The end of the BufferPool: waiting is over, leases go on.
   void close();
 
  private:
@@ -113,23 +113,15 @@ struct BufferPoolState {
   Result<BufferSlot*> add_single(std::uint64_t bytes, BufferKind kind);
   BufferSlot& take_fresh(const Lock& lock, BufferArena& arena, std::uint64_t bytes) noexcept;
 
-  // Allocates and announces an arena; it is not in arenas_ yet.
+  // Allocates an arena; it is not in arenas_ yet.
   Result<Arenas> make_arena(std::uint64_t slot_bytes, std::uint32_t slots, BufferKind kind);
   BufferArena& put_in(const Lock& lock, Arenas fresh) noexcept;
-  // Moves an arena of which nothing is lent to `idle`, for drop().
+  // Moves an arena of which nothing is lent to `idle`, which is freed without the lock.
   void take_out(const Lock& lock, BufferArena& arena, Arenas& idle) noexcept;
-  // Frees what take_out() gave; `announce` is begin_callback()'s answer from under the same lock.
-  void drop(Arenas idle, bool announce) noexcept;
-  void announce_removal(const BufferArena& arena) noexcept;
 
   void adopt_arenas(const Lock& lock, std::span<const ClassPlan> plan, Arenas& idle);
   void adopt(const Lock& lock, BufferArena& arena, std::uint32_t class_index) noexcept;
   std::optional<Error> fill_class(std::uint32_t class_index, std::uint32_t missing);
-
-  // Callbacks run unlocked, but close() waits until none does: so none outlives the pool's owner.
-  // False: closed, do not call.
-  bool begin_callback(const Lock& lock) noexcept;
-  void end_callback() noexcept;
 
   const BufferPoolOptions options_;
   const std::shared_ptr<Waiting> waiting_;
@@ -142,9 +134,6 @@ struct BufferPoolState {
   Arenas arenas_;
   std::list<Waiter*> waiters_;  // first come first
   bool stopped_ = false;        // nobody waits any more
-  bool closed_ = false;
-  std::uint32_t callbacks_running_ = 0;
-  std::condition_variable callbacks_done_;
 };
 
 }  // namespace penstock

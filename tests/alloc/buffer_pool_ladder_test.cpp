@@ -199,11 +199,11 @@ TEST_F(BufferPoolLadder, ThirdRungIsADedicatedBufferWithinTheBudget) {
     EXPECT_EQ(buffer.bytes(), bytes);
     EXPECT_EQ(buffer.capacity(), 5 * kMiB + kBlockBytes);
     EXPECT_TRUE(is_aligned(buffer.data(), kHugePageBytes));
-    EXPECT_EQ(arenas_announced(), 1U) << "the ring wants to know of it, too";
+    EXPECT_EQ(arenas_out(), 1U);
     EXPECT_EQ(pool_->stats().pinned_bytes, 5 * kMiB + kBlockBytes);
     EXPECT_EQ(pool_->stats().slot_bytes_live, bytes);
   }
-  EXPECT_EQ(arenas_announced(), 0U);
+  EXPECT_EQ(arenas_out(), 0U);
   EXPECT_EQ(pinned_->held_bytes(), 0U);
   EXPECT_EQ(pool_->stats().pinned_bytes, 0U);
 }
@@ -221,7 +221,7 @@ TEST_F(BufferPoolLadder, FourthRungIsPageable) {
   EXPECT_EQ(pool_->stats().overflow_bytes, 0U);
   EXPECT_EQ(pool_->stats().overflow_bytes_max, 4 * kMiB);
   EXPECT_EQ(pageable_->held_bytes(), 0U);
-  EXPECT_EQ(arenas_announced(), 1U) << "pageable memory is nobody's to register";
+  EXPECT_EQ(arenas_out(), 1U) << "pageable memory comes from the other source";
 }
 
 TEST_F(BufferPoolLadder, OverflowOnDemandPinsNothing) {
