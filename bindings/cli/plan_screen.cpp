@@ -87,7 +87,7 @@ void add_buffers(const SwapPlan& plan, Screen& screen) {
                                    format_bytes(placement.budgets.max_pinned_bytes),
                                    placement.pinned_bytes == 0
                                        ? ": nothing comes from a drive"
-                                       : fmt::format("; {} of them chunks for what has no buffer",
+                                       : fmt::format("; {} of them chunks for unaligned memory",
                                                      format_bytes(placement.staging_bytes))));
   if (placement.classes.empty()) {
     return;

@@ -13,9 +13,10 @@ namespace penstock {
 ///
 /// Why a plan that fits cannot deadlock: what is waited for is only a slot that an operation in
 /// flight gives back by itself (Buffer::expect_return); a lease that the runtime holds is never
-/// waited for, because beyond the slots there is pageable memory; streams need the staging chunks
-/// only, which are theirs alone and come back with each completion. So it is enough that the
-/// staging, what the rules pin and keep, and the space on the drives are there.
+/// waited for, because beyond the slots there is pageable memory, into which streamed tensors are
+/// read; transfers of unaligned memory need the staging chunks only, which are theirs alone and
+/// come back with each completion. So it is enough that the staging, what the rules pin and keep,
+/// and the space on the drives are there.
 struct Feasibility {
   bool feasible = true;
   std::string

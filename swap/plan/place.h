@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// The five fates of a tensor.
+/// The five fates of a tensor. kStream: no pinned memory is planned for it; it is read whole for
+/// each use, into pageable memory unless pinned memory happens to be free.
 enum class Place : std::uint8_t { kClass, kDedicated, kRam, kStream, kDevice };
 /// In the order of Place.
 inline constexpr std::array<std::string_view, 5> kPlaceNames{"class", "dedicated", "ram", "stream",

@@ -90,8 +90,7 @@ void Planner::group_sizes() {
       {config_.outliers.above_bytes, budgets().max_pinned_bytes, config_.size_classes});
 }
 
-// Outliers first: a resident outlier also saves the copy from the chunks to where it is wanted
-// whole.
+// Outliers first: a resident outlier also saves the pageable memory that it would be read into.
 void Planner::keep_residents() {
   std::vector<std::size_t> outliers;
   std::vector<std::size_t> regular;
@@ -135,10 +134,11 @@ Result<void> Planner::hold_staging() {
       Error error =
           fault(Fault::kExhausted,
                 fmt::format(
-                    "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: it "
-                    "goes through {} chunks of {} bytes; the smallest value that works is {}",
-                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes,
-                    kHostChunks.chunks, kHostChunks.chunk_bytes, kHostChunks.bytes()));
+                    "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: {} "
+                    "chunks of {} bytes are kept for transfers; the smallest value that works is "
+                    "{}",
+                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes, kHostChunks.chunks,
+                    kHostChunks.chunk_bytes, kHostChunks.bytes()));
       error.tensor = tensors_[i].name;
       return error;
     }
