@@ -3,19 +3,17 @@
 #include <memory>
 #include <span>
 
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/reader.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/schedule/prefetch_scheduler.h"
 
 namespace penstock {
 
 /// How contents come from drives before they are asked for. Without the lock.
-class AheadReader {
+class AheadReader : private EnginePart {
  public:
-  AheadReader(EngineContext& context, TensorTable& table, EngineMemory& memory, Reader& reader,
-              PrefetchScheduler& scheduler)
-      : context_(context), table_(table), memory_(memory), reader_(reader), scheduler_(scheduler) {}
+  AheadReader(EngineState& state, Reader& reader, PrefetchScheduler& scheduler)
+      : EnginePart(state), reader_(reader), scheduler_(scheduler) {}
 
   void prefetch(std::span<const TensorId> tensors);
   /// Begins what is worth reading now; called after everything that may have made room or extended
@@ -29,9 +27,6 @@ class AheadReader {
   class Surroundings;
   friend class Surroundings;
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   Reader& reader_;
   PrefetchScheduler& scheduler_;
 };

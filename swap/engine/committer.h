@@ -7,6 +7,7 @@
 
 #include "swap/engine/declarations.h"
 #include "swap/engine/device_stagings.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/memory_broker.h"
 #include "swap/engine/reader.h"
 #include "swap/engine/write_queue.h"
@@ -17,14 +18,11 @@ namespace penstock {
 
 /// How tensors get new contents: kept as resident, or written behind reads. See SwapEngine.
 /// Thread-safe.
-class Committer {
+class Committer : private EnginePart {
  public:
-  Committer(EngineContext& context, TensorTable& table, EngineMemory& memory, MemoryBroker& broker,
-            Reader& reader, WriteQueue& writes, Declarations& declarations, WriteRescue& rescue,
-            const DeviceStagings& devices)
-      : context_(context),
-        table_(table),
-        memory_(memory),
+  Committer(EngineState& state, MemoryBroker& broker, Reader& reader, WriteQueue& writes,
+            Declarations& declarations, WriteRescue& rescue, const DeviceStagings& devices)
+      : EnginePart(state),
         broker_(broker),
         reader_(reader),
         writes_(writes),
@@ -54,9 +52,6 @@ class Committer {
   void arrived(const WritingPtr& arrival, std::optional<Error> error) noexcept;
   void fail_arrival(TensorRecord* newest, Writing& arrival, Error error, Locked& locked) noexcept;
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   MemoryBroker& broker_;
   Reader& reader_;
   WriteQueue& writes_;

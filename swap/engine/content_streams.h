@@ -8,20 +8,18 @@
 #include "swap/content_reader.h"
 #include "swap/content_writer.h"
 #include "swap/engine/committer.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/writer.h"
 
 namespace penstock {
 
 /// Contents that are read and written in parts: what ContentReader and ContentWriter ask for.
 /// Thread-safe.
-class ContentStreams {
+class ContentStreams : private EnginePart {
  public:
-  ContentStreams(EngineContext& context, TensorTable& table, EngineMemory& memory,
-                 MemoryBroker& broker, Reader& reader, WriteQueue& writes, Writer& writer,
-                 Committer& committer)
-      : context_(context),
-        table_(table),
-        memory_(memory),
+  ContentStreams(EngineState& state, MemoryBroker& broker, Reader& reader, WriteQueue& writes,
+                 Writer& writer, Committer& committer)
+      : EnginePart(state),
         broker_(broker),
         reader_(reader),
         writes_(writes),
@@ -52,9 +50,6 @@ class ContentStreams {
   };
   Result<ReadyContent> ready(TensorId tensor);
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   MemoryBroker& broker_;
   Reader& reader_;
   WriteQueue& writes_;

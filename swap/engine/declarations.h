@@ -5,18 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/locked.h"
-#include "swap/engine/tensor_table.h"
 
 namespace penstock {
 
 /// What callers say of tensors, and ask: declared, renamed, forgotten. See SwapEngine. Thread-safe
 /// but for the last three, which need the lock.
-class Declarations {
+class Declarations : private EnginePart {
  public:
-  Declarations(EngineContext& context, TensorTable& table, EngineMemory& memory)
-      : context_(context), table_(table), memory_(memory) {}
+  explicit Declarations(EngineState& state) : EnginePart(state) {}
 
   Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   Result<void> forget(TensorId tensor);
@@ -32,11 +30,6 @@ class Declarations {
   /// Of a tensor whose first put has failed; nothing where there is a content or one may come.
   void undo(TensorId tensor, Locked& locked) noexcept;
   static void fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept;
-
- private:
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
 };
 
 }  // namespace penstock

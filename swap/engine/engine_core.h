@@ -27,25 +27,22 @@
 
 namespace penstock {
 
-/// What the parts of an engine work on.
-struct EngineGround {
-  EngineContext context;
-  TensorTable table{context};
-  EngineMemory memory{context};
+/// The parts that the others work with.
+struct EngineGround : EngineState {
   PrefetchScheduler scheduler;
   DeviceStagings devices{context};
-  WriteQueue writes{context, table, memory, scheduler};
-  MemoryBroker broker{context, table, memory, writes, scheduler, devices};
-  Planner planner{context, table, memory, broker, devices};
-  Declarations declarations{context, table, memory};
+  WriteQueue writes{*this, scheduler};
+  MemoryBroker broker{*this, writes, scheduler, devices};
+  Planner planner{*this, broker, devices};
+  Declarations declarations{*this};
 };
 
 /// The parts that bring contents to callers.
 struct EngineReaders {
   explicit EngineReaders(EngineGround& on)
-      : reader(on.context, on.table, on.memory, on.broker, on.scheduler, on.planner),
-        ahead(on.context, on.table, on.memory, reader, on.scheduler),
-        targets(on.context, on.table, reader, on.planner, on.devices) {}
+      : reader(on, on.broker, on.scheduler, on.planner),
+        ahead(on, reader, on.scheduler),
+        targets(on, reader, on.planner, on.devices) {}
 
   Reader reader;
   AheadReader ahead;
@@ -55,11 +52,9 @@ struct EngineReaders {
 /// The parts that take contents from callers.
 struct EngineWriters {
   EngineWriters(EngineGround& on, Reader& reader)
-      : rescue(on.context, on.table, on.memory, on.writes, failures),
-        writer(on.context, on.table, on.memory, reader, on.declarations, rescue, failures,
-               on.devices),
-        committer(on.context, on.table, on.memory, on.broker, reader, on.writes, on.declarations,
-                  rescue, on.devices) {}
+      : rescue(on, on.writes, failures),
+        writer(on, reader, on.declarations, rescue, failures, on.devices),
+        committer(on, on.broker, reader, on.writes, on.declarations, rescue, on.devices) {}
 
   WriteFailures failures;
   WriteRescue rescue;
@@ -108,10 +103,9 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
 
   EngineReaders readers_{*this};
   EngineWriters writers_{*this, readers_.reader};
-  NamespaceSet namespaces_{context,           table,  memory, writes, declarations,
-                           writers_.failures, planner};
-  ContentStreams streams_{context,         table,  memory,          broker,
-                          readers_.reader, writes, writers_.writer, writers_.committer};
+  NamespaceSet namespaces_{*this, writes, declarations, writers_.failures, planner};
+  ContentStreams streams_{*this,  broker,          readers_.reader,
+                          writes, writers_.writer, writers_.committer};
   bool advice_is_given_ = false;  // the caller has asked for it; guarded by the engine's lock
 };
 

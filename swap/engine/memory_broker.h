@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "swap/engine/device_stagings.h"
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/lease_keeper.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/engine/write_queue.h"
 #include "swap/schedule/prefetch_scheduler.h"
 
@@ -15,16 +14,11 @@ namespace penstock {
 
 /// Which memory for a tensor, or what to wait for: RAM within ram_bytes, a slot, what was read
 /// ahead for later, pageable memory. Takes memory back when its last lease ends.
-class MemoryBroker final : public LeaseKeeper {
+class MemoryBroker final : private EnginePart, public LeaseKeeper {
  public:
-  MemoryBroker(EngineContext& context, TensorTable& table, EngineMemory& memory, WriteQueue& writes,
-               PrefetchScheduler& scheduler, const DeviceStagings& devices)
-      : context_(context),
-        table_(table),
-        memory_(memory),
-        writes_(writes),
-        scheduler_(scheduler),
-        devices_(devices) {}
+  MemoryBroker(EngineState& state, WriteQueue& writes, PrefetchScheduler& scheduler,
+               const DeviceStagings& devices)
+      : EnginePart(state), writes_(writes), scheduler_(scheduler), devices_(devices) {}
 
   /// Memory for one content, found in the order: resident (if the tensor may stay), a free slot, a
   /// slot of what was read ahead for the farthest future (not where retained pages would do), then
@@ -53,9 +47,6 @@ class MemoryBroker final : public LeaseKeeper {
   std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked);
   void wait_for_write_back(std::uint64_t bytes);
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   WriteQueue& writes_;
   PrefetchScheduler& scheduler_;
   const DeviceStagings& devices_;

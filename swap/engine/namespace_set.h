@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "swap/engine/declarations.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/planner.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/engine/write_failures.h"
 #include "swap/engine/write_queue.h"
 #include "swap/store/durable_store.h"
@@ -15,13 +15,11 @@
 namespace penstock {
 
 /// Namespaces and their stores: opened, resumed, published, closed. See SwapEngine. Thread-safe.
-class NamespaceSet {
+class NamespaceSet : private EnginePart {
  public:
-  NamespaceSet(EngineContext& context, TensorTable& table, EngineMemory& memory, WriteQueue& writes,
-               Declarations& declarations, WriteFailures& failures, Planner& planner)
-      : context_(context),
-        table_(table),
-        memory_(memory),
+  NamespaceSet(EngineState& state, WriteQueue& writes, Declarations& declarations,
+               WriteFailures& failures, Planner& planner)
+      : EnginePart(state),
         writes_(writes),
         declarations_(declarations),
         failures_(failures),
@@ -52,9 +50,6 @@ class NamespaceSet {
   bool is_kept_from_drive(const TensorRecord& record) const;
   std::optional<Error> kept_from_drives() const;
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   WriteQueue& writes_;
   Declarations& declarations_;
   WriteFailures& failures_;

@@ -7,20 +7,18 @@
 
 #include "alloc/size_class.h"
 #include "swap/engine/device_stagings.h"
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/memory_broker.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/plan/placement.h"
 
 namespace penstock {
 
 /// The plan that divides the engine's memory: made, carried out, and measured by what was held.
 /// Thread-safe.
-class Planner {
+class Planner : private EnginePart {
  public:
-  Planner(EngineContext& context, TensorTable& table, EngineMemory& memory, MemoryBroker& broker,
-          const DeviceStagings& devices)
-      : context_(context), table_(table), memory_(memory), broker_(broker), devices_(devices) {}
+  Planner(EngineState& state, MemoryBroker& broker, const DeviceStagings& devices)
+      : EnginePart(state), broker_(broker), devices_(devices) {}
 
   /// Before the pool is opened: what the machine has, and the budgets that come of it.
   Budgets open();
@@ -48,9 +46,6 @@ class Planner {
                                Locked& locked);
   void shape_pool(const std::vector<ClassPlan>& classes);
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   MemoryBroker& broker_;
   const DeviceStagings& devices_;
   BudgetFacts facts_;    // of the machine, when the engine was opened

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/memory_broker.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/schedule/prefetch_scheduler.h"
 #include "swap/ticket.h"
 #include "swap/transfer/host_transfer.h"
@@ -19,16 +18,10 @@ class Planner;
 
 /// How contents come to who gets them: at once from memory, else by a read, or after what must
 /// happen first.
-class Reader {
+class Reader : private EnginePart {
  public:
-  Reader(EngineContext& context, TensorTable& table, EngineMemory& memory, MemoryBroker& broker,
-         PrefetchScheduler& scheduler, Planner& planner)
-      : context_(context),
-        table_(table),
-        memory_(memory),
-        broker_(broker),
-        scheduler_(scheduler),
-        planner_(planner) {}
+  Reader(EngineState& state, MemoryBroker& broker, PrefetchScheduler& scheduler, Planner& planner)
+      : EnginePart(state), broker_(broker), scheduler_(scheduler), planner_(planner) {}
 
   // Without the lock.
 
@@ -72,9 +65,6 @@ class Reader {
   static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
                          const Error& cause);
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   MemoryBroker& broker_;
   PrefetchScheduler& scheduler_;
   Planner& planner_;

@@ -7,20 +7,18 @@
 #include <span>
 
 #include "swap/engine/device_stagings.h"
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/reader.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/ticket.h"
 
 namespace penstock {
 
 /// How contents come to memory that is not the engine's: the caller's, or a device's. From a drive
 /// straight, from memory by a copy. Thread-safe.
-class TargetReader {
+class TargetReader : private EnginePart {
  public:
-  TargetReader(EngineContext& context, TensorTable& table, Reader& reader, Planner& planner,
-               const DeviceStagings& devices)
-      : context_(context), table_(table), reader_(reader), planner_(planner), devices_(devices) {}
+  TargetReader(EngineState& state, Reader& reader, Planner& planner, const DeviceStagings& devices)
+      : EnginePart(state), reader_(reader), planner_(planner), devices_(devices) {}
 
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
   Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
@@ -42,8 +40,6 @@ class TargetReader {
                       const DeviceTensor& target, const std::shared_ptr<TicketState>& state);
   void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
 
-  EngineContext& context_;
-  TensorTable& table_;
   Reader& reader_;
   Planner& planner_;
   const DeviceStagings& devices_;

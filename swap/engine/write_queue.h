@@ -2,9 +2,8 @@
 
 #include <memory>
 
-#include "swap/engine/engine_memory.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/locked.h"
-#include "swap/engine/tensor_table.h"
 #include "swap/engine/writing.h"
 #include "swap/schedule/prefetch_scheduler.h"
 
@@ -12,11 +11,10 @@ namespace penstock {
 
 /// Contents that are to be written: what is known of each, and that it counts as in flight. Writer
 /// sends them when the lock is released. With the engine's lock.
-class WriteQueue {
+class WriteQueue : private EnginePart {
  public:
-  WriteQueue(EngineContext& context, TensorTable& table, EngineMemory& memory,
-             PrefetchScheduler& scheduler)
-      : context_(context), table_(table), memory_(memory), scheduler_(scheduler) {}
+  WriteQueue(EngineState& state, PrefetchScheduler& scheduler)
+      : EnginePart(state), scheduler_(scheduler) {}
 
   /// All that a write of the tensor needs to know and can know beforehand.
   WritingPtr make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const;
@@ -35,9 +33,6 @@ class WriteQueue {
   void begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
 
  private:
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   PrefetchScheduler& scheduler_;
 };
 

@@ -3,19 +3,17 @@
 #include <memory>
 #include <optional>
 
-#include "swap/engine/engine_memory.h"
-#include "swap/engine/tensor_table.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/write_failures.h"
 #include "swap/engine/write_queue.h"
 
 namespace penstock {
 
 /// What becomes of contents that no drive takes: RAM, or an error that leaves the last good copy.
-class WriteRescue {
+class WriteRescue : private EnginePart {
  public:
-  WriteRescue(EngineContext& context, TensorTable& table, EngineMemory& memory, WriteQueue& writes,
-              WriteFailures& failures)
-      : context_(context), table_(table), memory_(memory), writes_(writes), failures_(failures) {}
+  WriteRescue(EngineState& state, WriteQueue& writes, WriteFailures& failures)
+      : EnginePart(state), writes_(writes), failures_(failures) {}
 
   /// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
   /// and the last one on a drive stays readable otherwise. The error goes to what waits for the
@@ -39,9 +37,6 @@ class WriteRescue {
   void give_up_claim(const Writing& writing);
   void say_kept(const Error& error) const noexcept;
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   WriteQueue& writes_;
   WriteFailures& failures_;
 };

@@ -5,6 +5,7 @@
 
 #include "swap/engine/declarations.h"
 #include "swap/engine/device_stagings.h"
+#include "swap/engine/engine_part.h"
 #include "swap/engine/reader.h"
 #include "swap/engine/write_queue.h"
 #include "swap/engine/write_rescue.h"
@@ -13,14 +14,11 @@ namespace penstock {
 
 /// How contents go to drives: always beside the last good copy, published when whole. Without the
 /// lock but where something else is said.
-class Writer {
+class Writer : private EnginePart {
  public:
-  Writer(EngineContext& context, TensorTable& table, EngineMemory& memory, Reader& reader,
-         Declarations& declarations, WriteRescue& rescue, WriteFailures& failures,
-         const DeviceStagings& devices)
-      : context_(context),
-        table_(table),
-        memory_(memory),
+  Writer(EngineState& state, Reader& reader, Declarations& declarations, WriteRescue& rescue,
+         WriteFailures& failures, const DeviceStagings& devices)
+      : EnginePart(state),
         reader_(reader),
         declarations_(declarations),
         rescue_(rescue),
@@ -44,9 +42,6 @@ class Writer {
   void publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
   void serve_after(TensorRecord& record, Locked& locked) noexcept;
 
-  EngineContext& context_;
-  TensorTable& table_;
-  EngineMemory& memory_;
   Reader& reader_;
   Declarations& declarations_;
   WriteRescue& rescue_;
