@@ -3,6 +3,7 @@
 #include <new>
 
 #include "alloc/result.h"
+#include "alloc/thread_safety.h"
 
 namespace penstock {
 
@@ -12,7 +13,7 @@ Error out_of_memory() noexcept;
 /// What `make` returns (an Error), or, where there is no memory for its words, one of `code` with
 /// next to none.
 template <class Make>
-Error said(std::error_code code, Make make) noexcept {
+PENSTOCK_CALLERS_LOCKS Error said(std::error_code code, Make make) noexcept {
   try {
     return make();
   } catch (const std::bad_alloc&) {
@@ -29,7 +30,7 @@ inline Error copy_of(const Error& error) noexcept {
 
 /// What `function` returns (a Result); out_of_memory() where it throws that there is none.
 template <class Function>
-auto unless_out_of_memory(Function function) -> decltype(function()) {
+PENSTOCK_CALLERS_LOCKS auto unless_out_of_memory(Function function) -> decltype(function()) {
   try {
     return function();
   } catch (const std::bad_alloc&) {
@@ -39,7 +40,7 @@ auto unless_out_of_memory(Function function) -> decltype(function()) {
 
 /// For what may be left undone: hints, statistics, sentences in a log.
 template <class Function>
-void if_memory_allows(Function function) noexcept {
+PENSTOCK_CALLERS_LOCKS void if_memory_allows(Function function) noexcept {
   try {
     function();
   } catch (const std::bad_alloc&) {

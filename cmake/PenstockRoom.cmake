@@ -17,6 +17,8 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # libstdc++ 12 builds stable_sort on what it deprecates, and Clang says so of who calls it.
   target_compile_options(penstock_options INTERFACE -Wno-deprecated-declarations)
+  # Which lock guards what: alloc/thread_safety.h.
+  target_compile_options(penstock_options INTERFACE -Wthread-safety)
 endif()
 if(PENSTOCK_WARNINGS_AS_ERRORS)
   target_compile_options(penstock_options INTERFACE -Werror)

@@ -8,7 +8,7 @@ namespace penstock {
 
 void AheadReader::prefetch(std::span<const TensorId> tensors) {
   Locked locked(context_);
-  if_memory_allows([&] {
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
     for (const TensorId tensor : tensors) {
       scheduler_.announce(tensor);
     }
@@ -22,6 +22,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
   Surroundings(AheadReader& reader, Locked& locked) : reader_(reader), locked_(locked) {}
 
   Answer begin_ahead(TensorId tensor, bool large_waits) override {
+    locked_.assert_held();
     TensorRecord* record = reader_.table_.record_of(tensor);
     if (record == nullptr || !record->memory.is_absent() || record->drive.writes_in_flight > 0 ||
         record->memory.updates > 0 || !record->drive.stored) {
@@ -52,7 +53,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
     begin(*record);
     record->memory.block = std::move(block);
     reader_.memory_.update_use(*record);
-    if (unless_out_of_memory([&] {
+    if (unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
           return reader_.reader_.start(*record, IoPriority::kAhead);
         }).has_error()) {
       reader_.memory_.drop(*record, locked_);
@@ -63,14 +64,15 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
   }
 
  private:
-  void begin(TensorRecord& record) {
+  void begin(TensorRecord& record) PENSTOCK_NEEDS_LOCK {
     reader_.memory_.ahead().begin(record.id,
                                   record.bytes());  // the last thing that may fail
     record.memory.begin(Presence::kReading);
     reader_.context_.operation_begun();
   }
 
-  std::shared_ptr<Block> find_memory(const TensorRecord& record, bool large_waits) {
+  std::shared_ptr<Block> find_memory(const TensorRecord& record, bool large_waits)
+      PENSTOCK_NEEDS_LOCK {
     auto block = std::make_shared<Block>(Buffer(), record.bytes());
     if (std::optional<Buffer> slot = reader_.memory_.pool()->try_acquire_slot(record.bytes())) {
       block->buffer = std::move(*slot);
@@ -100,7 +102,7 @@ void AheadReader::run() noexcept {
     return;
   }
   Surroundings surroundings(*this, locked);
-  if_memory_allows([&] {
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
     scheduler_.run(surroundings);
     memory_.sources().overflow->set_retained_limit_bytes(memory_.kept_room_bytes());
   });
@@ -135,7 +137,9 @@ void AheadReader::fill(const FillRequest& request) noexcept {
     memory_.update_use(*record);
     const bool is_awaited = !record->gets.for_read.empty();
     const IoPriority priority = is_awaited ? IoPriority::kDemand : IoPriority::kAhead;
-    if (unless_out_of_memory([&] { return reader_.start(*record, priority); }).has_value()) {
+    if (unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
+          return reader_.start(*record, priority);
+        }).has_value()) {
       return;
     }
   }

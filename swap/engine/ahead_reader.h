@@ -28,7 +28,7 @@ class AheadReader : private EnginePart {
   friend class Surroundings;
 
   Reader& reader_;
-  PrefetchScheduler& scheduler_;
+  PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
 };
 
 }  // namespace penstock

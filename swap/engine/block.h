@@ -7,6 +7,7 @@
 
 #include "alloc/buffer.h"
 #include "alloc/memory_source.h"
+#include "swap/engine/engine_lock.h"
 #include "swap/engine/held_buffer_ledger.h"
 
 namespace penstock {
@@ -34,12 +35,12 @@ struct Block {
   Buffer buffer;
   Memory resident_memory;
   std::uint64_t bytes;
-  std::uint32_t leases = 0;                     // guarded by the engine's mutex
-  std::uint32_t updates = 0;                    // those of them that may change the content
-  std::uint32_t copies = 0;                     // being made of it without that mutex
-  OverflowUse counted_as = OverflowUse::kHeld;  // likewise
-  bool precedes_plan = false;                   // pageable for want of a plan, not of pinned memory
-  HeldBufferLedger::Entry held;                 // while callers hold it; guarded likewise
+  std::uint32_t leases PENSTOCK_GUARDED = 0;
+  std::uint32_t updates PENSTOCK_GUARDED = 0;  // those of them that may change the content
+  std::uint32_t copies PENSTOCK_GUARDED = 0;   // being made of it without the lock
+  OverflowUse counted_as PENSTOCK_GUARDED = OverflowUse::kHeld;
+  bool precedes_plan = false;  // pageable for want of a plan, not of pinned memory
+  HeldBufferLedger::Entry held PENSTOCK_GUARDED;  // while callers hold it
 };
 
 }  // namespace penstock

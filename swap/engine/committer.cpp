@@ -167,8 +167,9 @@ Ticket Committer::put_content(TensorId tensor, std::span<const std::byte> source
       record != nullptr && !context_.closed) {
     take(*record, *room->token(), std::move(writing), locked);
   } else {
-    locked.fulfil(state, said(make_error_code(Fault::kUnknownTensor),
-                              [this, tensor] { return table_.unknown(tensor); }));
+    locked.fulfil(state,
+                  said(make_error_code(Fault::kUnknownTensor),
+                       [this, tensor]() PENSTOCK_NEEDS_LOCK { return table_.unknown(tensor); }));
   }
   return Ticket(std::move(state));
 }
@@ -271,7 +272,7 @@ std::shared_ptr<Block> Committer::arrival_block(TensorId tensor, bool stays, std
     if (block.has_value()) {
       return std::move(*block);
     }
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     memory_.residency().release(tensor);
   }
   auto block = std::make_shared<Block>(Buffer(), bytes);

@@ -42,15 +42,18 @@ class Committer : private EnginePart {
   Ticket or_undeclared(TensorId tensor, Put put);
   Ticket put_content(TensorId tensor, std::span<const std::byte> source);
   void put_behind(TensorRecord& record, WritingPtr writing, std::span<const std::byte> source,
-                  Locked& locked);
-  Lease lend_in_place(TensorRecord& record);
+                  Locked& locked) PENSTOCK_NEEDS_LOCK;
+  Lease lend_in_place(TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   Result<Lease> resident_room(TensorId tensor, std::span<const std::byte> source, Lease in_place);
-  void take(TensorRecord& record, LeaseToken& token, WritingPtr writing, Locked& locked) noexcept;
-  void settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+  void take(TensorRecord& record, LeaseToken& token, WritingPtr writing, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  void settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
   Ticket put_device_content(TensorId tensor, const DeviceTensor& source);
   std::shared_ptr<Block> arrival_block(TensorId tensor, bool stays, std::uint64_t bytes);
   void arrived(const WritingPtr& arrival, std::optional<Error> error) noexcept;
-  void fail_arrival(TensorRecord* newest, Writing& arrival, Error error, Locked& locked) noexcept;
+  void fail_arrival(TensorRecord* newest, Writing& arrival, Error error, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
 
   MemoryBroker& broker_;
   Reader& reader_;

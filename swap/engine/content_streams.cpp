@@ -28,7 +28,7 @@ Result<ContentReader> ContentStreams::read(const std::vector<TensorId>& tensors)
 /// A lease on what is in memory, or on its way there from elsewhere; else where it lies.
 Result<ContentStreams::ReadyContent> ContentStreams::ready(TensorId tensor) {
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     const TensorRecord* const record = table_.record_of(tensor);
     if (record == nullptr || context_.closed) {
       return table_.unknown(tensor);

@@ -9,7 +9,7 @@
 namespace penstock {
 
 Result<TensorId> Declarations::declare(NamespaceId space, TensorInfo info, bool to_put) {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   if (context_.closed) {
     return context_.not_open();
   }
@@ -46,7 +46,7 @@ Result<void> Declarations::forget(TensorId tensor) {
 }
 
 Result<void> Declarations::rename(TensorId tensor, std::string name) {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   TensorRecord* const record = table_.record_of(tensor);
   if (record == nullptr) {
     return table_.unknown(tensor);
@@ -55,7 +55,7 @@ Result<void> Declarations::rename(TensorId tensor, std::string name) {
 }
 
 Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   TensorRecord* record = table_.record_of(tensor);
   if (record == nullptr) {
     return table_.unknown(tensor);
@@ -67,7 +67,7 @@ Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
 }
 
 Result<TensorInfo> Declarations::info(TensorId tensor) const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   const TensorRecord* record = table_.record_of(tensor);
   if (record == nullptr) {
     return table_.unknown(tensor);
@@ -79,7 +79,7 @@ void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
   const Error gone =
       context_.closed
           ? said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); })
-          : said(make_error_code(Fault::kUnknownTensor), [&record] {
+          : said(make_error_code(Fault::kUnknownTensor), [&record]() PENSTOCK_NEEDS_LOCK {
               return fault(
                   Fault::kUnknownTensor,
                   fmt::format("tensor '{}' was forgotten while it was read", record.info->name));
@@ -105,17 +105,17 @@ void Declarations::undo(TensorId tensor, Locked& locked) noexcept {
 }
 
 std::optional<TensorId> Declarations::find(NamespaceId space, const std::string& name) const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   return table_.find(space, name);
 }
 
 std::vector<TensorId> Declarations::tensors(NamespaceId space) const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   return table_.tensors(space);
 }
 
 Result<TensorState> Declarations::state(TensorId tensor) const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   const TensorRecord* record = table_.record_of(tensor);
   if (record == nullptr) {
     return table_.unknown(tensor);

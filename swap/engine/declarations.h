@@ -26,10 +26,11 @@ class Declarations : private EnginePart {
   std::vector<TensorId> tensors(NamespaceId space) const;
 
   /// Gets that wait for the tensor end with an error.
-  void erase(TensorRecord& record, Locked& locked) noexcept;
+  void erase(TensorRecord& record, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   /// Of a tensor whose first put has failed; nothing where there is a content or one may come.
-  void undo(TensorId tensor, Locked& locked) noexcept;
-  static void fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept;
+  void undo(TensorId tensor, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  static void fail_reads(TensorRecord& record, const Error& error, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
 };
 
 }  // namespace penstock

@@ -32,7 +32,8 @@ class DeviceStagings {
   /// Errors: a device that the engine was not opened for.
   Result<DeviceStaging*> of(const DeviceTensor& tensor) const;
   /// Errors: as that; as check_device_tensor()'s.
-  Result<DeviceStaging*> check(const TensorRecord& record, const DeviceTensor& tensor) const;
+  Result<DeviceStaging*> check(const TensorRecord& record, const DeviceTensor& tensor) const
+      PENSTOCK_NEEDS_LOCK;
   /// Whether memory comes back, or I/O goes on, by this very thread, which must not wait for that.
   bool on_own_thread() const;
 

@@ -10,6 +10,7 @@
 #include "alloc/waiting.h"
 #include "io/io_queue.h"
 #include "swap/engine/deferred_work.h"
+#include "swap/engine/engine_lock.h"
 #include "swap/stats.h"
 #include "swap/swap_engine_options.h"
 
@@ -29,10 +30,10 @@ struct EngineContext {
 
   mutable std::mutex mutex;
   std::condition_variable changed;  ///< operations or writing_bytes went down
-  bool closed = false;
-  std::uint64_t operations = 0;     ///< transfers in flight
-  std::uint64_t writing_bytes = 0;  ///< contents on their way to drives
-  SwapStats stats;
+  bool closed PENSTOCK_GUARDED = false;
+  std::uint64_t operations PENSTOCK_GUARDED = 0;     ///< transfers in flight
+  std::uint64_t writing_bytes PENSTOCK_GUARDED = 0;  ///< contents on their way to drives
+  SwapStats stats PENSTOCK_GUARDED;
 
   std::shared_ptr<void> hold() const noexcept { return engine.lock(); }
   /// A part, which holds all of them.
@@ -44,8 +45,8 @@ struct EngineContext {
   static Error not_open() { return fault(Fault::kClosed, "the swap engine is closed"); }
 
   // With the lock.
-  void operation_begun() noexcept { ++operations; }
-  void operation_ended() noexcept {
+  void operation_begun() noexcept PENSTOCK_NEEDS_LOCK { ++operations; }
+  void operation_ended() noexcept PENSTOCK_NEEDS_LOCK {
     PENSTOCK_CHECK(operations > 0, "an operation ended that had not begun");
     --operations;
     changed.notify_all();

@@ -90,9 +90,7 @@ Result<void> EngineCore::open_queue() {
 }
 
 Result<void> EngineCore::open_memory() {
-  Budgets& budgets = memory.budgets();
-  budgets = planner.open();
-  memory.residency().set_limit_bytes(budgets.ram_bytes);
+  Budgets budgets = planner.open();
   PageSourceOptions pages{.huge_pages = HugePages::kTransparent,
                           .numa = choose_numa_node(std::nullopt)};
   EngineMemory::Sources sources;
@@ -108,6 +106,9 @@ Result<void> EngineCore::open_memory() {
   budgets.max_pinned_bytes -= devices.bytes();
   sources.pinned = LimitingSource::make(PinnedSource::make(sources.pinned_pages, std::move(hooks)),
                                         budgets.max_pinned_bytes, "max_pinned_bytes");
+  const BriefLock lock(context);
+  memory.budgets() = budgets;
+  memory.residency().set_limit_bytes(budgets.ram_bytes);
   memory.open(std::move(sources), std::weak_ptr<LeaseKeeper>(context.hold(broker)));
   return {};
 }
@@ -146,11 +147,10 @@ TraceLog::Watch EngineCore::watch() const {
 }
 
 SwapStats EngineCore::stats() {
-  const std::lock_guard lock(context.mutex);
+  const BriefLock lock(context);
   return stats_now();
 }
 
-/// With the lock held.
 SwapStats EngineCore::stats_now() {
   SwapStats stats = context.stats;
   stats.pinned_bytes_needed = planner.pinned_need();
@@ -178,7 +178,7 @@ SwapStats EngineCore::stats_now() {
 
 std::optional<std::string> EngineCore::overflow_advice() {
   {
-    const std::lock_guard lock(context.mutex);
+    const BriefLock lock(context);
     advice_is_given_ = true;
   }
   return new_overflow_advice();
@@ -189,7 +189,7 @@ std::optional<std::string> EngineCore::new_overflow_advice() {
     return std::nullopt;
   }
   planner.update_pinned_need();
-  const std::lock_guard lock(context.mutex);
+  const BriefLock lock(context);
   return penstock::overflow_advice(stats_now(), memory.budgets(), memlock_limit_bytes());
 }
 
@@ -197,7 +197,7 @@ std::optional<std::string> EngineCore::new_overflow_advice() {
 void EngineCore::give_advice() {
   const std::optional<std::string> advice = new_overflow_advice();
   const bool is_given = [this] {
-    const std::lock_guard lock(context.mutex);
+    const BriefLock lock(context);
     return advice_is_given_;
   }();
   if (advice && !is_given) {
@@ -215,13 +215,14 @@ Result<void> EngineCore::close() {
     if (memory.pool() != nullptr) {
       memory.pool()->stop_waiting();
     }
-    if_memory_allows([&] { namespaces_.write_again(locked); });
+    if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { namespaces_.write_again(locked); });
   }
   Result<void> written;
   {
     Locked locked(context);
-    locked.wait([this] { return context.operations == 0; });
-    written = unless_out_of_memory([this] { return writers_.failures.take(); });
+    locked.wait([this]() PENSTOCK_NEEDS_LOCK { return context.operations == 0; });
+    written =
+        unless_out_of_memory([this]() PENSTOCK_NEEDS_LOCK { return writers_.failures.take(); });
   }
   written = unless_out_of_memory([&] { return namespaces_.publish(written); });
   if_memory_allows([this] { give_advice(); });

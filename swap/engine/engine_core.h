@@ -92,7 +92,7 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   Result<void> start();
   Result<void> open_queue();
   Result<void> open_memory();
-  SwapStats stats_now();
+  SwapStats stats_now() PENSTOCK_NEEDS_LOCK;
   std::optional<std::string> new_overflow_advice();
   void give_advice();
 
@@ -106,7 +106,7 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   NamespaceSet namespaces_{*this, writes, declarations, writers_.failures, planner};
   ContentStreams streams_{*this,  broker,          readers_.reader,
                           writes, writers_.writer, writers_.committer};
-  bool advice_is_given_ = false;  // the caller has asked for it; guarded by the engine's lock
+  bool advice_is_given_ PENSTOCK_GUARDED = false;  // the caller has asked for it
 };
 
 }  // namespace penstock

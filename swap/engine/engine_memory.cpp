@@ -78,7 +78,8 @@ void EngineMemory::update_use(TensorRecord& record) noexcept {
 
 void EngineMemory::hold(Block& block, const TensorRecord& record) const noexcept {
   if (block.buffer && !block.held && !block.precedes_plan && record.ruled != Place::kStream) {
-    if_memory_allows([&] { block.held = held_->hold(block.bytes, block.overflows()); });
+    if_memory_allows(
+        [&]() PENSTOCK_NEEDS_LOCK { block.held = held_->hold(block.bytes, block.overflows()); });
   }
 }
 
@@ -91,7 +92,7 @@ void EngineMemory::note_peak() {
 void EngineMemory::provide_pages(const Block& block) {
   const Waiting::Clock::time_point begin = context_.waiting->now();
   populate_pages(block.span());
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   context_.stats.overflow_ns += block.precedes_plan ? 0 : ns_since(begin);
 }
 

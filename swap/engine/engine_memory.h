@@ -46,12 +46,12 @@ class EngineMemory {
   /// The pool goes to the caller, who lets go of it without the lock: that unmaps.
   std::unique_ptr<BufferPool> close() noexcept { return std::move(pool_); }
 
-  Budgets& budgets() noexcept { return budgets_; }
+  Budgets& budgets() noexcept PENSTOCK_NEEDS_LOCK { return budgets_; }
   /// Thread-safe. Null: the engine is closed.
   BufferPool* pool() const noexcept { return pool_.get(); }
-  Residency& residency() noexcept { return residency_; }
-  ReadAhead& ahead() noexcept { return ahead_; }
-  OverflowAccount& account() noexcept { return account_; }
+  Residency& residency() noexcept PENSTOCK_NEEDS_LOCK { return residency_; }
+  ReadAhead& ahead() noexcept PENSTOCK_NEEDS_LOCK { return ahead_; }
+  OverflowAccount& account() noexcept PENSTOCK_NEEDS_LOCK { return account_; }
   /// Thread-safe.
   HeldBufferLedger& ledger() const noexcept { return *held_; }
   /// A plan has divided it. Readable without the lock.
@@ -75,28 +75,31 @@ class EngineMemory {
 
   enum class Lent : std::uint8_t { kToRead, kToUpdate, kToFill };
   /// Where it throws std::bad_alloc, nothing has changed.
-  Lease lend(TensorRecord& record, Lent lent) { return lend(record.memory.block, record, lent); }
-  Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent);
+  Lease lend(TensorRecord& record, Lent lent) PENSTOCK_NEEDS_LOCK {
+    return lend(record.memory.block, record, lent);
+  }
+  Lease lend(const std::shared_ptr<Block>& block, TensorRecord& record, Lent lent)
+      PENSTOCK_NEEDS_LOCK;
   /// What the lease holds is not changed any more. `record` is its tensor's; null: it is gone.
-  static void end_changes(LeaseToken& token, TensorRecord* record) noexcept;
-  void drop(TensorRecord& record, Locked& locked) noexcept;
+  static void end_changes(LeaseToken& token, TensorRecord* record) noexcept PENSTOCK_NEEDS_LOCK;
+  void drop(TensorRecord& record, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   /// Counts in pool and accounts what the record's memory is used for now. Call after every change
   /// of `leases`, `writes_in_flight`, what is read ahead or residency.
-  void update_use(TensorRecord& record) noexcept;
+  void update_use(TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
   /// Callers have it, or wait for it.
-  void hold(Block& block, const TensorRecord& record) const noexcept;
-  void note_peak();
-  std::uint64_t kept_room_bytes() const;
+  void hold(Block& block, const TensorRecord& record) const noexcept PENSTOCK_NEEDS_LOCK;
+  void note_peak() PENSTOCK_NEEDS_LOCK;
+  std::uint64_t kept_room_bytes() const PENSTOCK_NEEDS_LOCK;
 
  private:
   EngineContext& context_;
-  Budgets budgets_;
+  Budgets budgets_ PENSTOCK_GUARDED;
   std::atomic<bool> planned_{false};
   Sources sources_;
   std::unique_ptr<BufferPool> pool_;
-  Residency residency_{0};
-  ReadAhead ahead_;
-  OverflowAccount account_;
+  Residency residency_ PENSTOCK_GUARDED{0};
+  ReadAhead ahead_ PENSTOCK_GUARDED;
+  OverflowAccount account_ PENSTOCK_GUARDED;
   std::weak_ptr<LeaseKeeper> keeper_;
   const std::shared_ptr<HeldBufferLedger> held_ = std::make_shared<HeldBufferLedger>();
 };

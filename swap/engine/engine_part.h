@@ -21,7 +21,7 @@ class EnginePart {
   ~EnginePart() = default;
 
   EngineContext& context_;
-  TensorTable& table_;
+  TensorTable& table_ PENSTOCK_GUARDED;
   EngineMemory& memory_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "alloc/process_mark.h"
 #include "swap/engine/block.h"
+#include "swap/engine/engine_lock.h"
 #include "swap/engine/lease_keeper.h"
 #include "swap/tensor.h"
 
@@ -30,9 +31,9 @@ class LeaseToken {
   const std::shared_ptr<Block>& block() const noexcept { return block_; }
   TensorId tensor() const noexcept { return tensor_; }
   Access access() const noexcept { return access_; }
-  /// Whether its holder may be changing the content now. Guarded by the engine's mutex.
-  bool changes() const noexcept { return changes_; }
-  void end_changes() noexcept { changes_ = false; }
+  /// Whether its holder may be changing the content now.
+  bool changes() const noexcept PENSTOCK_NEEDS_LOCK { return changes_; }
+  void end_changes() noexcept PENSTOCK_NEEDS_LOCK { changes_ = false; }
   /// Whether get() gave it, so that a content was there to be changed.
   bool of_content() const noexcept { return of_content_; }
   bool elsewhere() const noexcept { return process_.elsewhere(); }
@@ -48,7 +49,7 @@ class LeaseToken {
   std::shared_ptr<Block> block_;
   TensorId tensor_;
   Access access_;
-  bool changes_;
+  bool changes_ PENSTOCK_GUARDED;
   bool of_content_;
   std::weak_ptr<LeaseKeeper> keeper_;
   std::shared_ptr<TraceLog> trace_;

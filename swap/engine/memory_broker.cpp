@@ -9,7 +9,7 @@
 namespace penstock {
 
 void MemoryBroker::update_ended(LeaseToken& token) noexcept {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   EngineMemory::end_changes(token, table_.record_of(token.tensor()));
 }
 
@@ -32,7 +32,7 @@ void MemoryBroker::lease_ended(LeaseToken& token) noexcept {
     memory_.update_use(*record);
   }
   if (record->memory.leaves && block.updates == 0 && !context_.closed) {
-    if_memory_allows([&] { demote(*record, locked); });
+    if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { demote(*record, locked); });
   }
   locked.run_ahead();
 }
@@ -89,7 +89,7 @@ Result<std::shared_ptr<Block>> MemoryBroker::from_ladder(TensorId tensor, std::u
                               : memory_.pool()->acquire_overflow(bytes);
   PENSTOCK_TRY(buffer);
   block->buffer = std::move(*buffer);
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   if (block->overflows() && !block->precedes_plan) {
     context_.stats.overflow_ns += memory_.ns_since(begin);
   }
@@ -179,7 +179,7 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked&
 /// asks for. Waits only while writes are in flight, so it always ends.
 void MemoryBroker::wait_for_write_back(std::uint64_t bytes) {
   Locked locked(context_);
-  locked.wait([this, bytes] {
+  locked.wait([this, bytes]() PENSTOCK_NEEDS_LOCK {
     const std::uint64_t used = memory_.pool()->stats().overflow_bytes;
     return !memory_.account().should_wait_for_writes(used, bytes);
   });

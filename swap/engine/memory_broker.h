@@ -33,22 +33,22 @@ class MemoryBroker final : private EnginePart, public LeaseKeeper {
   // With the lock.
 
   /// Whether the tensor may stay in RAM; makes room by sending weaker claims to their drives.
-  bool claim_residency(TensorRecord& record, Locked& locked);
+  bool claim_residency(TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
   /// Takes a resident's claim away and sends its content to a drive; while its holder changes it in
   /// place, that has to wait until the lease ends.
-  void demote(TensorRecord& record, Locked& locked);
+  void demote(TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
 
   void lease_ended(LeaseToken& token) noexcept override;
   void update_ended(LeaseToken& token) noexcept override;
 
  private:
-  std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked);
+  std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
   Result<std::shared_ptr<Block>> from_ladder(TensorId tensor, std::uint64_t bytes);
-  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked);
+  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked) PENSTOCK_NEEDS_LOCK;
   void wait_for_write_back(std::uint64_t bytes);
 
   WriteQueue& writes_;
-  PrefetchScheduler& scheduler_;
+  PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
   const DeviceStagings& devices_;
 };
 

@@ -32,14 +32,14 @@ Result<void> NamespaceSet::flush() {
   Result<void> written;
   {
     Locked locked(context_);
-    locked.wait([this] { return context_.writing_bytes == 0; });
+    locked.wait([this]() PENSTOCK_NEEDS_LOCK { return context_.writing_bytes == 0; });
     written = failures_.take();
   }
   return publish(std::move(written));
 }
 
 Result<void> NamespaceSet::check() {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   return failures_.take();
 }
 
@@ -142,7 +142,7 @@ Result<void> NamespaceSet::close(NamespaceId space) {
   if ((*store)->is_durable()) {
     {
       Locked locked(context_);
-      locked.wait([this] { return context_.writing_bytes == 0; });
+      locked.wait([this]() PENSTOCK_NEEDS_LOCK { return context_.writing_bytes == 0; });
     }
     written = publish({});
   }
@@ -223,7 +223,7 @@ void NamespaceSet::write_again(Locked& locked) {
 Result<void> NamespaceSet::publish(Result<void> written) {
   std::vector<std::shared_ptr<SwapStore>> stores;
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     for (const auto& [id, space] : table_.namespaces()) {
       stores.push_back(space.store);
     }

@@ -31,28 +31,27 @@ class NamespaceSet : private EnginePart {
   Result<void> check();
 
   /// Contents of durable stores whose write has failed, and that nothing may be changing, try it
-  /// once more. With the lock.
-  void write_again(Locked& locked);
+  /// once more.
+  void write_again(Locked& locked) PENSTOCK_NEEDS_LOCK;
   /// After everything has been written that can be: publishes, and says what is not safe. `written`
   /// if that is an error already.
   Result<void> publish(Result<void> written);
   /// All records and namespaces go. Errors: as `written`, else the first of a store that closes.
-  /// With the lock.
-  Result<void> drop_all(Result<void> written, Locked& locked) noexcept;
+  Result<void> drop_all(Result<void> written, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
 
  private:
   Result<std::shared_ptr<SwapStore>> open_store(const std::vector<PathConfig>& paths) const;
   void run_loop_near(const std::vector<PathConfig>& paths);
-  void resume(NamespaceId space, const DurableStore& store);
+  void resume(NamespaceId space, const DurableStore& store) PENSTOCK_NEEDS_LOCK;
   Result<std::shared_ptr<SwapStore>> begin_to_close(NamespaceId space);
   bool drop(NamespaceId space);
-  void drop(NamespaceId space, Locked& locked) noexcept;
-  bool is_kept_from_drive(const TensorRecord& record) const;
-  std::optional<Error> kept_from_drives() const;
+  void drop(NamespaceId space, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  bool is_kept_from_drive(const TensorRecord& record) const PENSTOCK_NEEDS_LOCK;
+  std::optional<Error> kept_from_drives() const PENSTOCK_NEEDS_LOCK;
 
   WriteQueue& writes_;
   Declarations& declarations_;
-  WriteFailures& failures_;
+  WriteFailures& failures_ PENSTOCK_GUARDED;
   Planner& planner_;
 };
 

@@ -14,7 +14,7 @@ namespace penstock {
 class OverflowAccount {
  public:
   /// The block is used otherwise from here on. Nothing happens where it is not pageable.
-  void count(Block& block, OverflowUse use) noexcept;
+  void count(Block& block, OverflowUse use) noexcept PENSTOCK_NEEDS_LOCK;
   /// Callers hold a content of so many bytes in pageable memory.
   void note_content(std::uint64_t bytes) noexcept { content_max_ = std::max(content_max_, bytes); }
   /// `used` are the pageable bytes in use now, whatever for.

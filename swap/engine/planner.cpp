@@ -37,7 +37,7 @@ Budgets Planner::open() {
 }
 
 Placement Planner::placement() const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   return placement_;
 }
 
@@ -62,7 +62,7 @@ Result<void> Planner::plan_before_use(TensorId tensor) {
     return {};
   }
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     if (context_.closed || table_.record_of(tensor) == nullptr) {
       return {};  // the use says so
     }
@@ -163,7 +163,7 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
 void Planner::shape_pool(const std::vector<ClassPlan>& classes) {
   const Result<void> shaped = unless_out_of_memory([&] { return memory_.pool()->shape(classes); });
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     context_.operation_ended();
   }
   for (const std::string& refused : {memory_.sources().pinned_pages->refusals().huge_pages,
@@ -183,7 +183,7 @@ void Planner::update_pinned_need() {
   Budgets in_force;
   const HeldBufferLedger::Totals totals = memory_.ledger().totals();
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     const bool is_known = totals.version == pinned_need_.of_version || table_.records().empty();
     if (totals.pageable_buffers == 0 || is_known) {
       return;
@@ -208,7 +208,7 @@ void Planner::update_pinned_need() {
     return PlannedPool{pool_classes(*placement, sizes), budgets.max_pinned_bytes};
   };
   const std::optional<std::uint64_t> needed = pinned_bytes_for(held, pool_of);
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   pinned_need_ = {totals.version, needed.value_or(0)};
 }
 

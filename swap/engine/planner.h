@@ -30,27 +30,27 @@ class Planner : private EnginePart {
 
   /// As SwapStats says, of what was held until now.
   void update_pinned_need();
-  /// SwapStats::pinned_bytes_needed. With the lock.
-  std::uint64_t pinned_need() const noexcept { return pinned_need_.bytes; }
+  /// SwapStats::pinned_bytes_needed.
+  std::uint64_t pinned_need() const noexcept PENSTOCK_NEEDS_LOCK { return pinned_need_.bytes; }
 
  private:
   struct PinnedNeed {
     std::uint64_t of_version = 0;  // of the ledger, so that it is computed when that has changed
     std::uint64_t bytes = 0;
   };
-  Result<std::vector<ClassPlan>> plan_locked(Locked& locked);
-  std::vector<TensorId> planned_ids() const;
-  std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const;
-  Result<Placement> compute(const std::vector<PlanTensor>& tensors);
+  Result<std::vector<ClassPlan>> plan_locked(Locked& locked) PENSTOCK_NEEDS_LOCK;
+  std::vector<TensorId> planned_ids() const PENSTOCK_NEEDS_LOCK;
+  std::vector<PlanTensor> plan_tensors(const std::vector<TensorId>& ids) const PENSTOCK_NEEDS_LOCK;
+  Result<Placement> compute(const std::vector<PlanTensor>& tensors) PENSTOCK_NEEDS_LOCK;
   std::vector<ClassPlan> apply(Placement placement, const std::vector<TensorId>& ids,
-                               Locked& locked);
+                               Locked& locked) PENSTOCK_NEEDS_LOCK;
   void shape_pool(const std::vector<ClassPlan>& classes);
 
   MemoryBroker& broker_;
   const DeviceStagings& devices_;
-  BudgetFacts facts_;    // of the machine, when the engine was opened
-  Placement placement_;  // guarded by the engine's lock, as the next
-  PinnedNeed pinned_need_;
+  BudgetFacts facts_;  // of the machine, when the engine was opened
+  Placement placement_ PENSTOCK_GUARDED;
+  PinnedNeed pinned_need_ PENSTOCK_GUARDED;
 };
 
 }  // namespace penstock

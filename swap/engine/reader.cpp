@@ -29,7 +29,9 @@ Ticket Reader::get(TensorId tensor, Access access) {
 }
 
 void Reader::note_use(TensorId tensor) noexcept {
-  if_memory_allows([&] { context_.stats.predicted += scheduler_.record(tensor) ? 1U : 0U; });
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
+    context_.stats.predicted += scheduler_.record(tensor) ? 1U : 0U;
+  });
 }
 
 /// Gives the content at once, or lines the get up behind what must happen first.
@@ -129,12 +131,13 @@ Error Reader::being_changed(const TensorRecord& record) {
 /// Gets to read that wait are served. Those to update are given back.
 std::vector<WaitingGet> Reader::lend_to_readers(TensorRecord& record, Locked& locked) noexcept {
   std::vector<WaitingGet> waiting = std::exchange(record.gets.for_read, {});
-  const auto served = [&](WaitingGet& get) {
+  const auto served = [&](WaitingGet& get) PENSTOCK_NEEDS_LOCK {
     if (get.access == Access::kUpdate) {
       return false;
     }
-    Result<Lease> lease = unless_out_of_memory(
-        [&]() -> Result<Lease> { return memory_.lend(record, EngineMemory::Lent::kToRead); });
+    Result<Lease> lease = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK -> Result<Lease> {
+      return memory_.lend(record, EngineMemory::Lent::kToRead);
+    });
     if (lease.has_value()) {
       locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
     } else {
@@ -198,14 +201,15 @@ void Reader::copy(CopyRequest request) noexcept {
   if (record != nullptr) {
     serve(*record, std::move(get), locked);  // what has come meanwhile
   } else {
-    locked.fulfil(std::move(get.ticket), said(make_error_code(Fault::kUnknownTensor),
-                                              [&] { return table_.unknown(request.tensor); }));
+    locked.fulfil(std::move(get.ticket),
+                  said(make_error_code(Fault::kUnknownTensor),
+                       [&]() PENSTOCK_NEEDS_LOCK { return table_.unknown(request.tensor); }));
   }
 }
 
 void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
                            Result<std::shared_ptr<Block>> copied, Locked& locked) noexcept {
-  Result<Lease> lease = unless_out_of_memory([&]() -> Result<Lease> {
+  Result<Lease> lease = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK -> Result<Lease> {
     PENSTOCK_TRY(copied);
     return memory_.lend(*copied, record, EngineMemory::Lent::kToUpdate);
   });
@@ -237,8 +241,8 @@ void Reader::fill(const FillRequest& request) noexcept {
   TensorRecord* const record = wanted(request);
   if (record != nullptr && block.has_value()) {
     record->memory.block = std::move(block).value();
-    const Result<void> started =
-        unless_out_of_memory([&] { return start(*record, IoPriority::kDemand); });
+    const Result<void> started = unless_out_of_memory(
+        [&]() PENSTOCK_NEEDS_LOCK { return start(*record, IoPriority::kDemand); });
     if (started.has_value()) {
       return;  // the operation ends with the read
     }
@@ -255,7 +259,7 @@ void Reader::fill(const FillRequest& request) noexcept {
 
 Error Reader::no_memory(const TensorRecord& record, const char* verb, const char* purpose,
                         const Error& cause) {
-  return said(cause.code, [&] {
+  return said(cause.code, [&]() PENSTOCK_NEEDS_LOCK {
     Error error = cause;
     error.message = fmt::format("no memory to {} tensor '{}' ({}) {}: {}", verb, record.info->name,
                                 format_bytes(record.bytes()), purpose, error.message);
@@ -314,7 +318,9 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
 /// its own, since whatever was wrong may be over.
 bool Reader::reads_again(TensorRecord& record) noexcept {
   return record.memory.reads_ahead && !record.gets.for_read.empty() &&
-         unless_out_of_memory([&] { return start(record, IoPriority::kDemand); }).has_value();
+         unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
+           return start(record, IoPriority::kDemand);
+         }).has_value();
 }
 
 void Reader::serve_again(TensorRecord& record, std::vector<WaitingGet> waiting,

@@ -35,38 +35,40 @@ class Reader : private EnginePart {
 
   // With the lock.
 
-  void note_use(TensorId tensor) noexcept;
-  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Locked& locked) noexcept;
-  void serve_again(TensorRecord& record, std::vector<WaitingGet> waiting, Locked& locked) noexcept;
+  void note_use(TensorId tensor) noexcept PENSTOCK_NEEDS_LOCK;
+  std::vector<WaitingGet> lend_to_readers(TensorRecord& record, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  void serve_again(TensorRecord& record, std::vector<WaitingGet> waiting, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
   /// Residents are renewed in place, as memory always is, even by a holder that leaves in the
   /// middle; but what a durable store has yet to write must be whole until then, and what is copied
   /// until it is.
-  bool changes_in_place(const TensorRecord& record) const;
+  bool changes_in_place(const TensorRecord& record) const PENSTOCK_NEEDS_LOCK;
   /// Reads the stored content into the record's block; the operation has been counted already.
   /// Errors, and where it throws: nothing has begun.
-  Result<void> start(TensorRecord& record, IoPriority priority);
+  Result<void> start(TensorRecord& record, IoPriority priority) PENSTOCK_NEEDS_LOCK;
   /// The record, where it is still the read of `request` that it waits for.
-  TensorRecord* wanted(const FillRequest& request) const;
+  TensorRecord* wanted(const FillRequest& request) const PENSTOCK_NEEDS_LOCK;
 
  private:
-  void serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept;
-  void serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked);
-  void read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked);
-  void serve_current(TensorRecord& record, WaitingGet get, Locked& locked);
-  void lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked);
-  void lend_copy(TensorRecord& record, WaitingGet get, Locked& locked);
+  void serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  void serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  void read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  void serve_current(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  void lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  void lend_copy(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
   void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
-                     Locked& locked) noexcept;
-  void count_hit(const TensorRecord& record) noexcept;
+                     Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  void count_hit(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
   void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
                 std::optional<Error> error) noexcept;
-  bool reads_again(TensorRecord& record) noexcept;
-  static Error being_changed(const TensorRecord& record);
+  bool reads_again(TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
+  static Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
-                         const Error& cause);
+                         const Error& cause) PENSTOCK_NEEDS_LOCK;
 
   MemoryBroker& broker_;
-  PrefetchScheduler& scheduler_;
+  PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
   Planner& planner_;
 };
 

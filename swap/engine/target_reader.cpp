@@ -16,7 +16,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   std::shared_ptr<SwapStore> store;
   HostTransfer::Place place;
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     TensorRecord* const record = table_.record_of(tensor);
     if (record == nullptr || context_.closed) {
       return Ticket::failed(table_.unknown(tensor));
@@ -43,14 +43,14 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
         std::move(place), target, IoPriority::kDemand,
         [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
           state->fulfil(error_of(std::move(read)), {});
-          const std::lock_guard finished(context_.mutex);
+          const BriefLock finished(context_);
           context_.operation_ended();
         });
     PENSTOCK_TRY(transfer);
     HostTransfer::start(*transfer);
     return {};
   });
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   if (begun.has_error()) {
     context_.operation_ended();
     return Ticket::failed(begun.error());
@@ -78,7 +78,7 @@ Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> targ
 
 Result<StreamId> TargetReader::device_stream(const Device& device,
                                              DeviceDirection direction) const {
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   if (context_.closed) {
     return context_.not_open();
   }
@@ -95,7 +95,7 @@ Ticket TargetReader::get_to_device(TensorId tensor, const DeviceTensor& target) 
   std::shared_ptr<const TensorInfo> info;
   std::optional<DeviceRead> read;
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     const TensorRecord* const record = table_.record_of(tensor);
     if (record == nullptr || context_.closed) {
       return Ticket::failed(table_.unknown(tensor));
@@ -154,7 +154,7 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
                  delivered(*state, bytes, error_of(std::move(done)));
                });
   } catch (const std::bad_alloc&) {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     context_.operation_ended();
     throw;
   }
@@ -185,7 +185,7 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
                                   const std::shared_ptr<TicketState>& state) {
   bool is_open = false;
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     is_open = !context_.closed;
     if (is_open) {
       context_.operation_begun();
@@ -207,7 +207,7 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
     (*devices_.of(target))
         ->move({std::move(info), InMemory{lease.span(), is_pinned}, target}, done);
   } catch (const std::bad_alloc&) {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     context_.operation_ended();
     throw;
   }
@@ -216,11 +216,11 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
 /// Counted before the ticket ends: a caller that waits for it may ask for the count.
 void TargetReader::delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error) {
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     context_.stats.to_device_bytes += error ? 0 : bytes;
   }
   state.fulfil(std::move(error), {});
-  const std::lock_guard lock(context_.mutex);
+  const BriefLock lock(context_);
   context_.operation_ended();
 }
 

@@ -31,8 +31,9 @@ class TargetReader : private EnginePart {
     std::shared_ptr<SwapStore> store;
   };
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
-  bool is_read_from_drive(const TensorRecord& record) const;
-  DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target);
+  bool is_read_from_drive(const TensorRecord& record) const PENSTOCK_NEEDS_LOCK;
+  DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target)
+      PENSTOCK_NEEDS_LOCK;
   void begin(DeviceRead read, std::shared_ptr<TicketState> state);
   Ticket get_to_device_by_lease(TensorId tensor, std::shared_ptr<const TensorInfo> info,
                                 const DeviceTensor& target);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "swap/engine/engine_lock.h"
 #include "swap/engine/memory_content.h"
 #include "swap/engine/ticket_state.h"
 #include "swap/plan/inventory.h"
@@ -53,21 +54,22 @@ struct WaitingGets {
 struct TensorRecord {
   TensorId id{};
   NamespaceId space{};
-  std::uint64_t number = 0;                ///< in its store
-  std::shared_ptr<const TensorInfo> info;  ///< never null; shared with transfers in flight
-  std::optional<Place> ruled;              ///< what the user's rules say
-  Place place = Place::kClass;             ///< what the plan says; kClass before there is one
-  bool is_to_be_put = false;               ///< should its first put fail, it was never declared
+  std::uint64_t number = 0;  ///< in its store
+  /// Never null; shared with transfers in flight.
+  std::shared_ptr<const TensorInfo> info PENSTOCK_GUARDED;
+  std::optional<Place> ruled PENSTOCK_GUARDED;   ///< what the user's rules say
+  Place place PENSTOCK_GUARDED = Place::kClass;  ///< what the plan says; kClass before there is one
+  bool is_to_be_put PENSTOCK_GUARDED = false;  ///< should its first put fail, it was never declared
 
-  std::uint64_t generation = 0;          ///< of the newest content
-  std::uint64_t certain_generation = 0;  ///< newest committed, kept or stored
-  DriveContent drive;
-  MemoryContent memory;
-  WaitingGets gets;
+  std::uint64_t generation PENSTOCK_GUARDED = 0;          ///< of the newest content
+  std::uint64_t certain_generation PENSTOCK_GUARDED = 0;  ///< newest committed, kept or stored
+  DriveContent drive PENSTOCK_GUARDED;
+  MemoryContent memory PENSTOCK_GUARDED;
+  WaitingGets gets PENSTOCK_GUARDED;
 
-  std::uint64_t bytes() const { return info->bytes(); }
+  std::uint64_t bytes() const PENSTOCK_NEEDS_LOCK { return info->bytes(); }
   /// The content in memory is whole on a drive, so that its memory may be given up.
-  bool clean() const noexcept {
+  bool clean() const noexcept PENSTOCK_NEEDS_LOCK {
     return drive.stored != nullptr && memory.generation == drive.generation;
   }
 };

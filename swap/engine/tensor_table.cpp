@@ -109,7 +109,7 @@ std::vector<TensorId> TensorTable::tensors(NamespaceId space) const {
       records.push_back(record_of(tensor));
     }
   }
-  std::ranges::sort(records, [](const TensorRecord* a, const TensorRecord* b) {
+  std::ranges::sort(records, [](const TensorRecord* a, const TensorRecord* b) PENSTOCK_NEEDS_LOCK {
     return natural_less(a->info->name, b->info->name);
   });
   std::vector<TensorId> ids;

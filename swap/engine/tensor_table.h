@@ -40,24 +40,24 @@ class TensorTable {
   }
 
   /// To a namespace that is there; no tensor of it has the name.
-  TensorRecord& add(NamespaceId space, TensorInfo info);
+  TensorRecord& add(NamespaceId space, TensorInfo info) PENSTOCK_NEEDS_LOCK;
   /// Errors: as SwapEngine::rename()'s.
-  Result<void> rename(TensorRecord& record, std::string name);
+  Result<void> rename(TensorRecord& record, std::string name) PENSTOCK_NEEDS_LOCK;
   /// The name is free again. The record stays.
-  void free_name(const TensorRecord& record) noexcept;
-  void erase(TensorRecord& record) noexcept { records_.erase(record.id); }
+  void free_name(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
+  void erase(TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK { records_.erase(record.id); }
 
   /// Null: it was never declared, or is forgotten.
   TensorRecord* record_of(TensorId tensor) const;
   const Records& records() const noexcept { return records_; }
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   /// Of one namespace, in natural order of their names.
-  std::vector<TensorId> tensors(NamespaceId space) const;
+  std::vector<TensorId> tensors(NamespaceId space) const PENSTOCK_NEEDS_LOCK;
   /// Why record_of() is null, or the engine closed.
-  Error unknown(TensorId tensor) const;
+  Error unknown(TensorId tensor) const PENSTOCK_NEEDS_LOCK;
 
  private:
-  void find_rule(TensorRecord& record) const;
+  void find_rule(TensorRecord& record) const PENSTOCK_NEEDS_LOCK;
 
   const EngineContext& context_;
   Namespaces namespaces_;

@@ -33,7 +33,7 @@ void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked)
 }
 
 void WriteQueue::note_rewrite(const TensorRecord& record) noexcept {
-  if_memory_allows([&] { scheduler_.record_rewrite(record.id); });
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { scheduler_.record_rewrite(record.id); });
 }
 
 void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {

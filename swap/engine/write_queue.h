@@ -17,23 +17,26 @@ class WriteQueue : private EnginePart {
       : EnginePart(state), scheduler_(scheduler) {}
 
   /// All that a write of the tensor needs to know and can know beforehand.
-  WritingPtr make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const;
+  WritingPtr make(const TensorRecord& record, std::shared_ptr<TicketState> ticket) const
+      PENSTOCK_NEEDS_LOCK;
   /// What would be lost, were the newest content to come and fail.
-  static OlderContent older_content(const TensorRecord& record);
+  static OlderContent older_content(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   /// What memory holds of the tensor is no longer its content; it comes back should the next one
   /// fail, where no drive has it.
-  void replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
-  void note_rewrite(const TensorRecord& record) noexcept;
+  void replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  void note_rewrite(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
 
   /// Writes what memory holds of the tensor.
-  void write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+  void write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
   /// Sends one content on its way. Whatever goes wrong, Writer::finished() says it.
-  void begin(WritingPtr writing, Locked& locked) noexcept;
+  void begin(WritingPtr writing, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   /// The content is to come from a device to `writing.block` first. Gets wait for it as for a read.
-  void begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept;
+  void begin_arrival(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
 
  private:
-  PrefetchScheduler& scheduler_;
+  PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
 };
 
 }  // namespace penstock

@@ -18,7 +18,7 @@ void WriteRescue::fail(TensorRecord* record, Writing& writing, Error error,
       record->drive.unwritten = copy_of(error);
     }
   }
-  if_memory_allows([&] { describe(record, writing, error); });
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { describe(record, writing, error); });
   failures_.note(error, writing.ticket);
   locked.fulfil(std::move(writing.ticket), std::move(error));
 }
@@ -78,15 +78,16 @@ void WriteRescue::give_up_claim(const Writing& writing) {
 
 bool WriteRescue::may_stay_in_ram(const Writing& writing, const Error& error) noexcept {
   const bool is_here = writing.block || !writing.source.empty();  // not on a device
-  const Result<bool> claimed = unless_out_of_memory(
-      [&]() -> Result<bool> { return error.is_full() && is_here && claim_for_newest(writing); });
+  const Result<bool> claimed = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK -> Result<bool> {
+    return error.is_full() && is_here && claim_for_newest(writing);
+  });
   return claimed.has_value() && *claimed;
 }
 
 bool WriteRescue::keep_in_ram(const Writing& writing, const Error& error,
                               Result<std::shared_ptr<Block>> copy, Locked& locked) noexcept {
   std::optional<Error> why;
-  const Result<bool> kept = unless_out_of_memory([&]() -> Result<bool> {
+  const Result<bool> kept = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK -> Result<bool> {
     PENSTOCK_TRY(copy);
     why = error;
     return claim_for_newest(writing);
@@ -128,7 +129,7 @@ bool WriteRescue::arrive_instead(const WritingPtr& arrival, const Error& error) 
     return false;
   }
   {
-    const std::lock_guard lock(context_.mutex);
+    const BriefLock lock(context_);
     if (!claim_for_newest(writing)) {
       return false;
     }

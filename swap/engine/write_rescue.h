@@ -17,28 +17,30 @@ class WriteRescue : private EnginePart {
 
   /// A drive refused, or memory was short. The newest content stays in memory where it is in ours,
   /// and the last one on a drive stays readable otherwise. The error goes to what waits for the
-  /// write, else it is said at the next call; of a row of failures the first. With the lock.
-  void fail(TensorRecord* record, Writing& writing, Error error, Locked& locked) noexcept;
-  /// Full drive: within ram_bytes the content stays in RAM instead. Claims the room. With the lock.
-  bool may_stay_in_ram(const Writing& writing, const Error& error) noexcept;
+  /// write, else it is said at the next call; of a row of failures the first.
+  void fail(TensorRecord* record, Writing& writing, Error error, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  /// Full drive: within ram_bytes the content stays in RAM instead. Claims the room.
+  bool may_stay_in_ram(const Writing& writing, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
   /// With that claim, which it gives up where it returns false. `copy` has the content's bytes.
-  /// With the lock.
   bool keep_in_ram(const Writing& writing, const Error& error, Result<std::shared_ptr<Block>> copy,
-                   Locked& locked) noexcept;
+                   Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   /// Full drive: within ram_bytes a device's content comes to RAM instead. Without the lock. Where
   /// it throws, nothing has changed.
   bool arrive_instead(const WritingPtr& writing, const Error& error);
 
  private:
-  void describe(const TensorRecord* record, const Writing& writing, Error& error) const;
-  void bring_back(TensorRecord& record, const Writing& writing) noexcept;
-  void bring_to_ram(const Writing& writing, std::shared_ptr<Block> copy, Locked& locked) noexcept;
-  bool claim_for_newest(const Writing& writing);
-  void give_up_claim(const Writing& writing);
+  void describe(const TensorRecord* record, const Writing& writing, Error& error) const
+      PENSTOCK_NEEDS_LOCK;
+  void bring_back(TensorRecord& record, const Writing& writing) noexcept PENSTOCK_NEEDS_LOCK;
+  void bring_to_ram(const Writing& writing, std::shared_ptr<Block> copy, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  bool claim_for_newest(const Writing& writing) PENSTOCK_NEEDS_LOCK;
+  void give_up_claim(const Writing& writing) PENSTOCK_NEEDS_LOCK;
   void say_kept(const Error& error) const noexcept;
 
   WriteQueue& writes_;
-  WriteFailures& failures_;
+  WriteFailures& failures_ PENSTOCK_GUARDED;
 };
 
 }  // namespace penstock

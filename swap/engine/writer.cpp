@@ -130,8 +130,8 @@ std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& wr
   if (writing.generation <= record.drive.generation) {
     return std::nullopt;
   }
-  Result<void> staged =
-      unless_out_of_memory([&] { return writing.store->stage(*record.info, writing.stored); });
+  Result<void> staged = unless_out_of_memory(
+      [&]() PENSTOCK_NEEDS_LOCK { return writing.store->stage(*record.info, writing.stored); });
   if (staged.has_value()) {
     return std::nullopt;
   }

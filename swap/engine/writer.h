@@ -36,16 +36,18 @@ class Writer : private EnginePart {
   Result<void> submit(const WritingPtr& writing);
   bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
   bool write_elsewhere(const WritingPtr& writing, const Error& error);
-  void end(Writing& writing, std::optional<Error> error, bool is_kept, Locked& locked) noexcept;
-  void count(const Writing& writing) noexcept;
-  std::optional<Error> stage(const TensorRecord& record, const Writing& writing) noexcept;
-  void publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept;
-  void serve_after(TensorRecord& record, Locked& locked) noexcept;
+  void end(Writing& writing, std::optional<Error> error, bool is_kept, Locked& locked) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  void count(const Writing& writing) noexcept PENSTOCK_NEEDS_LOCK;
+  std::optional<Error> stage(const TensorRecord& record, const Writing& writing) noexcept
+      PENSTOCK_NEEDS_LOCK;
+  void publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
+  void serve_after(TensorRecord& record, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
 
   Reader& reader_;
   Declarations& declarations_;
   WriteRescue& rescue_;
-  WriteFailures& failures_;
+  WriteFailures& failures_ PENSTOCK_GUARDED;
   const DeviceStagings& devices_;
 };
 

@@ -32,7 +32,8 @@ def headers_of_swap() -> list[str]:
 def without_comments(text: str) -> str:
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r'"(\\.|[^"\\])*"', '""', text)
-    return re.sub(r"^\s*#[^\n]*", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*#[^\n]*", "", text, flags=re.MULTILINE)
+    return re.sub(r"\bPENSTOCK_[A-Z_]+(\([^()]*\))?", "", text)
 
 
 def classes(text: str) -> Iterator[tuple[str, str]]:
