@@ -1,16 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
-#include <variant>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "alloc/bytes.h"
 #include "swap/device/device.h"
+#include "swap/device/host_streams.h"
 
 namespace penstock {
 
@@ -56,45 +56,14 @@ class HostDevice final : public Device {
   std::uint64_t pinned_bytes() const;
 
  private:
-  struct Copy {
-    std::byte* target;
-    const std::byte* source;
-    std::uint64_t bytes;
-    std::span<const std::byte> host;  // its side outside the device
-  };
-  struct Mark {  // the event's `turn`-th record happens here
-    EventId event;
-    std::uint64_t turn;
-  };
-  struct Hold {  // nothing behind it begins before that
-    EventId event;
-    std::uint64_t turn;
-  };
-  using Work = std::variant<Copy, Mark, Hold>;
-  using Stream = std::deque<Work>;
-  struct Event {
-    std::uint64_t recorded = 0;
-    std::uint64_t happened = 0;
-  };
   using Lock = std::lock_guard<std::mutex>;
 
-  Result<Stream*> stream_of(StreamId stream);
-  Result<Event*> event_of(EventId event);
   Result<void> check_device_side(DeviceSpan memory) const;
-  Result<void> begin_copy(const Copy& copy, StreamId stream);
-
-  // Moves some stream on by a step; false where none can.
-  bool step();
-  bool can_step(const Stream& stream) const;
-  void step(Stream& stream);
-  void finish(Stream& stream);
+  Result<void> begin_copy(const HostStreams::Copy& copy, StreamId stream);
 
   const HostDeviceOptions options_;
   mutable std::mutex mutex_;
-  std::mt19937_64 random_;
-  std::uintptr_t next_handle_ = 1;
-  std::map<StreamId, Stream> streams_;
-  std::map<EventId, Event> events_;
+  HostStreams streams_;
   std::map<std::uintptr_t, std::vector<std::byte>> memory_;  // by address
   std::map<const std::byte*, std::uint64_t> pinned_;         // by this device: begin -> bytes
   std::uint64_t allocated_bytes_ = 0;

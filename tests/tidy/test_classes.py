@@ -18,7 +18,6 @@ LINES_MAX = 400
 OVER = {
     "SwapEngine": (4, 39),  # the interface: each call is forwarded to one part
     "DurableStore": (15, 31),
-    "HostDevice": (11, 28),
 }
 
 
