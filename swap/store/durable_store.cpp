@@ -27,7 +27,67 @@ std::uint64_t record_bytes(const TensorInfo& info) {
 }  // namespace
 
 DurableStore::DurableStore(DurableStoreOptions options)
-    : SwapStore(*options.system), options_(std::move(options)), publish_at_bytes_(kSupersededMax) {}
+    : SwapStore(*options.system), home_(std::move(options)), publish_at_bytes_(kSupersededMax) {}
+
+Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions options) {
+  if (options.directory.empty()) {
+    return no_paths();
+  }
+  std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
+  Result<ManifestState> state = store->home_.take();
+  PENSTOCK_TRY(state);
+  if (store->home_.writes()) {
+    Result<std::unique_ptr<Manifest>> manifest = store->home_.begin_manifest(*state);
+    PENSTOCK_TRY(manifest);
+    store->manifest_ = std::move(manifest).value();
+  }
+  PENSTOCK_TRY(store->open_drives(*state));
+  store->restore(*state);
+  return store;
+}
+
+Result<void> DurableStore::open_drives(const ManifestState& state) {
+  std::vector<std::vector<Extent>> taken(state.drives.size());
+  for (const auto& [name, entry] : state.tensors) {
+    taken[entry.stored.drive].push_back(entry.stored.extent);
+  }
+  bool takes_new = false;
+  std::optional<Error> missing;
+  for (const DriveRecord& drive : state.drives) {
+    std::vector<Extent>& extents = taken[drive.index];
+    std::ranges::sort(extents, {}, &Extent::offset);
+    const PathConfig config{drive.directory, drive.weight, drive.max_bytes};
+    Result<File> file = home_.open_drive(drive, extents.empty() ? 0 : extents.back().end());
+    if (file.has_value()) {
+      const StoreDrives::Role role =
+          home_.grows(drive) ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired;
+      drives().add(std::move(file).value(), config, role, extents);
+      takes_new = takes_new || home_.grows(drive);
+    } else if (!home_.knows(drive)) {
+      return std::move(file).error();
+    } else {
+      Error why = std::move(file).error();
+      std::string path = why.path;
+      missing = why;
+      drives().add_missing(std::move(path), config, std::move(why));
+    }
+  }
+  if (home_.writes() && !takes_new && missing) {
+    return std::move(*missing);
+  }
+  return {};
+}
+
+void DurableStore::restore(const ManifestState& state) {
+  drive_records_ = state.drives;
+  notes_ = state.notes;
+  std::uint64_t last_tensor = 0;
+  for (const auto& [name, entry] : state.tensors) {
+    last_tensor = std::max(last_tensor, entry.stored.identity.tensor);
+    catalog_.restore({entry.info, hold(entry.stored)});
+  }
+  number_tensors_after(last_tensor);
+}
 
 Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t generation,
                                            std::uint64_t bytes,
@@ -184,7 +244,7 @@ std::vector<ManifestRecord> DurableStore::all_records() const {
 }
 
 Result<void> DurableStore::close() {
-  if (!writes()) {
+  if (!home_.writes()) {
     return {};
   }
   PENSTOCK_TRY(publish());
@@ -205,7 +265,7 @@ Result<void> DurableStore::close() {
   counters_.journal_bytes = manifest_->written_bytes();
   manifest_.reset();
   PENSTOCK_TRY(drives().unlock());  // contents that are leased out keep the files open
-  lock_.reset();
+  home_.leave();
   return {};
 }
 

@@ -9,29 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "swap/store/durable_store_options.h"
 #include "swap/store/manifest.h"
 #include "swap/store/store_catalog.h"
-#include "swap/store/store_lock.h"
+#include "swap/store/store_home.h"
 #include "swap/store/swap_store.h"
 
 namespace penstock {
-
-struct DurableStoreOptions {
-  enum class Access : std::uint8_t {
-    kRead,
-    kWrite,  ///< makes the store where there is none
-  };
-  std::string directory;
-  Access access = Access::kWrite;
-  /// The drives to write to, each with its weight; the directory itself is one only if it is named.
-  /// One with `max_bytes` 0 is read and takes nothing new. Empty: all that is named, for a new
-  /// store its directory.
-  std::vector<PathConfig> paths;
-  FileSystem* system = &os_file_system();  ///< outlives the store
-  /// More directories that the manifest may name. A manifest may come from elsewhere, so contents
-  /// outside the store's own directory are opened only where the caller names their directory.
-  std::vector<std::string> trusted = {};
-};
 
 /// A store whose published contents outlive the process and survive a crash at any instant: a
 /// directory with a lock, a manifest that says what lies where, and one file of contents a drive.
@@ -64,37 +48,20 @@ class DurableStore final : public SwapStore {
   std::vector<CatalogEntry> contents() const;
   std::optional<CatalogEntry> find(const std::string& name) const;
   std::map<std::string, std::string> notes() const;
-  const std::string& directory() const noexcept { return options_.directory; }
+  const std::string& directory() const noexcept { return home_.directory(); }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
   explicit DurableStore(DurableStoreOptions options);
-  bool writes() const noexcept { return options_.access == DurableStoreOptions::Access::kWrite; }
-
-  // Opening (durable_store_opening.cpp).
-  Result<ManifestState> take_directory();
-  Result<void> check_directory();
-  Result<void> begin_manifest(ManifestState& state);
-  std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
   Result<void> open_drives(const ManifestState& state);
-  Result<File> open_drive(const DriveRecord& drive, std::uint64_t contents_end);
-  Result<File> open_contents(Directory& place, const DriveRecord& drive,
-                             std::uint64_t contents_end);
-  std::string place_of(const std::string& path) const;
-  bool is_named(const DriveRecord& drive) const;
-  bool grows(const DriveRecord& drive) const;
   void restore(const ManifestState& state);
-
   std::vector<ManifestRecord> all_records() const;
   Result<void> publish_batch();
   Error not_writable() const;
   Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
 
-  const DurableStoreOptions options_;
-  std::unique_ptr<Directory> home_;
-  std::optional<StoreLock> lock_;
-  std::size_t known_drives_ = 0;  // that the manifest had when it was read
+  StoreHome home_;
 
   std::mutex publish_mutex_;  // one publish at a time; before mutex_
   std::unique_ptr<Manifest> manifest_;

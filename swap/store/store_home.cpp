@@ -1,4 +1,4 @@
-// How a durable store is found or begun: its directory, its lock, its manifest, its drives.
+#include "swap/store/store_home.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "alloc/excerpt.h"
-#include "swap/store/durable_store.h"
 #include "swap/store/random_number.h"
 
 namespace penstock {
@@ -76,46 +75,37 @@ bool may_lie_beside(const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions options) {
-  if (options.directory.empty()) {
-    return no_paths();
-  }
-  std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
-  Result<ManifestState> state = store->take_directory();
+Result<ManifestState> StoreHome::take() {
+  Result<ManifestState> state = read_manifest();
   // Without the lock it is the directory that is not there.
-  const bool is_new = store->lock_ && state.has_error() && state.error().system_errno() == ENOENT;
-  if (is_new && store->writes()) {
-    PENSTOCK_TRY(store->check_directory());
-    PENSTOCK_TRY(make_path_safe(*store->options_.system, store->directory()));
+  const bool is_new = lock_ && state.has_error() && state.error().system_errno() == ENOENT;
+  if (is_new && writes()) {
+    PENSTOCK_TRY(check_directory());
+    PENSTOCK_TRY(make_path_safe(*options_.system, directory()));
     state = ManifestState();
     state->store = random_number();
   } else if (state.has_error()) {
-    return std::move(state).error();
+    return state;
   }
-  store->known_drives_ = state->drives.size();
-  if (store->writes()) {
-    PENSTOCK_TRY(store->begin_manifest(*state));
-  }
-  PENSTOCK_TRY(store->open_drives(*state));
-  store->restore(*state);
-  return store;
+  known_drives_ = state->drives.size();
+  return state;
 }
 
 /// What refuses the directory to a writer does so before a lock file is made in it; a reader makes
 /// none. Returns what the manifest says under the lock.
-Result<ManifestState> DurableStore::take_directory() {
+Result<ManifestState> StoreHome::read_manifest() {
   FileSystem& system = *options_.system;
   if (writes()) {
     PENSTOCK_TRY(system.make_directories(directory()));
   }
-  Result<std::unique_ptr<Directory>> home = open_store_directory(system, directory());
-  if (home.has_error()) {
-    return std::move(home).error();
+  Result<std::unique_ptr<Directory>> place = open_store_directory(system, directory());
+  if (place.has_error()) {
+    return std::move(place).error();
   }
-  home_ = std::move(home).value();
+  place_ = std::move(place).value();
   std::optional<ManifestState> before;
   if (writes()) {
-    Result<ManifestState> state = Manifest::read(*home_);
+    Result<ManifestState> state = Manifest::read(*place_);
     if (state.has_value()) {
       before = std::move(state).value();
     } else {
@@ -124,20 +114,20 @@ Result<ManifestState> DurableStore::take_directory() {
     }
   }
   Result<StoreLock> lock =
-      StoreLock::take(*home_, writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
+      StoreLock::take(*place_, writes() ? StoreLock::Use::kWrite : StoreLock::Use::kRead);
   if (lock.has_error()) {
     return std::move(lock).error();
   }
   lock_ = std::move(lock).value();
-  if (before && Manifest::is_still(*home_, *before)) {
+  if (before && Manifest::is_still(*place_, *before)) {
     return std::move(*before);
   }
-  return Manifest::read(*home_);
+  return Manifest::read(*place_);
 }
 
 /// A store is begun in an empty directory, so that a slip of the keyboard mixes no files.
-Result<void> DurableStore::check_directory() {
-  const Result<std::vector<std::string>> names = home_->list();
+Result<void> StoreHome::check_directory() const {
+  const Result<std::vector<std::string>> names = place_->list();
   if (names.has_error()) {
     return names.error();
   }
@@ -153,13 +143,13 @@ Result<void> DurableStore::check_directory() {
 }
 
 /// As a DriveRecord says it: empty for the store's own directory.
-std::string DurableStore::place_of(const std::string& path) const {
+std::string StoreHome::place_of(const std::string& path) const {
   const std::string full = absolute(path);
   return full == absolute(directory()) ? std::string() : full;
 }
 
 /// The drives that the caller names, as records: known ones as they are now, then new ones.
-std::vector<DriveRecord> DurableStore::wanted_drives(const ManifestState& state) const {
+std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) const {
   std::vector<DriveRecord> drives = state.drives;
   std::vector<PathConfig> paths = options_.paths;
   if (paths.empty() && drives.empty()) {
@@ -181,26 +171,20 @@ std::vector<DriveRecord> DurableStore::wanted_drives(const ManifestState& state)
   return drives;
 }
 
-Result<void> DurableStore::begin_manifest(ManifestState& state) {
+Result<std::unique_ptr<Manifest>> StoreHome::begin_manifest(ManifestState& state) const {
   state.drives = wanted_drives(state);
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
-  Result<std::unique_ptr<Manifest>> manifest =
-      Manifest::begin(*home_, state.store, state.sequence, records);
-  if (manifest.has_error()) {
-    return std::move(manifest).error();
-  }
-  manifest_ = std::move(manifest).value();
-  return {};
+  return Manifest::begin(*place_, state.store, state.sequence, records);
 }
 
-bool DurableStore::is_named(const DriveRecord& drive) const {
+bool StoreHome::is_named(const DriveRecord& drive) const {
   const auto is_this = [&](const std::string& path) { return drive.directory == place_of(path); };
   return drive.directory.empty() || std::ranges::any_of(options_.trusted, is_this) ||
          std::ranges::any_of(options_.paths, is_this, &PathConfig::path);
 }
 
-bool DurableStore::grows(const DriveRecord& drive) const {
+bool StoreHome::grows(const DriveRecord& drive) const {
   const auto is_this = [&](const PathConfig& path) {
     return drive.directory == place_of(path.path);
   };
@@ -208,42 +192,10 @@ bool DurableStore::grows(const DriveRecord& drive) const {
          (options_.paths.empty() || std::ranges::any_of(options_.paths, is_this));
 }
 
-Result<void> DurableStore::open_drives(const ManifestState& state) {
-  std::vector<std::vector<Extent>> taken(state.drives.size());
-  for (const auto& [name, entry] : state.tensors) {
-    taken[entry.stored.drive].push_back(entry.stored.extent);
-  }
-  bool takes_new = false;
-  std::optional<Error> missing;
-  for (const DriveRecord& drive : state.drives) {
-    std::vector<Extent>& extents = taken[drive.index];
-    std::ranges::sort(extents, {}, &Extent::offset);
-    const PathConfig config{drive.directory, drive.weight, drive.max_bytes};
-    Result<File> file = open_drive(drive, extents.empty() ? 0 : extents.back().end());
-    if (file.has_value()) {
-      const StoreDrives::Role role =
-          grows(drive) ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired;
-      drives().add(std::move(file).value(), config, role, extents);
-      takes_new = takes_new || grows(drive);
-    } else if (drive.index >= known_drives_) {
-      return std::move(file).error();
-    } else {
-      Error why = std::move(file).error();
-      std::string path = why.path;
-      missing = why;
-      drives().add_missing(std::move(path), config, std::move(why));
-    }
-  }
-  if (writes() && !takes_new && missing) {
-    return std::move(*missing);
-  }
-  return {};
-}
-
 /// `contents_end`: where the last content ends; 0: the drive holds nothing.
-Result<File> DurableStore::open_drive(const DriveRecord& drive, std::uint64_t contents_end) {
+Result<File> StoreHome::open_drive(const DriveRecord& drive, std::uint64_t contents_end) const {
   if (drive.directory.empty()) {
-    return open_contents(*home_, drive, contents_end);
+    return open_contents(*place_, drive, contents_end);
   }
   if (!is_named(drive)) {
     return system_error(
@@ -267,8 +219,8 @@ Result<File> DurableStore::open_drive(const DriveRecord& drive, std::uint64_t co
 /// A drive that holds nothing is made anew where it is missing; one that holds contents must be
 /// the one that it was, and as long: what is written to a shorter one would have no room of its
 /// own.
-Result<File> DurableStore::open_contents(Directory& place, const DriveRecord& drive,
-                                         std::uint64_t contents_end) {
+Result<File> StoreHome::open_contents(Directory& place, const DriveRecord& drive,
+                                      std::uint64_t contents_end) const {
   if (!writes()) {
     return place.open(drive.file, File::Access::kRead, DirectMode::kAuto);
   }
@@ -294,17 +246,6 @@ Result<File> DurableStore::open_contents(Directory& place, const DriveRecord& dr
     PENSTOCK_TRY(make_path_safe(*options_.system, place.path()));
   }
   return lock_contents(std::move(file).value());
-}
-
-void DurableStore::restore(const ManifestState& state) {
-  drive_records_ = state.drives;
-  notes_ = state.notes;
-  std::uint64_t last_tensor = 0;
-  for (const auto& [name, entry] : state.tensors) {
-    last_tensor = std::max(last_tensor, entry.stored.identity.tensor);
-    catalog_.restore({entry.info, hold(entry.stored)});
-  }
-  number_tensors_after(last_tensor);
 }
 
 }  // namespace penstock
