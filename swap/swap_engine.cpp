@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "alloc/out_of_memory.h"
 #include "swap/engine/engine_core.h"
+#include "swap/engine/guarded_call.h"
 #include "swap/engine/lease_token.h"
 #include "swap/engine/ticket_state.h"
 #include "swap/engine/trace_log.h"
@@ -16,11 +16,6 @@
 
 namespace penstock {
 namespace {
-
-Error of_another_process() {
-  return fault(Fault::kClosed,
-               "the swap engine is of the process that forked this one, which must open its own");
-}
 
 Result<void> not_in_a_callback(const char* call) {
   if (!TicketState::in_callback()) {
@@ -31,39 +26,7 @@ Result<void> not_in_a_callback(const char* call) {
       fmt::format("a ticket's callback cannot call {}, which waits for other tickets", call));
 }
 
-/// What a call gives in a forked child.
-template <class Given>
-Given refused() {
-  if constexpr (std::is_same_v<Given, Ticket>) {
-    return Ticket::failed(of_another_process());
-  } else if constexpr (std::is_constructible_v<Given, Error>) {
-    return of_another_process();
-  } else {
-    return Given();
-  }
-}
-
 }  // namespace
-
-template <class Call>
-auto SwapEngine::guarded(Call call) const -> std::invoke_result_t<Call, EngineCore&> {
-  if (process_.elsewhere()) {
-    return refused<std::invoke_result_t<Call, EngineCore&>>();
-  }
-  return call(*core_);
-}
-
-template <class Note>
-void SwapEngine::trace(Note note) const {
-  if (trace_) {
-    note(*trace_);
-  }
-}
-
-/// What has begun goes on, whether there is memory to note it or not.
-void SwapEngine::trace_use(TraceOp op, TensorId tensor) const noexcept {
-  trace([&](TraceLog& log) { if_memory_allows([&] { log.use(op, tensor); }); });
-}
 
 Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) {
   const char* const wanted = std::getenv("PENSTOCK_TRACE");
@@ -83,7 +46,7 @@ Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) 
 }
 
 SwapEngine::SwapEngine(std::shared_ptr<EngineCore> core, std::shared_ptr<TraceLog> trace)
-    : core_(std::move(core)), trace_(std::move(trace)) {}
+    : TensorDirectory(std::move(core), std::move(trace)) {}
 
 SwapEngine::~SwapEngine() {
   if (process_.elsewhere()) {
@@ -109,91 +72,6 @@ void SwapEngine::close_elsewhere() noexcept {
 
 Result<void> SwapEngine::usable() const {
   return guarded([](EngineCore&) { return Result<void>(); });
-}
-
-// --- Namespaces and tensors ----------------------------------------------------------------------
-
-Result<NamespaceId> SwapEngine::open_namespace(std::string name, std::vector<PathConfig> paths) {
-  return guarded([&](EngineCore& core) {
-    Result<NamespaceId> space = core.namespaces().open(name, std::move(paths));
-    if (space.has_error()) {
-      return space;
-    }
-    trace([&](TraceLog& log) {
-      log.open_namespace(*space, name);
-      for (const TensorId tensor : core.tensors().tensors(*space)) {  // a durable store's
-        if (const Result<TensorInfo> info = core.tensors().info(tensor); info.has_value()) {
-          log.declare(tensor, *space, *info, true);
-        }
-      }
-    });
-    return space;
-  });
-}
-
-Result<void> SwapEngine::close_namespace(NamespaceId space) {
-  return guarded([&](EngineCore& core) {
-    trace([&](TraceLog& log) { log.close_namespace(space); });
-    return core.namespaces().close(space);
-  });
-}
-
-Result<TensorId> SwapEngine::declare(NamespaceId space, TensorInfo info) {
-  return declare(space, std::move(info), false);
-}
-
-Result<TensorId> SwapEngine::declare_to_put(NamespaceId space, TensorInfo info) {
-  return declare(space, std::move(info), true);
-}
-
-Result<TensorId> SwapEngine::declare(NamespaceId space, TensorInfo info, bool to_put) {
-  return guarded([&](EngineCore& core) {
-    Result<TensorId> tensor = core.tensors().declare(space, info, to_put);
-    if (tensor.has_value()) {
-      trace([&](TraceLog& log) { log.declare(*tensor, space, info, false); });
-    }
-    return tensor;
-  });
-}
-
-Result<void> SwapEngine::forget(TensorId tensor) {
-  return guarded([&](EngineCore& core) {
-    Result<void> forgotten = core.tensors().forget(tensor);
-    if (forgotten.has_value()) {
-      trace([&](TraceLog& log) { log.use(TraceOp::kForget, tensor); });
-    }
-    return forgotten;
-  });
-}
-
-Result<void> SwapEngine::rename(TensorId tensor, std::string name) {
-  return guarded([&](EngineCore& core) {
-    Result<void> renamed = core.tensors().rename(tensor, name);
-    if (renamed.has_value()) {
-      trace([&](TraceLog& log) { log.rename(tensor, name); });
-    }
-    return renamed;
-  });
-}
-
-Result<void> SwapEngine::set_trained(TensorId tensor, bool is_trained) {
-  return guarded([&](EngineCore& core) { return core.tensors().set_trained(tensor, is_trained); });
-}
-
-Result<TensorInfo> SwapEngine::info(TensorId tensor) const {
-  return guarded([&](EngineCore& core) { return core.tensors().info(tensor); });
-}
-
-Result<TensorState> SwapEngine::state(TensorId tensor) const {
-  return guarded([&](EngineCore& core) { return core.tensors().state(tensor); });
-}
-
-std::optional<TensorId> SwapEngine::find(NamespaceId space, const std::string& name) const {
-  return guarded([&](EngineCore& core) { return core.tensors().find(space, name); });
-}
-
-std::vector<TensorId> SwapEngine::tensors(NamespaceId space) const {
-  return guarded([&](EngineCore& core) { return core.tensors().tensors(space); });
 }
 
 // --- Contents ------------------------------------------------------------------------------------

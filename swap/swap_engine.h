@@ -6,10 +6,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "alloc/process_mark.h"
 #include "alloc/result.h"
 #include "swap/content_reader.h"
 #include "swap/content_writer.h"
@@ -18,14 +16,11 @@
 #include "swap/stats.h"
 #include "swap/swap_engine_options.h"
 #include "swap/tensor.h"
+#include "swap/tensor_directory.h"
 #include "swap/ticket.h"
 #include "swap/transfer/device_tensor.h"
 
 namespace penstock {
-
-class EngineCore;
-class TraceLog;
-enum class TraceOp : std::uint8_t;
 
 /// Keeps tensors on drives and in RAM and brings each where it is needed just before it is needed.
 ///
@@ -44,48 +39,15 @@ enum class TraceOp : std::uint8_t;
 ///
 /// Memory: pinned slots within max_pinned_bytes, residents within ram_bytes; leases that the caller
 /// holds beyond that are pageable and limited by real memory only.
-class SwapEngine {
+class SwapEngine final : public TensorDirectory {
  public:
   /// Starts the I/O thread. Errors: no engine usable; budgets that contradict each other; a trace
   /// that was asked for and cannot be saved.
   static Result<std::unique_ptr<SwapEngine>> open(SwapEngineOptions options);
   ~SwapEngine();
-  SwapEngine(const SwapEngine&) = delete;
-  SwapEngine& operator=(const SwapEngine&) = delete;
 
   /// Errors: Fault::kClosed in a child made by fork().
   Result<void> usable() const;
-
-  /// A store on `paths` (empty: the configuration's); directories are created. A durable store
-  /// brings its tensors along, declared and readable without being copied (tensors(), find()); one
-  /// warning for each drive that cannot be opened, names of tensors included. Errors: errno and
-  /// path; EBUSY, naming the process that has the durable store.
-  Result<NamespaceId> open_namespace(std::string name, std::vector<PathConfig> paths = {});
-  /// Drops the namespace's tensors and memory; leases already out stay valid. Pinned memory that
-  /// nothing needs any more goes with the next plan(), pageable memory kept for reuse with the last
-  /// namespace. Scratch: and its disk space, once writes in flight have ended. Durable: after
-  /// writing and publishing, as flush(); the store may then be opened by others. Errors: what could
-  /// not be written or published.
-  Result<void> close_namespace(NamespaceId space);
-
-  /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,
-  /// longer than 4 KiB or with control characters; 0 bytes, or 2^63 and more.
-  Result<TensorId> declare(NamespaceId space, TensorInfo info);
-  /// The same for a put that is to follow at once: should that fail, and no other content have
-  /// come, the tensor is unknown again and its name free.
-  Result<TensorId> declare_to_put(NamespaceId space, TensorInfo info);
-  /// It is no longer known; in a durable store it is gone with the next flush().
-  Result<void> forget(TensorId tensor);
-  /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
-  /// the next plan() on. Errors: as declare()'s of the name.
-  Result<void> rename(TensorId tensor, std::string name);
-  /// Says whether training rewrites a parameter each step (as declared: TensorInfo::is_trained),
-  /// which counts in the next plan().
-  Result<void> set_trained(TensorId tensor, bool is_trained);
-  Result<TensorInfo> info(TensorId tensor) const;
-  std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
-  /// All of a namespace, in natural order of their names.
-  std::vector<TensorId> tensors(NamespaceId space) const;
 
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a
   /// slot.
@@ -151,9 +113,6 @@ class SwapEngine {
   /// (milliseconds for a thousand tensors). To ask is to take over the telling: where nothing
   /// has asked, close() says it through options.warn.
   std::optional<std::string> overflow_advice() const;
-  /// Human-readable state of a tensor: where it is, how large, which generation.
-  Result<TensorState> state(TensorId tensor) const;
-
   /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction,
   /// which in a ticket's callback does it in the background. Errors: a failed write that nobody was
   /// told of; called in a ticket's callback.
@@ -161,19 +120,7 @@ class SwapEngine {
 
  private:
   SwapEngine(std::shared_ptr<EngineCore> core, std::shared_ptr<TraceLog> trace);
-  // What `call` gives of the core; in a child made by fork() an error, or nothing.
-  template <class Call>
-  auto guarded(Call call) const -> std::invoke_result_t<Call, EngineCore&>;
-  // Does `note` with the trace, where one is wanted.
-  template <class Note>
-  void trace(Note note) const;
-  void trace_use(TraceOp op, TensorId tensor) const noexcept;
-  Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   void close_elsewhere() noexcept;
-
-  std::shared_ptr<EngineCore> core_;
-  std::shared_ptr<TraceLog> trace_;  // null: none is wanted
-  ProcessMark process_;
 };
 
 }  // namespace penstock
