@@ -150,12 +150,12 @@ void PageSource::prefer_node(std::span<std::byte> memory) {
 }
 
 void PageSource::refuse(std::string PageRefusals::* what, std::string reason) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   refusals_.*what = std::move(reason);
 }
 
 PageRefusals PageSource::refusals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return refusals_;
 }
 

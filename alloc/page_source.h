@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "alloc/memory_source.h"
+#include "alloc/mutex.h"
 #include "alloc/numa_topology.h"
 
 namespace penstock {
@@ -68,8 +68,8 @@ class PageSource final : public MemorySource {
   void refuse(std::string PageRefusals::* what, std::string reason);
 
   const PageSourceOptions options_;
-  mutable std::mutex mutex_;
-  PageRefusals refusals_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  PageRefusals refusals_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

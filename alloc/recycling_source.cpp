@@ -34,7 +34,7 @@ Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
     Result<Memory> fresh = upstream_->allocate(bytes);
     if (!fresh && retained_bytes() != 0) {
       {
-        std::unique_lock lock(mutex_);
+        MutexLock lock(mutex_);
         const std::vector<Memory> dropped = trim(0);
         lock.unlock();
       }
@@ -63,12 +63,12 @@ RecyclingSource::Pieces::const_iterator RecyclingSource::best_for(std::uint64_t 
 }
 
 bool RecyclingSource::retains(std::uint64_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return best_for(bytes) != retained_.end();
 }
 
 Memory RecyclingSource::take_retained(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto best = best_for(bytes);
   if (best == retained_.end()) {
     return {};
@@ -108,14 +108,14 @@ std::vector<Memory> RecyclingSource::trim(std::uint64_t limit_bytes) {
 }
 
 void RecyclingSource::set_retained_limit_bytes(std::uint64_t bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   retained_limit_bytes_ = bytes;
   const std::vector<Memory> dropped = trim(bytes);
   lock.unlock();
 }
 
 std::uint64_t RecyclingSource::retained_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return retained_bytes_;
 }
 
@@ -123,7 +123,7 @@ void RecyclingSource::release(std::byte* data, std::uint64_t bytes) noexcept {
   Memory memory(upstream_, data, bytes);
   std::vector<Memory> dropped;
   try {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool may_divide = divisible_ && begins_huge_page(data);
     if (bytes <= retained_limit_bytes_ || may_divide) {
       retain(std::move(memory));

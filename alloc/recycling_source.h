@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "alloc/memory_source.h"
+#include "alloc/mutex.h"
 
 namespace penstock {
 
@@ -44,22 +44,22 @@ class RecyclingSource final : public MemorySource {
   using Pieces = std::map<std::byte*, Piece>;
 
   // The retained piece that suits best, in whole or in part; the end where none does.
-  Pieces::const_iterator best_for(std::uint64_t bytes) const;
+  Pieces::const_iterator best_for(std::uint64_t bytes) const PENSTOCK_REQUIRES(mutex_);
   Memory take_retained(std::uint64_t bytes);
-  void retain(Memory memory);
-  void merge_with_next(Pieces::iterator piece);
-  Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes);
+  void retain(Memory memory) PENSTOCK_REQUIRES(mutex_);
+  void merge_with_next(Pieces::iterator piece) PENSTOCK_REQUIRES(mutex_);
+  Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes) PENSTOCK_REQUIRES(mutex_);
   // Takes out what has been idle longest until at most `limit_bytes` are retained. The caller drops
   // it after unlocking: giving gigabytes back to the kernel takes long.
-  std::vector<Memory> trim(std::uint64_t limit_bytes);
+  std::vector<Memory> trim(std::uint64_t limit_bytes) PENSTOCK_REQUIRES(mutex_);
 
   std::shared_ptr<MemorySource> upstream_;
   const bool divisible_;
-  mutable std::mutex mutex_;
-  Pieces retained_;  // by address
-  std::uint64_t clock_ = 0;
-  std::uint64_t retained_bytes_ = 0;  // sum over retained_
-  std::uint64_t retained_limit_bytes_ = 0;
+  mutable Mutex mutex_;
+  Pieces retained_ PENSTOCK_GUARDED_BY(mutex_);  // by address
+  std::uint64_t clock_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::uint64_t retained_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // sum over retained_
+  std::uint64_t retained_limit_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock

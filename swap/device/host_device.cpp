@@ -42,7 +42,7 @@ HostDevice::~HostDevice() {
 // --- Host memory --------------------------------------------------------------------------------
 
 Result<void> HostDevice::pin(std::span<std::byte> memory) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (memory.empty() || !is_aligned(memory.data(), kBlockBytes)) {
     return wrong("only whole pages can be pinned");
   }
@@ -59,7 +59,7 @@ Result<void> HostDevice::pin(std::span<std::byte> memory) {
 }
 
 void HostDevice::unpin(std::span<std::byte> memory) noexcept {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = pinned_.find(memory.data());
   PENSTOCK_CHECK(found != pinned_.end() && found->second == memory.size(),
                  "{} bytes are unpinned that were not pinned so", memory.size());
@@ -72,7 +72,7 @@ void HostDevice::unpin(std::span<std::byte> memory) noexcept {
 // --- Its own memory -----------------------------------------------------------------------------
 
 Result<DeviceSpan> HostDevice::allocate(std::uint64_t bytes) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bytes == 0 || bytes > options_.memory_bytes - allocated_bytes_) {
     return fault(Fault::kExhausted, fmt::format("the simulated device has no {} bytes", bytes));
   }
@@ -84,7 +84,7 @@ Result<DeviceSpan> HostDevice::allocate(std::uint64_t bytes) {
 }
 
 void HostDevice::release(DeviceSpan memory) noexcept {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = memory_.find(memory.address);
   PENSTOCK_CHECK(found != memory_.end() && found->second.size() == memory.bytes,
                  "{} bytes are released that were not allocated so", memory.bytes);
@@ -111,18 +111,18 @@ Result<void> HostDevice::check_device_side(DeviceSpan memory) const {
 // --- Streams and events -------------------------------------------------------------------------
 
 Result<StreamId> HostDevice::make_stream() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.make_stream();
 }
 
 void HostDevice::destroy_stream(StreamId stream) noexcept {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   streams_.destroy_stream(stream);
 }
 
 Result<void> HostDevice::copy_in(DeviceSpan target, std::span<const std::byte> source,
                                  StreamId stream) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   PENSTOCK_TRY(check_device_side(target));
   PENSTOCK_TRY(check_sizes(target, source.size()));
   return begin_copy(
@@ -130,7 +130,7 @@ Result<void> HostDevice::copy_in(DeviceSpan target, std::span<const std::byte> s
 }
 
 Result<void> HostDevice::copy_out(std::span<std::byte> target, DeviceSpan source, StreamId stream) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   PENSTOCK_TRY(check_device_side(source));
   PENSTOCK_TRY(check_sizes(source, target.size()));
   return begin_copy(
@@ -148,42 +148,42 @@ Result<void> HostDevice::begin_copy(const HostStreams::Copy& copy, StreamId stre
 }
 
 Result<EventId> HostDevice::make_event() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.make_event();
 }
 
 void HostDevice::destroy_event(EventId event) noexcept {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   streams_.destroy_event(event);
 }
 
 Result<void> HostDevice::record(EventId event, StreamId stream) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.record(event, stream);
 }
 
 Result<bool> HostDevice::happened(EventId event) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.happened(event);
 }
 
 Result<void> HostDevice::wait(EventId event) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.wait(event);
 }
 
 Result<void> HostDevice::hold(StreamId stream, EventId event) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return streams_.hold(stream, event);
 }
 
 std::uint64_t HostDevice::unpinned_copies() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return unpinned_copies_;
 }
 
 std::uint64_t HostDevice::pinned_bytes() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return pinned_bytes_;
 }
 

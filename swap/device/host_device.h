@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/mutex.h"
 #include "swap/device/device.h"
 #include "swap/device/host_streams.h"
 
@@ -56,19 +56,19 @@ class HostDevice final : public Device {
   std::uint64_t pinned_bytes() const;
 
  private:
-  using Lock = std::lock_guard<std::mutex>;
-
-  Result<void> check_device_side(DeviceSpan memory) const;
-  Result<void> begin_copy(const HostStreams::Copy& copy, StreamId stream);
+  Result<void> check_device_side(DeviceSpan memory) const PENSTOCK_REQUIRES(mutex_);
+  Result<void> begin_copy(const HostStreams::Copy& copy, StreamId stream) PENSTOCK_REQUIRES(mutex_);
 
   const HostDeviceOptions options_;
-  mutable std::mutex mutex_;
-  HostStreams streams_;
-  std::map<std::uintptr_t, std::vector<std::byte>> memory_;  // by address
-  std::map<const std::byte*, std::uint64_t> pinned_;         // by this device: begin -> bytes
-  std::uint64_t allocated_bytes_ = 0;
-  std::uint64_t pinned_bytes_ = 0;
-  std::uint64_t unpinned_copies_ = 0;
+  mutable Mutex mutex_;
+  HostStreams streams_ PENSTOCK_GUARDED_BY(mutex_);
+  std::map<std::uintptr_t, std::vector<std::byte>> memory_
+      PENSTOCK_GUARDED_BY(mutex_);  // by address
+  std::map<const std::byte*, std::uint64_t> pinned_
+      PENSTOCK_GUARDED_BY(mutex_);  // by this device: begin -> bytes
+  std::uint64_t allocated_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::uint64_t pinned_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::uint64_t unpinned_copies_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock

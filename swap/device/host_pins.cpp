@@ -10,7 +10,7 @@ HostPins& HostPins::of_process() {
 }
 
 bool HostPins::add(std::span<const std::byte> memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto behind = ranges_.lower_bound(memory.data() + memory.size());
   if (behind != ranges_.begin()) {
     const auto& [begin, bytes] = *std::prev(behind);
@@ -23,12 +23,12 @@ bool HostPins::add(std::span<const std::byte> memory) {
 }
 
 void HostPins::remove(std::span<const std::byte> memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ranges_.erase(memory.data());
 }
 
 bool HostPins::contain(std::span<const std::byte> memory) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto behind = ranges_.upper_bound(memory.data());
   if (behind == ranges_.begin()) {
     return false;

@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
+
+#include "alloc/mutex.h"
 
 namespace penstock {
 
@@ -20,8 +21,9 @@ class HostPins {
   bool contain(std::span<const std::byte> memory) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<const std::byte*, std::uint64_t> ranges_;  // begin -> bytes; apart from each other
+  mutable Mutex mutex_;
+  std::map<const std::byte*, std::uint64_t> ranges_
+      PENSTOCK_GUARDED_BY(mutex_);  // begin -> bytes; apart from each other
 };
 
 }  // namespace penstock

@@ -10,7 +10,7 @@ HeldBufferLedger::Entry HeldBufferLedger::hold(std::uint64_t bytes, bool pageabl
   Entry entry;
   entry.bytes_ = align_up(bytes, kBlockBytes);
   entry.pageable_ = pageable;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Count& count = counts_[entry.bytes_];
   entry.ledger_ = shared_from_this();  // from here on its end is counted
   if (++count.now > count.most) {
@@ -28,19 +28,19 @@ HeldBufferLedger::Entry HeldBufferLedger::hold(std::uint64_t bytes, bool pageabl
 }
 
 void HeldBufferLedger::end(std::uint64_t bytes, bool pageable) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --counts_.find(bytes)->second.now;
   bytes_ -= bytes;
   pageable_bytes_ -= pageable ? bytes : 0;
 }
 
 HeldBufferLedger::Totals HeldBufferLedger::totals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return totals_;
 }
 
 std::vector<HeldBuffers> HeldBufferLedger::most() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<HeldBuffers> held;
   held.reserve(counts_.size());
   for (const auto& [bytes, count] : counts_) {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "alloc/mutex.h"
 #include "swap/plan/pinned_need.h"
 
 namespace penstock {
@@ -63,11 +63,11 @@ class HeldBufferLedger : public std::enable_shared_from_this<HeldBufferLedger> {
   };
   void end(std::uint64_t bytes, bool pageable) noexcept;
 
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Count> counts_;  // by size
-  std::uint64_t bytes_ = 0;                // held now
-  std::uint64_t pageable_bytes_ = 0;       // of them
-  Totals totals_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Count> counts_ PENSTOCK_GUARDED_BY(mutex_);  // by size
+  std::uint64_t bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;                // held now
+  std::uint64_t pageable_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;       // of them
+  Totals totals_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

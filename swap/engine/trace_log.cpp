@@ -81,7 +81,7 @@ TraceLog::~TraceLog() {
 
 /// `details` begin with a comma or are empty.
 void TraceLog::add(TraceOp op, const std::string& details) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (fd_ < 0) {
     return;
   }
@@ -112,7 +112,7 @@ void TraceLog::write_out() {
 }
 
 void TraceLog::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (fd_ < 0) {
     return;
   }

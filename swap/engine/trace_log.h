@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
+#include "alloc/mutex.h"
 #include "alloc/process_mark.h"
 #include "alloc/result.h"
 #include "swap/plan/inventory.h"
@@ -55,15 +55,15 @@ class TraceLog {
  private:
   TraceLog(int fd, std::string path, Watch watch, std::function<void(const std::string&)> warn);
   void add(TraceOp op, const std::string& details);
-  void write_out();
+  void write_out() PENSTOCK_REQUIRES(mutex_);
 
   const std::string path_;
   const Watch watch_;
   const std::function<void(const std::string&)> warn_;
-  std::mutex mutex_;
-  int fd_ = -1;  // -1: closed; guarded by mutex_, as all below
-  std::uint64_t began_ns_ = 0;
-  std::string gathered_;
+  Mutex mutex_;
+  int fd_ PENSTOCK_GUARDED_BY(mutex_) = -1;  // -1: closed
+  std::uint64_t began_ns_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::string gathered_ PENSTOCK_GUARDED_BY(mutex_);
   ProcessMark process_;
 };
 

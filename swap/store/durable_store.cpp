@@ -79,6 +79,7 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
 }
 
 void DurableStore::restore(const ManifestState& state) {
+  const MutexLock lock(mutex_);
   drive_records_ = state.drives;
   notes_ = state.notes;
   std::uint64_t last_tensor = 0;
@@ -92,7 +93,7 @@ void DurableStore::restore(const ManifestState& state) {
 Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t generation,
                                            std::uint64_t bytes,
                                            std::span<const std::uint32_t> avoid) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::uint64_t superseded = catalog_.superseded_bytes();
   const bool due = superseded > publish_at_bytes_;
   lock.unlock();
@@ -114,7 +115,7 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
 }
 
 Result<void> DurableStore::stage(const TensorInfo& info, const HeldExtent& content) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!manifest_) {
     return not_writable();
   }
@@ -126,17 +127,17 @@ Result<void> DurableStore::stage(const TensorInfo& info, const HeldExtent& conte
 }
 
 void DurableStore::stage_removal(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   catalog_.stage_removal(name);
 }
 
 void DurableStore::stage_name(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   catalog_.stage_name(from, to);
 }
 
 void DurableStore::stage_note(const std::string& key, const std::string& text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto known = notes_.find(key); known != notes_.end() && known->second == text) {
     return;
   }
@@ -145,13 +146,13 @@ void DurableStore::stage_note(const std::string& key, const std::string& text) {
 }
 
 Result<void> DurableStore::publish() {
-  const std::lock_guard publishing(publish_mutex_);
+  const MutexLock publishing(publish_mutex_);
   if (!manifest_) {
     return not_writable();
   }
   std::set<std::uint32_t> touched;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     batch_record_bytes_ = staged_record_bytes_;
     for (const auto& [name, change] : catalog_.begin_batch()) {
       if (change.content) {
@@ -162,12 +163,12 @@ Result<void> DurableStore::publish() {
   for (const std::uint32_t drive : touched) {
     if (const Result<void> synced = drives().file(drive).sync(); synced.has_error()) {
       drives().note_failure(drive);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       catalog_.take_unsafe(drive, synced.error());
     }
   }
   PENSTOCK_TRY(publish_batch());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
     return unsafe_error(unsafe);
   }
@@ -181,7 +182,7 @@ Error DurableStore::not_writable() const {
 
 /// The second half of a publish: the contents are safe, the manifest does not name them yet.
 Result<void> DurableStore::publish_batch() {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<ManifestRecord> changes = std::exchange(new_notes_, {});
   const std::vector<ManifestRecord> notes = changes;
   for (const auto& [name, change] : catalog_.batch()) {
@@ -196,7 +197,7 @@ Result<void> DurableStore::publish_batch() {
   }
   lock.unlock();
   const Result<void> published = manifest_->publish(changes, [this] {
-    const std::lock_guard for_all(mutex_);
+    const MutexLock for_all(mutex_);
     return all_records();
   });
   lock.lock();
@@ -232,7 +233,7 @@ Error DurableStore::unsafe_error(const std::vector<std::pair<std::string, Error>
   return error;
 }
 
-/// With the lock held: what a manifest that begins anew says.
+/// What a manifest that begins anew says.
 std::vector<ManifestRecord> DurableStore::all_records() const {
   std::vector<ManifestRecord> records(drive_records_.begin(), drive_records_.end());
   for (const auto& [key, text] : notes_) {
@@ -249,19 +250,19 @@ Result<void> DurableStore::close() {
   }
   PENSTOCK_TRY(publish());
   PENSTOCK_TRY(drives().trim());
-  const std::lock_guard publishing(publish_mutex_);
+  const MutexLock publishing(publish_mutex_);
   if (!manifest_) {
     return not_writable();
   }
   PENSTOCK_TRY(manifest_->spare().remove());
   const std::vector<ManifestRecord> end{SessionRecord{SessionRecord::Event::kClosed}};
   PENSTOCK_TRY(manifest_->publish(end, [this, &end] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<ManifestRecord> all = all_records();
     all.push_back(end.front());
     return all;
   }));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counters_.journal_bytes = manifest_->written_bytes();
   manifest_.reset();
   PENSTOCK_TRY(drives().unlock());  // contents that are leased out keep the files open
@@ -270,14 +271,14 @@ Result<void> DurableStore::close() {
 }
 
 StoreCounters DurableStore::counters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 
 std::vector<CatalogEntry> DurableStore::contents() const {
   std::vector<CatalogEntry> entries;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [name, entry] : catalog_.newest()) {
       entries.push_back(std::move(entry));
     }
@@ -289,13 +290,13 @@ std::vector<CatalogEntry> DurableStore::contents() const {
 }
 
 std::optional<CatalogEntry> DurableStore::find(const std::string& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const CatalogEntry* const entry = catalog_.find(name);
   return entry == nullptr ? std::nullopt : std::optional(*entry);
 }
 
 std::map<std::string, std::string> DurableStore::notes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return notes_;
 }
 

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "alloc/mutex.h"
 #include "swap/store/durable_store_options.h"
 #include "swap/store/manifest.h"
 #include "swap/store/store_catalog.h"
@@ -51,30 +51,29 @@ class DurableStore final : public SwapStore {
   const std::string& directory() const noexcept { return home_.directory(); }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
   explicit DurableStore(DurableStoreOptions options);
   Result<void> open_drives(const ManifestState& state);
   void restore(const ManifestState& state);
-  std::vector<ManifestRecord> all_records() const;
-  Result<void> publish_batch();
+  std::vector<ManifestRecord> all_records() const PENSTOCK_REQUIRES(mutex_);
+  Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;
   Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
 
   StoreHome home_;
 
-  std::mutex publish_mutex_;  // one publish at a time; before mutex_
+  Mutex publish_mutex_;  // one publish at a time; before mutex_
   std::unique_ptr<Manifest> manifest_;
 
-  mutable std::mutex mutex_;  // the rest
-  std::vector<DriveRecord> drive_records_;
-  std::map<std::string, std::string> notes_;
-  std::vector<ManifestRecord> new_notes_;
-  StoreCatalog catalog_;
-  std::uint64_t staged_record_bytes_ = 0;  // of what waits for a publish, and what is in one
-  std::uint64_t batch_record_bytes_ = 0;   // of what is in one
-  std::uint64_t publish_at_bytes_;         // superseded
-  StoreCounters counters_;
+  mutable Mutex mutex_;  // the rest
+  std::vector<DriveRecord> drive_records_ PENSTOCK_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> notes_ PENSTOCK_GUARDED_BY(mutex_);
+  std::vector<ManifestRecord> new_notes_ PENSTOCK_GUARDED_BY(mutex_);
+  StoreCatalog catalog_ PENSTOCK_GUARDED_BY(mutex_);
+  std::uint64_t staged_record_bytes_ PENSTOCK_GUARDED_BY(mutex_) =
+      0;  // of what waits for a publish, and what is in one
+  std::uint64_t batch_record_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // of what is in one
+  std::uint64_t publish_at_bytes_ PENSTOCK_GUARDED_BY(mutex_);        // superseded
+  StoreCounters counters_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

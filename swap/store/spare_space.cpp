@@ -21,7 +21,7 @@ Result<std::unique_ptr<SpareSpace>> SpareSpace::open(Directory& directory) {
 }
 
 Result<void> SpareSpace::keep(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bytes <= kept_bytes_) {
     return {};
   }
@@ -39,7 +39,7 @@ Result<void> SpareSpace::keep(std::uint64_t bytes) {
 }
 
 Result<void> SpareSpace::release() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_bytes_ = 0;
   return file_.truncate(0);
 }

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "alloc/mutex.h"
 #include "alloc/result.h"
 #include "io/directory.h"
 
@@ -30,8 +30,8 @@ class SpareSpace {
 
   Directory& directory_;
   File file_;
-  std::mutex mutex_;
-  std::uint64_t kept_bytes_ = 0;  // guarded by mutex_
+  Mutex mutex_;
+  std::uint64_t kept_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock
