@@ -13,8 +13,8 @@ install(EXPORT penstock FILE penstockTargets.cmake NAMESPACE penstock::
 # The rooms and their headers, without those that only a room itself includes.
 install(DIRECTORY alloc io swap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock" COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "buffer_pool_state.h" EXCLUDE PATTERN "engine" EXCLUDE
-  PATTERN "cuda_current.h" EXCLUDE PATTERN "cuda_driver.h" EXCLUDE PATTERN "cufile_library.h" EXCLUDE
-  PATTERN "hip_current.h" EXCLUDE PATTERN "hip_runtime.h" EXCLUDE PATTERN "hipfile_library.h" EXCLUDE)
+  PATTERN "runtime_device.h" EXCLUDE PATTERN "cuda_driver.h" EXCLUDE PATTERN "cufile_library.h" EXCLUDE
+  PATTERN "library_storage.h" EXCLUDE PATTERN "hip_runtime.h" EXCLUDE PATTERN "hipfile_library.h" EXCLUDE)
 install(FILES bindings/deepspeed/config.h bindings/deepspeed/plan_warning.h
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock/bindings/deepspeed" COMPONENT development)  # a file for an engine
 install(EXPORT penstock_cpp FILE penstockCppTargets.cmake NAMESPACE penstock::

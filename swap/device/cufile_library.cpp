@@ -8,15 +8,6 @@ namespace {
 // CUfileFeatureFlags' CU_FILE_P2P_SUPPORTED, which headers before 1.15 do not name.
 constexpr unsigned kP2pFeature = 4;
 
-Result<void> load_calls(const DynamicLibrary& library, CufileLibrary& cufile) {
-#define PENSTOCK_TEXT(name) #name
-#define PENSTOCK_LOAD(name) PENSTOCK_TRY(library.load(PENSTOCK_TEXT(name), cufile.name));
-  PENSTOCK_CUFILE_CALLS(PENSTOCK_LOAD)
-#undef PENSTOCK_LOAD
-#undef PENSTOCK_TEXT
-  return {};
-}
-
 const char* name_of(CUfileOpError error) {
   switch (error) {
 #define CUFILE_OP(code, name, string) \
@@ -34,29 +25,19 @@ bool has(unsigned flags, unsigned bit) {
 
 }  // namespace
 
-Result<std::shared_ptr<const CufileLibrary>> CufileLibrary::load(
-    std::span<const char* const> names) {
-  const Result<DynamicLibrary> library = DynamicLibrary::open(names);
-  PENSTOCK_TRY(library);
-  auto cufile = std::make_shared<CufileLibrary>();
-  PENSTOCK_TRY(load_calls(*library, *cufile));
-  return cufile;
-}
-
 std::string CufileLibrary::version() const {
   int number = 0;  // 1150 is 1.15.0
-  return cuFileGetVersion(&number).err == CU_FILE_SUCCESS
+  return get_version(&number).err == CU_FILE_SUCCESS
              ? fmt::format("{}.{}", number / 1000, number % 1000 / 10)
              : std::string();
 }
 
 Result<void> CufileLibrary::begin_direct() const {
   bool may_copy = false;
-  const CUfileError_t forbidden =
-      cuFileSetParameterBool(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, false);
+  const CUfileError_t forbidden = set_parameter(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, false);
   if (forbidden.err == CU_FILE_DRIVER_ALREADY_OPEN) {
     // Somebody else's session: theirs is what counts.
-    PENSTOCK_TRY(check(cuFileGetParameterBool(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, &may_copy),
+    PENSTOCK_TRY(check(get_parameter(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, &may_copy),
                        "cuFile does not say whether it may copy through host memory"));
     if (may_copy) {
       return fault(Fault::kUnsupported,
@@ -66,7 +47,7 @@ Result<void> CufileLibrary::begin_direct() const {
   } else {
     PENSTOCK_TRY(check(forbidden, "cuFile cannot be kept from copying through host memory"));
   }
-  const CUfileError_t begun = cuFileDriverOpen();
+  const CUfileError_t begun = open_driver();
   if (begun.err == CU_FILE_DRIVER_NOT_INITIALIZED) {
     return fault(Fault::kUnsupported,
                  "nvidia-fs is not loaded, and the kernel or the configuration gives no PCI P2PDMA "
@@ -76,14 +57,14 @@ Result<void> CufileLibrary::begin_direct() const {
     PENSTOCK_TRY(check(begun, "cuFile cannot begin"));
   }
   bool copies = false;
-  PENSTOCK_TRY(check(cuFileGetParameterBool(CUFILE_PARAM_FORCE_COMPAT_MODE, &copies),
+  PENSTOCK_TRY(check(get_parameter(CUFILE_PARAM_FORCE_COMPAT_MODE, &copies),
                      "cuFile does not say whether it copies through host memory"));
   if (copies) {
     return fault(Fault::kUnsupported,
                  "cuFile is configured to copy through host memory (force_compat_mode)");
   }
   CUfileDrvProps_t found{};
-  PENSTOCK_TRY(check(cuFileDriverGetProperties(&found), "cuFile does not tell its properties"));
+  PENSTOCK_TRY(check(get_properties(&found), "cuFile does not tell its properties"));
   const bool has_nvidia_fs = found.nvfs.major_version != 0 || found.nvfs.minor_version != 0;
   const bool has_p2p =
       has(found.fflags, kP2pFeature) || has(found.nvfs.dstatusflags, CU_FILE_NVME_P2P_SUPPORTED);
@@ -92,15 +73,22 @@ Result<void> CufileLibrary::begin_direct() const {
              : fault(Fault::kUnsupported, "nvidia-fs is not loaded, and there is no PCI P2PDMA");
 }
 
-Error CufileLibrary::error(CUfileError_t error, const std::string& doing) const {
-  std::string text = fmt::format("{}: {} ({}, {}", doing, cufileop_status_error(error.err),
-                                 name_of(error.err), static_cast<int>(error.err));
-  text += error.err == CU_FILE_CUDA_DRIVER_ERROR
-              ? fmt::format(", CUDA error {})", static_cast<int>(error.cu_err))
+Error CufileLibrary::error(Status result, const std::string& doing) const {
+  std::string text = fmt::format("{}: {} ({}, {}", doing, cufileop_status_error(result.err),
+                                 name_of(result.err), static_cast<int>(result.err));
+  text += result.err == CU_FILE_CUDA_DRIVER_ERROR
+              ? fmt::format(", CUDA error {})", static_cast<int>(result.cu_err))
               : std::string(")");
   return fault(
-      error.err == CU_FILE_GPU_MEMORY_PINNING_FAILED ? Fault::kExhausted : Fault::kUnsupported,
+      result.err == CU_FILE_GPU_MEMORY_PINNING_FAILED ? Fault::kExhausted : Fault::kUnsupported,
       std::move(text));
+}
+
+Error CufileLibrary::refusal(std::int64_t number, const std::string& doing) const {
+  if (number <= CUFILEOP_BASE_ERR || number >= CUFILEOP_BASE_ERR + 1000) {
+    return fault(Fault::kUnsupported, fmt::format("{}: error {}", doing, number));
+  }
+  return error({static_cast<CUfileOpError>(number), CUDA_SUCCESS}, doing);
 }
 
 }  // namespace penstock

@@ -6,6 +6,23 @@
 
 #include "alloc/result.h"
 
+// In a struct: a pointer `role` to each function of a library that LIST(CALL) names as
+// `CALL(role, function)`, of the type that the library's header gives it, and load(), which sets
+// them all. A header may rename a function to the version that it describes (cuMemFree is
+// cuMemFree_v2); the expanded name is the symbol too, so that types and symbols cannot disagree.
+#define PENSTOCK_CALLS(LIST)                                                \
+  LIST(PENSTOCK_DECLARE_CALL)                                               \
+  Result<void> load(std::span<const char* const> libraries) {               \
+    const Result<DynamicLibrary> library = DynamicLibrary::open(libraries); \
+    PENSTOCK_TRY(library);                                                  \
+    LIST(PENSTOCK_LOAD_CALL)                                                \
+    return {};                                                              \
+  }
+#define PENSTOCK_DECLARE_CALL(role, function) decltype(&::function) role = nullptr;
+#define PENSTOCK_LOAD_CALL(role, function) \
+  PENSTOCK_TRY(library->load(PENSTOCK_CALL_SYMBOL(function), role));
+#define PENSTOCK_CALL_SYMBOL(function) #function
+
 namespace penstock {
 
 /// A shared library that is looked for while the program runs, so that the program works where

@@ -1,51 +1,66 @@
 #include "swap/device/hipfile_library.h"
 
 #include <fmt/format.h>
+#include <strings.h>
 
-#include <array>
+#include <cstdlib>
+#include <fstream>
+
+#include "swap/device/runtime_device.h"
 
 namespace penstock {
 namespace {
 
-#define PENSTOCK_TEXT(name) #name
-#define PENSTOCK_VERSIONED(name, major) name "." PENSTOCK_TEXT(major)
-// The number is that of the header: another one is another interface.
-constexpr std::array kNames{PENSTOCK_VERSIONED("libhipfile.so", HIPFILE_VERSION_MAJOR),
-                            "libhipfile.so"};
-
-Result<void> load_calls(const DynamicLibrary& library, HipfileLibrary& hipfile) {
-#define PENSTOCK_LOAD(name) PENSTOCK_TRY(library.load(PENSTOCK_TEXT(name), hipfile.name));
-  PENSTOCK_HIPFILE_CALLS(PENSTOCK_LOAD)
-#undef PENSTOCK_LOAD
-  return {};
+bool kernel_has_direct_way() {
+  std::ifstream symbols("/proc/kallsyms");
+  for (std::string line; std::getline(symbols, line);) {
+    if (line.find("kfd_ais_rw_file") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
-#undef PENSTOCK_VERSIONED
-#undef PENSTOCK_TEXT
 
 }  // namespace
-
-Result<std::shared_ptr<const HipfileLibrary>> HipfileLibrary::load() {
-  const Result<DynamicLibrary> library = DynamicLibrary::open(kNames);
-  PENSTOCK_TRY(library);
-  auto hipfile = std::make_shared<HipfileLibrary>();
-  PENSTOCK_TRY(load_calls(*library, *hipfile));
-  return hipfile;
-}
 
 std::string HipfileLibrary::version() const {
   unsigned major = 0;
   unsigned minor = 0;
-  return hipFileGetVersion(&major, &minor, nullptr).err == hipFileSuccess
+  return get_version(&major, &minor, nullptr).err == hipFileSuccess
              ? fmt::format("{}.{}", major, minor)
              : std::string();
 }
 
-Error HipfileLibrary::error(int number, const std::string& doing) const {
+Result<void> HipfileLibrary::begin_direct() const {
+  const char* const allowed = std::getenv("HIPFILE_ALLOW_COMPAT_MODE");
+  if (allowed == nullptr || ::strcasecmp(allowed, "false") != 0) {
+    return fault(Fault::kUnsupported,
+                 "it copies through host memory without saying so unless "
+                 "HIPFILE_ALLOW_COMPAT_MODE is false");
+  }
+  if (!kernel_has_direct_way()) {
+    return fault(Fault::kUnsupported,
+                 "the kernel's amdgpu driver has no direct storage (kfd_ais_rw_file in "
+                 "/proc/kallsyms)");
+  }
+  const hipFileOpError_t begun = open_driver().err;
+  return begun == hipFileSuccess ? Result<void>() : refusal(begun, "hipFile cannot begin");
+}
+
+Error HipfileLibrary::error(Status result, const std::string& doing) const {
+  if (result.err != hipFileHipDriverError) {
+    return refusal(result.err, doing);
+  }
+  const Result<std::shared_ptr<const HipRuntime>> hip = load_runtime<HipRuntime>();
+  return hip.has_error() ? hip.error() : (*hip)->error(result.hip_drv_err, doing);
+}
+
+Error HipfileLibrary::refusal(std::int64_t number, const std::string& doing) const {
   if (number <= HIPFILE_BASE_ERR || number >= HIPFILE_BASE_ERR + 1000) {
     return fault(Fault::kUnsupported, fmt::format("{}: error {}", doing, number));
   }
   const auto code = static_cast<hipFileOpError_t>(number);
-  const char* const text = hipFileGetOpErrorString(code);
+  const char* const text = error_text(code);
   return fault(
       code == hipFileGPUMemoryPinningFailed ? Fault::kExhausted : Fault::kUnsupported,
       fmt::format("{}: {} ({})", doing, text != nullptr ? text : "an unknown error", number));

@@ -1,42 +1,59 @@
 #pragma once
 
-// The plain C functions alone: overloads have no one type.
-#define __HIP_DISABLE_CPP_FUNCTIONS__
-#include <hipfile.h>
-
-#include <memory>
-#include <span>
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "alloc/result.h"
 #include "swap/device/dynamic_library.h"
+#include "swap/device/hip_runtime.h"
 
-// What is called of AMD's hipFile: `CALL(name)` each.
-#define PENSTOCK_HIPFILE_CALLS(CALL) \
-  CALL(hipFileGetVersion)            \
-  CALL(hipFileGetOpErrorString)      \
-  CALL(hipFileDriverOpen)            \
-  CALL(hipFileHandleRegister)        \
-  CALL(hipFileHandleDeregister)      \
-  CALL(hipFileRead)                  \
-  CALL(hipFileWrite)
+// Behind HIP's header as hip_runtime.h includes it, without overloads.
+#include <hipfile.h>
+
+// What is called of AMD's hipFile.
+#define PENSTOCK_HIPFILE_CALLS(CALL)        \
+  CALL(get_version, hipFileGetVersion)      \
+  CALL(error_text, hipFileGetOpErrorString) \
+  CALL(open_driver, hipFileDriverOpen)      \
+  CALL(add, hipFileHandleRegister)          \
+  CALL(remove, hipFileHandleDeregister)     \
+  CALL(read, hipFileRead)                   \
+  CALL(write, hipFileWrite)
 
 namespace penstock {
 
-/// AMD's hipFile (libhipfile.so), opened while the program runs. Immutable.
+#define PENSTOCK_TEXT(name) #name
+#define PENSTOCK_VERSIONED(name, major) name "." PENSTOCK_TEXT(major)
+
+/// AMD's hipFile (libhipfile.so), opened while the program runs. Immutable then.
 struct HipfileLibrary {
-  /// Errors (kUnsupported): there is none, or it lacks a function.
-  static Result<std::shared_ptr<const HipfileLibrary>> load();
+  using Api = HipRuntime;
+  using Descriptor = hipFileDescr_t;
+  using Handle = hipFileHandle_t;
+  using Status = hipFileError_t;
+  static constexpr const char* kTitle = "hipFile";
+  /// The number is that of the header: another one is another interface.
+  static constexpr std::array kLibraries{PENSTOCK_VERSIONED("libhipfile.so", HIPFILE_VERSION_MAJOR),
+                                         "libhipfile.so"};
+  static constexpr auto kSuccess = hipFileSuccess;
+  static constexpr auto kFileDescriptor = hipFileHandleTypeOpaqueFD;
+
+  PENSTOCK_CALLS(PENSTOCK_HIPFILE_CALLS)
 
   /// 0.2; empty where it does not say.
   std::string version() const;
 
-  /// What the library's own number says, after `doing`; of others (HIP's) the number alone.
-  Error error(int number, const std::string& doing) const;
+  /// Begins. Errors (kUnsupported): why transfers would not be direct.
+  Result<void> begin_direct() const;
 
-#define PENSTOCK_DECLARE(name) decltype(&::name) name = nullptr;
-  PENSTOCK_HIPFILE_CALLS(PENSTOCK_DECLARE)
-#undef PENSTOCK_DECLARE
+  /// What `result` says, after `doing`, or HIP where it was HIP's fault.
+  Error error(Status result, const std::string& doing) const;
+  /// What the library's own number says, after `doing`; of others (HIP's) the number alone.
+  Error refusal(std::int64_t number, const std::string& doing) const;
 };
+
+#undef PENSTOCK_VERSIONED
+#undef PENSTOCK_TEXT
 
 }  // namespace penstock
