@@ -55,8 +55,8 @@ Error system_error(int errno_value, std::string what, std::string path) {
   return {code, std::move(what) + ": " + code.message(), std::move(path), {}};
 }
 
-Error fault(Fault code, std::string message) {
-  return {code, std::move(message), {}, {}};
+Error fault(Fault code, std::string message, std::string path) {
+  return {code, std::move(message), std::move(path), {}};
 }
 
 void throw_exception_from_error(const Error& error, const boost::source_location& /*place*/) {

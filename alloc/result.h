@@ -43,7 +43,7 @@ struct Error {
 
 /// `what` without a full stop; the errno's text is appended: "cannot open /x: Permission denied".
 Error system_error(int errno_value, std::string what, std::string path = {});
-Error fault(Fault code, std::string message);
+Error fault(Fault code, std::string message, std::string path = {});
 
 /// A value or an Error. `.value()` on an error throws PenstockException with its message.
 template <class T>

@@ -44,15 +44,14 @@ std::optional<RecordReader::Part> RecordReader::next() {
     problem_->message = fmt::format("record {}: {}", excerpt(record.name), problem_->message);
   }
   if (read->last && !problem_ && record.has_crc && crc_ != record.crc) {
-    problem_ =
-        fault(Fault::kCorrupt, fmt::format("record {} of {} is damaged: {}", excerpt(record.name),
-                                           path_, describe_wrong_crc(crc_, record.crc)));
-    problem_->path = path_;
+    problem_ = fault(Fault::kCorrupt,
+                     fmt::format("record {} of {} is damaged: {}", excerpt(record.name), path_,
+                                 describe_wrong_crc(crc_, record.crc)),
+                     path_);
   }
   Part part{read->stretch, read->offset, read->bytes, read->last, crc_, std::nullopt};
   if (part.last) {
-    part.problem = std::move(problem_);
-    problem_.reset();
+    part.problem = std::exchange(problem_, std::nullopt);
   }
   return part;
 }

@@ -6,12 +6,12 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "swap/store/wire.h"
 
 namespace penstock {
 namespace {
@@ -40,30 +40,6 @@ constexpr std::uint32_t kIn64 = 0xffffffff;  // the value stands in the ZIP64 ex
 // A record has an entry of a hundred bytes or so: this is for millions of them.
 constexpr std::uint64_t kDirectoryBytesMax = std::uint64_t{1} << 30U;
 
-/// Reads numbers one after the other; the caller has made sure that they are there.
-class Fields {
- public:
-  explicit Fields(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  template <class Number>
-  Number next() {
-    Number number{};
-    std::memcpy(&number, bytes_.data(), sizeof number);
-    bytes_ = bytes_.subspan(sizeof number);
-    return number;
-  }
-  void skip(std::size_t bytes) { bytes_ = bytes_.subspan(bytes); }
-  std::size_t left() const { return bytes_.size(); }
-  std::span<const std::byte> take(std::size_t bytes) {
-    const std::span<const std::byte> taken = bytes_.first(bytes);
-    skip(bytes);
-    return taken;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
 /// Where the central directory lies.
 struct Place {
   std::uint64_t offset = 0;
@@ -81,7 +57,7 @@ class Reader {
   Result<std::vector<std::byte>> bytes_at(std::uint64_t offset, std::uint64_t bytes) const;
   Result<Place> find_directory() const;
   Result<Place> find_directory64(std::uint64_t end_offset) const;
-  Result<ZipRecord> read_entry(Fields& fields) const;
+  Result<ZipRecord> read_entry(WireReader& fields) const;
   Result<void> read_sizes64(std::span<const std::byte> extra, ZipRecord& record,
                             std::uint64_t& packed_bytes) const;
   Result<void> read_header(ZipRecord& record, std::uint64_t directory_offset) const;
@@ -92,9 +68,7 @@ class Reader {
 };
 
 Error Reader::bad(const std::string& what) const {
-  Error error = fault(Fault::kInvalidArgument, fmt::format("{}: {}", file_.path(), what));
-  error.path = file_.path();
-  return error;
+  return fault(Fault::kInvalidArgument, fmt::format("{}: {}", file_.path(), what), file_.path());
 }
 
 Result<std::vector<std::byte>> Reader::bytes_at(std::uint64_t offset, std::uint64_t bytes) const {
@@ -117,7 +91,7 @@ Result<ZipDirectory> Reader::read() {
   PENSTOCK_TRY(directory);
   ZipDirectory read;
   read.file_bytes = file_bytes_;
-  Fields fields(*directory);
+  WireReader fields(*directory);
   for (std::uint64_t entry = 0; entry < place->entries; ++entry) {
     const std::uint64_t offset = place->offset + place->bytes - fields.left();
     Result<ZipRecord> record = read_entry(fields);
@@ -140,15 +114,15 @@ Result<Place> Reader::find_directory() const {
   const Result<std::vector<std::byte>> tail = bytes_at(file_bytes_ - searched, searched);
   PENSTOCK_TRY(tail);
   for (std::size_t at = searched < kEndBytes ? 0 : searched - kEndBytes + 1; at-- > 0;) {
-    Fields fields{std::span(*tail).subspan(at)};
-    if (fields.next<std::uint32_t>() != kEndMagic) {
+    WireReader fields{std::span(*tail).subspan(at)};
+    if (fields.take_u32() != kEndMagic) {
       continue;
     }
-    fields.skip(6);
+    fields.take_bytes(6);
     Place place;
-    place.entries = fields.next<std::uint16_t>();
-    place.bytes = fields.next<std::uint32_t>();
-    place.offset = fields.next<std::uint32_t>();
+    place.entries = fields.take_u16();
+    place.bytes = fields.take_u32();
+    place.offset = fields.take_u32();
     const std::uint64_t end_offset = file_bytes_ - searched + at;
     if (place.entries == 0xffff || place.bytes == kIn64 || place.offset == kIn64) {
       return find_directory64(end_offset);
@@ -166,56 +140,56 @@ Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {
   const Result<std::vector<std::byte>> locator =
       bytes_at(end_offset - kLocatorBytes, kLocatorBytes);
   PENSTOCK_TRY(locator);
-  Fields place_of_end(*locator);
-  if (place_of_end.next<std::uint32_t>() != kLocatorMagic) {
+  WireReader place_of_end(*locator);
+  if (place_of_end.take_u32() != kLocatorMagic) {
     return missing;
   }
-  place_of_end.skip(4);
-  const auto offset = place_of_end.next<std::uint64_t>();
+  place_of_end.take_bytes(4);
+  const auto offset = place_of_end.take_u64();
   if (offset > end_offset || end_offset - offset < kEnd64Bytes) {
     return missing;
   }
   const Result<std::vector<std::byte>> end = bytes_at(offset, kEnd64Bytes);
   PENSTOCK_TRY(end);
-  Fields fields(*end);
-  if (fields.next<std::uint32_t>() != kEnd64Magic) {
+  WireReader fields(*end);
+  if (fields.take_u32() != kEnd64Magic) {
     return missing;
   }
-  fields.skip(28);
+  fields.take_bytes(28);
   Place place;
-  place.entries = fields.next<std::uint64_t>();
-  place.bytes = fields.next<std::uint64_t>();
-  place.offset = fields.next<std::uint64_t>();
+  place.entries = fields.take_u64();
+  place.bytes = fields.take_u64();
+  place.offset = fields.take_u64();
   return place;
 }
 
 /// One entry of the central directory; what it does not say comes from the local header.
-Result<ZipRecord> Reader::read_entry(Fields& fields) const {
-  if (fields.left() < kEntryBytes || fields.next<std::uint32_t>() != kEntryMagic) {
+Result<ZipRecord> Reader::read_entry(WireReader& fields) const {
+  if (fields.left() < kEntryBytes || fields.take_u32() != kEntryMagic) {
     return bad("its table of records is damaged");
   }
-  fields.skip(4);
-  const auto flags = fields.next<std::uint16_t>();
-  const auto method = fields.next<std::uint16_t>();
-  fields.skip(4);
+  fields.take_bytes(4);
+  const auto flags = fields.take_u16();
+  const auto method = fields.take_u16();
+  fields.take_bytes(4);
   ZipRecord record;
-  record.crc = fields.next<std::uint32_t>();
-  std::uint64_t packed_bytes = fields.next<std::uint32_t>();
-  record.bytes = fields.next<std::uint32_t>();
-  const auto name_bytes = fields.next<std::uint16_t>();
-  const auto extra_bytes = fields.next<std::uint16_t>();
-  const auto comment_bytes = fields.next<std::uint16_t>();
-  fields.skip(8);
-  record.header_offset = fields.next<std::uint32_t>();
+  record.crc = fields.take_u32();
+  std::uint64_t packed_bytes = fields.take_u32();
+  record.bytes = fields.take_u32();
+  const auto name_bytes = fields.take_u16();
+  const auto extra_bytes = fields.take_u16();
+  const auto comment_bytes = fields.take_u16();
+  fields.take_bytes(8);
+  record.header_offset = fields.take_u32();
   record.has_descriptor = (flags & kHasDescriptor) != 0;
   if (fields.left() < std::size_t{name_bytes} + extra_bytes + comment_bytes) {
     return bad("its table of records is damaged");
   }
-  const std::span<const std::byte> name = fields.take(name_bytes);
+  const std::span<const std::byte> name = fields.take_bytes(name_bytes);
   record.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   record.name.erase(0, record.name.find('/') + 1);  // npos + 1 is 0
-  PENSTOCK_TRY(read_sizes64(fields.take(extra_bytes), record, packed_bytes));
-  fields.skip(comment_bytes);
+  PENSTOCK_TRY(read_sizes64(fields.take_bytes(extra_bytes), record, packed_bytes));
+  fields.take_bytes(comment_bytes);
   if (method != 0 || packed_bytes != record.bytes || (flags & kEncrypted) != 0) {
     return bad(fmt::format("record {} is compressed or encrypted, which torch.save never does",
                            excerpt(record.name)));
@@ -226,20 +200,20 @@ Result<ZipRecord> Reader::read_entry(Fields& fields) const {
 /// The ZIP64 extra field has those of the three numbers that do not fit, in this order.
 Result<void> Reader::read_sizes64(std::span<const std::byte> extra, ZipRecord& record,
                                   std::uint64_t& packed_bytes) const {
-  Fields fields(extra);
+  WireReader fields(extra);
   while (fields.left() >= 4) {
-    const auto kind = fields.next<std::uint16_t>();
-    const auto bytes = fields.next<std::uint16_t>();
+    const auto kind = fields.take_u16();
+    const auto bytes = fields.take_u16();
     if (bytes > fields.left()) {
       break;
     }
-    Fields field(fields.take(bytes));
+    WireReader field(fields.take_bytes(bytes));
     if (kind != kZip64Extra) {
       continue;
     }
     for (std::uint64_t* const number : {&record.bytes, &packed_bytes, &record.header_offset}) {
       if (*number == kIn64 && field.left() >= sizeof *number) {
-        *number = field.next<std::uint64_t>();
+        *number = field.take_u64();
       }
     }
   }
@@ -256,13 +230,13 @@ Result<void> Reader::read_header(ZipRecord& record, std::uint64_t directory_offs
   }
   std::array<std::byte, kHeaderBytes> header{};
   PENSTOCK_TRY(file_.read_at(record.header_offset, header));
-  Fields fields(header);
-  if (fields.next<std::uint32_t>() != kHeaderMagic) {
+  WireReader fields(header);
+  if (fields.take_u32() != kHeaderMagic) {
     return damaged;
   }
-  fields.skip(22);
-  const auto name_bytes = fields.next<std::uint16_t>();
-  const auto extra_bytes = fields.next<std::uint16_t>();
+  fields.take_bytes(22);
+  const auto name_bytes = fields.take_u16();
+  const auto extra_bytes = fields.take_u16();
   record.offset = record.header_offset + kHeaderBytes + name_bytes + extra_bytes;
   if (record.offset > directory_offset || record.bytes > directory_offset - record.offset) {
     return damaged;

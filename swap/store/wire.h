@@ -34,6 +34,7 @@ class WireReader {
   explicit WireReader(std::span<const std::byte> source) : source_(source) {}
 
   std::uint8_t take_u8() { return static_cast<std::uint8_t>(take_number(1)); }
+  std::uint16_t take_u16() { return static_cast<std::uint16_t>(take_number(2)); }
   std::uint32_t take_u32() { return static_cast<std::uint32_t>(take_number(4)); }
   std::uint64_t take_u64() { return take_number(8); }
   double take_double();
