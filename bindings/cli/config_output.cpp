@@ -64,15 +64,16 @@ Result<void> write_config(const std::string& path, const std::string& text) {
   const Result<std::unique_ptr<Directory>> directory =
       os_file_system().open_directory(directory_of(place));
   PENSTOCK_TRY(directory);
-  Result<PartialFile> file =
+  const Result<std::unique_ptr<PartialFile>> begun =
       PartialFile::begin(**directory, place.filename().string(), text.size());
-  PENSTOCK_TRY(file);
-  PENSTOCK_TRY(file->write(text));
-  if (::fchmod(file->file().fd(), mode) != 0) {
+  PENSTOCK_TRY(begun);
+  PartialFile& file = **begun;
+  PENSTOCK_TRY(file.write(text));
+  if (::fchmod(file.file().fd(), mode) != 0) {
     return system_error(errno, fmt::format("cannot write {}", path), path);
   }
-  PENSTOCK_TRY(file->finish());
-  return file->publish();
+  PENSTOCK_TRY(file.finish());
+  return file.publish();
 }
 
 }  // namespace penstock::cli

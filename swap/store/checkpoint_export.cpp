@@ -56,7 +56,7 @@ class Exporter {
   std::unique_ptr<Directory> directory_;
   std::uint64_t done_bytes_ = 0;   // read
   std::uint64_t total_bytes_ = 0;  // to be read
-  std::vector<PartialFile> files_;
+  std::vector<std::unique_ptr<PartialFile>> files_;
 };
 
 Result<ExportReport> Exporter::run(IoQueue& queue) {
@@ -99,9 +99,7 @@ Result<void> Exporter::choose_directory() {
   PENSTOCK_TRY(system_.make_directories(options_.target));
   PENSTOCK_TRY(open_directory(options_.target));
   const Result<std::vector<std::string>> names = directory_->list();
-  if (names.has_error()) {
-    return names.error();
-  }
+  PENSTOCK_TRY(names);
   const auto checkpoint = std::ranges::find_if(*names, [](const std::string& name) {
     return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
   });
@@ -117,9 +115,7 @@ Result<void> Exporter::choose_directory() {
 
 Result<void> Exporter::open_directory(const std::string& path) {
   Result<std::unique_ptr<Directory>> directory = system_.open_directory(path);
-  if (directory.has_error()) {
-    return std::move(directory).error();
-  }
+  PENSTOCK_TRY(directory);
   directory_ = std::move(directory).value();
   return {};
 }
@@ -130,9 +126,7 @@ Result<void> Exporter::lay_out() {
           ? lay_out_file(written_, store_.notes(),
                          std::filesystem::path(options_.target).filename().string())
           : lay_out_shards(written_, store_.notes(), options_.max_shard_bytes);
-  if (layout.has_error()) {
-    return std::move(layout).error();
-  }
+  PENSTOCK_TRY(layout);
   layout_ = std::move(layout).value();
   for (const SafetensorsFile& file : layout_.files) {
     order_.insert(order_.end(), file.tensors.begin(), file.tensors.end());
@@ -143,10 +137,9 @@ Result<void> Exporter::lay_out() {
 Result<void> Exporter::write_files(IoQueue& queue) {
   // All of them, and all the room they need, before the first byte: a full drive is said at once.
   for (const SafetensorsFile& layout : layout_.files) {
-    Result<PartialFile> file = PartialFile::begin(*directory_, layout.name, layout.bytes);
-    if (file.has_error()) {
-      return std::move(file).error();
-    }
+    Result<std::unique_ptr<PartialFile>> file =
+        PartialFile::begin(*directory_, layout.name, layout.bytes);
+    PENSTOCK_TRY(file);
     files_.push_back(std::move(file).value());
   }
   std::vector<StoredContent> in_order;
@@ -155,19 +148,15 @@ Result<void> Exporter::write_files(IoQueue& queue) {
     in_order.push_back({entry.info.name, entry.extent, &store_.file(*entry.extent)});
   }
   Result<std::unique_ptr<StoredReader>> reader = StoredReader::make(queue, std::move(in_order));
-  if (reader.has_error()) {
-    return std::move(reader).error();
-  }
+  PENSTOCK_TRY(reader);
   Result<std::unique_ptr<StreamWriter>> writer = StreamWriter::make(queue);
-  if (writer.has_error()) {
-    return std::move(writer).error();
-  }
+  PENSTOCK_TRY(writer);
   for (const SafetensorsFile& layout : layout_.files) {
     PENSTOCK_TRY(write_file(layout, **reader, **writer));
   }
   PENSTOCK_TRY((*writer)->drain());
-  for (PartialFile& file : files_) {
-    PENSTOCK_TRY(file.finish());
+  for (const auto& file : files_) {
+    PENSTOCK_TRY(file->finish());
   }
   return {};
 }
@@ -175,7 +164,7 @@ Result<void> Exporter::write_files(IoQueue& queue) {
 Result<void> Exporter::write_file(const SafetensorsFile& layout, StoredReader& reader,
                                   StreamWriter& writer) {
   const auto index = static_cast<std::size_t>(&layout - layout_.files.data());
-  const PartialFile& file = files_[index];
+  const PartialFile& file = *files_[index];
   PENSTOCK_TRY(writer.write(file.file(), 0, std::as_bytes(std::span(layout.header))));
   std::uint64_t offset = layout.header.size();
   for (std::size_t tensors = 0; tensors < layout.tensors.size();) {
@@ -209,9 +198,7 @@ Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialF
   std::span<const std::byte> source = part.bytes;
   while (!source.empty()) {
     const Result<std::span<std::byte>> room = writer.room(file.file(), offset);
-    if (room.has_error()) {
-      return room.error();
-    }
+    PENSTOCK_TRY(room);
     const std::size_t count =
         std::min(room->size() / dtype_bytes(to), source.size() / dtype_bytes(from));
     PENSTOCK_CHECK(count > 0, "an element of {} at {}, across two chunks", dtype_name(to), offset);
@@ -226,18 +213,17 @@ Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialF
 
 /// Everything is whole and synced under other names; a directory is a checkpoint with its index.
 Result<void> Exporter::publish() {
-  std::optional<PartialFile> index;
+  std::unique_ptr<PartialFile> index;
   if (!layout_.index.empty()) {
-    Result<PartialFile> begun = PartialFile::begin(*directory_, kIndexName, layout_.index.size());
-    if (begun.has_error()) {
-      return std::move(begun).error();
-    }
+    Result<std::unique_ptr<PartialFile>> begun =
+        PartialFile::begin(*directory_, kIndexName, layout_.index.size());
+    PENSTOCK_TRY(begun);
     index = std::move(begun).value();
     PENSTOCK_TRY(index->write(layout_.index));
     PENSTOCK_TRY(index->finish());
   }
-  for (PartialFile& file : files_) {
-    PENSTOCK_TRY(file.publish());
+  for (const auto& file : files_) {
+    PENSTOCK_TRY(file->publish());
   }
   if (index) {
     PENSTOCK_TRY(index->publish());

@@ -15,9 +15,7 @@ constexpr const char* kSuffix = ".partial";
 // What a process that died has left: its lock is free.
 Result<void> remove_abandoned(Directory& directory, const std::string& name) {
   const Result<std::vector<std::string>> names = directory.list();
-  if (names.has_error()) {
-    return names.error();
-  }
+  PENSTOCK_TRY(names);
   for (const std::string& found : *names) {
     if (!found.starts_with("." + name + ".") || !found.ends_with(kSuffix)) {
       continue;
@@ -36,59 +34,38 @@ Result<void> remove_abandoned(Directory& directory, const std::string& name) {
 
 PartialFile::PartialFile(Directory& directory, File file, std::string partial_name,
                          std::string name, std::uint64_t bytes)
-    : directory_(&directory),
+    : directory_(directory),
       file_(std::move(file)),
       partial_name_(std::move(partial_name)),
       name_(std::move(name)),
       bytes_(bytes) {}
 
-PartialFile::PartialFile(PartialFile&& other) noexcept
-    : directory_(other.directory_),
-      file_(std::move(other.file_)),
-      partial_name_(std::exchange(other.partial_name_, {})),
-      name_(std::move(other.name_)),
-      bytes_(other.bytes_) {}
-
-PartialFile& PartialFile::operator=(PartialFile&& other) noexcept {
-  PartialFile taken(std::move(other));
-  std::swap(directory_, taken.directory_);
-  std::swap(file_, taken.file_);
-  std::swap(partial_name_, taken.partial_name_);
-  std::swap(name_, taken.name_);
-  std::swap(bytes_, taken.bytes_);
-  return *this;
-}
-
 PartialFile::~PartialFile() {
   if (!partial_name_.empty()) {
-    (void)directory_->remove(partial_name_);  // what failed before is being told already
+    (void)directory_.remove(partial_name_);  // what failed before is being told already
   }
 }
 
-Result<PartialFile> PartialFile::begin(Directory& directory, const std::string& name,
-                                       std::uint64_t bytes) {
+Result<std::unique_ptr<PartialFile>> PartialFile::begin(Directory& directory,
+                                                        const std::string& name,
+                                                        std::uint64_t bytes) {
   PENSTOCK_TRY(remove_abandoned(directory, name));
   const std::string partial_name = fmt::format(".{}.{:016x}{}", name, random_number(), kSuffix);
   Result<File> file = directory.open(partial_name, File::Access::kExclusive, DirectMode::kAuto);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
-  PartialFile partial(directory, std::move(file).value(), partial_name, name, bytes);
-  const Result<bool> locked = partial.file_.try_lock();
-  if (locked.has_error()) {
-    return locked.error();
-  }
-  PENSTOCK_TRY(partial.file_.reserve(0, bytes));
+  PENSTOCK_TRY(file);
+  std::unique_ptr<PartialFile> partial(
+      new PartialFile(directory, std::move(file).value(), partial_name, name, bytes));
+  const Result<bool> locked = partial->file_.try_lock();
+  PENSTOCK_TRY(locked);
+  PENSTOCK_TRY(partial->file_.reserve(0, bytes));
   return partial;
 }
 
 Result<void> PartialFile::write(const std::string& text) {
   // Small and unaligned: not for a file whose I/O is direct.
   const Result<File> buffered =
-      directory_->open(partial_name_, File::Access::kReadWrite, DirectMode::kBuffered);
-  if (buffered.has_error()) {
-    return buffered.error();
-  }
+      directory_.open(partial_name_, File::Access::kReadWrite, DirectMode::kBuffered);
+  PENSTOCK_TRY(buffered);
   PENSTOCK_TRY(buffered->write_at(0, std::as_bytes(std::span(text))));
   return buffered->sync();
 }
@@ -99,7 +76,7 @@ Result<void> PartialFile::finish() {
 }
 
 Result<void> PartialFile::publish() {
-  PENSTOCK_TRY(directory_->rename(partial_name_, name_));
+  PENSTOCK_TRY(directory_.rename(partial_name_, name_));
   partial_name_.clear();
   return {};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "alloc/result.h"
@@ -15,11 +16,9 @@ class PartialFile {
  public:
   /// With room for all of `bytes`. `directory` outlives it. Errors: ENOSPC and others with the
   /// path.
-  static Result<PartialFile> begin(Directory& directory, const std::string& name,
-                                   std::uint64_t bytes);
+  static Result<std::unique_ptr<PartialFile>> begin(Directory& directory, const std::string& name,
+                                                    std::uint64_t bytes);
   ~PartialFile();
-  PartialFile(PartialFile&& other) noexcept;
-  PartialFile& operator=(PartialFile&& other) noexcept;
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
@@ -35,9 +34,9 @@ class PartialFile {
   PartialFile(Directory& directory, File file, std::string partial_name, std::string name,
               std::uint64_t bytes);
 
-  Directory* directory_;
+  Directory& directory_;
   File file_;
-  std::string partial_name_;  // empty: it has its name, or was moved from
+  std::string partial_name_;  // empty: it has its name
   std::string name_;
   std::uint64_t bytes_;
 };
