@@ -27,7 +27,7 @@ class Planner {
 
   Result<Placement> plan() {
     place_by_rule();
-    group_sizes();
+    groups_ = group_sizes(tensors_, demand_.rules, config_, budgets().max_pinned_bytes);
     keep_residents();
     PENSTOCK_TRY(hold_staging());
     pin();
@@ -37,7 +37,6 @@ class Planner {
 
  private:
   void place_by_rule();
-  void group_sizes();
   void keep_residents();
   void keep(const std::vector<std::size_t>& candidates, std::uint64_t& budget);
   Result<void> hold_staging();
@@ -79,17 +78,6 @@ void Planner::place_by_rule() {
   }
 }
 
-void Planner::group_sizes() {
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(open_.size());
-  for (const std::size_t i : open_) {
-    sizes.push_back(tensors_[i].bytes);
-  }
-  groups_ = make_size_groups(
-      count_sizes(std::move(sizes)),
-      {config_.outliers.above_bytes, budgets().max_pinned_bytes, config_.size_classes});
-}
-
 // Outliers first: a resident outlier also saves the pageable memory that it would be read into.
 void Planner::keep_residents() {
   std::vector<std::size_t> outliers;
@@ -123,28 +111,24 @@ void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& bu
 }
 
 Result<void> Planner::hold_staging() {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const PlacedTensor& placed = placement_.tensors[i];
-    const bool on_drive = placed.why.empty() || is_on_drive(placed.place);
-    if (!on_drive) {
-      continue;
-    }
-    placement_.staging_bytes = kHostChunks.bytes();
-    if (budgets().max_pinned_bytes < kHostChunks.bytes()) {
-      Error error =
-          fault(Fault::kExhausted,
-                fmt::format(
-                    "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: {} "
-                    "chunks of {} bytes are kept for transfers; the smallest value that works is "
-                    "{}",
-                    budgets().max_pinned_bytes, tensors_[i].name, tensors_[i].bytes, kHostChunks.chunks,
-                    kHostChunks.chunk_bytes, kHostChunks.bytes()));
-      error.tensor = tensors_[i].name;
-      return error;
-    }
-    break;
+  const auto found = std::ranges::find_if(placement_.tensors, [](const PlacedTensor& placed) {
+    return placed.why.empty() || is_on_drive(placed.place);
+  });
+  if (found == placement_.tensors.end()) {
+    return {};
   }
-  return {};
+  placement_.staging_bytes = kHostChunks.bytes();
+  if (budgets().max_pinned_bytes >= kHostChunks.bytes()) {
+    return {};
+  }
+  Error error = fault(
+      Fault::kExhausted,
+      fmt::format("max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: {} "
+                  "chunks of {} bytes are kept for transfers; the smallest value that works is {}",
+                  budgets().max_pinned_bytes, found->name, found->bytes, kHostChunks.chunks,
+                  kHostChunks.chunk_bytes, kHostChunks.bytes()));
+  error.tensor = found->name;
+  return error;
 }
 
 void Planner::pin() {
@@ -239,20 +223,14 @@ std::vector<ClassPlan> Placement::pool() const {
 
 std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
                                          const EngineConfig& config) {
-  std::vector<std::uint64_t> sizes;
+  const std::vector<const TensorRule*> rules = governing_rules(tensors, config);
   std::uint64_t largest = 0;
-  for (const PlanTensor& tensor : tensors) {
-    const TensorRule* rule = governing_rule(tensor, config);
-    if (!is_grouped(tensor, rule)) {
-      continue;
-    }
-    sizes.push_back(tensor.bytes);
-    if (rule != nullptr) {
-      largest = std::max(largest, align_up(tensor.bytes, kBlockBytes));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (rules[i] != nullptr && is_grouped(tensors[i], rules[i])) {
+      largest = std::max(largest, align_up(tensors[i].bytes, kBlockBytes));
     }
   }
-  for (const SizeGroup& group : make_size_groups(
-           count_sizes(std::move(sizes)), {config.outliers.above_bytes, 0, config.size_classes})) {
+  for (const SizeGroup& group : group_sizes(tensors, rules, config, 0)) {
     if (group.outlier == OutlierReason::kNone) {
       largest = std::max(largest, group.slot_bytes);
     }
@@ -263,9 +241,7 @@ std::uint64_t largest_regular_slot_bytes(const std::vector<PlanTensor>& tensors,
 Result<Placement> place_tensors(const std::vector<PlanTensor>& tensors, const EngineConfig& config,
                                 const Budgets& budgets) {
   Result<RuleDemand> demand = demand_of_rules(tensors, config, budgets);
-  if (!demand) {
-    return std::move(demand).error();
-  }
+  PENSTOCK_TRY(demand);
   return Planner(tensors, config, std::move(*demand)).plan();
 }
 

@@ -50,14 +50,7 @@ class ForcedSlots {
  public:
   ForcedSlots(const std::vector<PlanTensor>& tensors, const EngineConfig& config,
               const std::vector<const TensorRule*>& rules) {
-    std::vector<std::uint64_t> sizes;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (is_grouped(tensors[i], rules[i])) {
-        sizes.push_back(tensors[i].bytes);
-      }
-    }
-    groups_ = make_size_groups(count_sizes(std::move(sizes)),
-                               {config.outliers.above_bytes, 0, config.size_classes});
+    groups_ = group_sizes(tensors, rules, config, 0);
     counted_.resize(groups_.size(), false);
   }
 
@@ -121,30 +114,43 @@ Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slo
 
 }  // namespace
 
-const TensorRule* governing_rule(const PlanTensor& tensor, const EngineConfig& config) {
-  if (!tensor.swappable || tensor.bytes == 0) {
-    return nullptr;
+std::vector<const TensorRule*> governing_rules(const std::vector<PlanTensor>& tensors,
+                                               const EngineConfig& config) {
+  std::vector<const TensorRule*> rules;
+  rules.reserve(tensors.size());
+  for (const PlanTensor& tensor : tensors) {
+    const auto rule = std::ranges::find_if(config.tensors, [&tensor](const TensorRule& candidate) {
+      return candidate.matches(tensor.name, tensor.bytes);
+    });
+    const bool governs = tensor.swappable && tensor.bytes != 0 && rule != config.tensors.end();
+    rules.push_back(governs ? &*rule : nullptr);
   }
-  for (const TensorRule& rule : config.tensors) {
-    if (rule.matches(tensor.name, tensor.bytes)) {
-      return &rule;
-    }
-  }
-  return nullptr;
+  return rules;
 }
 
 bool is_grouped(const PlanTensor& tensor, const TensorRule* rule) {
   return tensor.swappable && tensor.bytes != 0 && (rule == nullptr || rule->place == Place::kClass);
 }
 
+std::vector<SizeGroup> group_sizes(const std::vector<PlanTensor>& tensors,
+                                   const std::vector<const TensorRule*>& rules,
+                                   const EngineConfig& config, std::uint64_t max_pinned_bytes) {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (is_grouped(tensors[i], rules[i])) {
+      sizes.push_back(tensors[i].bytes);
+    }
+  }
+  return make_size_groups(count_sizes(std::move(sizes)),
+                          {config.outliers.above_bytes, max_pinned_bytes, config.size_classes});
+}
+
 Result<RuleDemand> demand_of_rules(const std::vector<PlanTensor>& tensors,
                                    const EngineConfig& config, const Budgets& budgets) {
   RuleDemand demand;
   demand.budgets = budgets;
-  demand.rules.reserve(tensors.size());
-  for (const PlanTensor& tensor : tensors) {
-    demand.rules.push_back(governing_rule(tensor, config));
-  }
+  demand.rules = governing_rules(tensors, config);
   PENSTOCK_TRY(hold_ram(tensors, demand));
   if (!config.tensors.empty()) {
     PENSTOCK_TRY(hold_pinned(tensors, ForcedSlots(tensors, config, demand.rules), demand));

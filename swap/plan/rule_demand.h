@@ -5,15 +5,22 @@
 
 #include "alloc/result.h"
 #include "swap/plan/placement.h"
+#include "swap/plan/size_group.h"
 
 namespace penstock {
 
-/// The rule that governs a tensor, or nullptr: the first that matches; none for what is not
+/// The rule that governs each tensor, or nullptr: the first that matches; none for what is not
 /// swapped.
-const TensorRule* governing_rule(const PlanTensor& tensor, const EngineConfig& config);
+std::vector<const TensorRule*> governing_rules(const std::vector<PlanTensor>& tensors,
+                                               const EngineConfig& config);
 
 /// Whether the tensor's size matters for the classes: no rule decides, or one wants a class for it.
 bool is_grouped(const PlanTensor& tensor, const TensorRule* rule);
+
+/// The groups of all tensors whose size matters; `max_pinned_bytes` as SizeGroupLimits has it.
+std::vector<SizeGroup> group_sizes(const std::vector<PlanTensor>& tensors,
+                                   const std::vector<const TensorRule*>& rules,
+                                   const EngineConfig& config, std::uint64_t max_pinned_bytes);
 
 /// What the rules and the staging need at least, before anything is chosen.
 struct RuleDemand {
