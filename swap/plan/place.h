@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "alloc/result.h"
-
 namespace penstock {
 
 /// The five fates of a tensor. kStream: no pinned memory is planned for it; it is read whole for
@@ -20,6 +18,5 @@ constexpr bool is_on_drive(Place place) noexcept {
   return place != Place::kRam && place != Place::kDevice;
 }
 std::string_view place_name(Place place) noexcept;
-Result<Place> parse_place(std::string_view text);
 
 }  // namespace penstock

@@ -69,7 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   const std::string_view text(reinterpret_cast<const char*>(data), bytes);
   expect_value_or_sentence(parse_dtype(text));
   expect_value_or_sentence(parse_role(text));
-  expect_value_or_sentence(parse_place(text));
   expect_value_or_sentence(parse_engine_kind(text));
 
   std::string_view rest = text;
