@@ -122,7 +122,7 @@ Result<void> Verifier::verify_records(const CheckpointFile& file, TorchRecords r
 Result<void> Verifier::verify(const CheckpointFile& file) {
   ++result_.files;
   if (file.is_safetensors()) {
-    const Result<SafetensorsHeader> header = load_safetensors_header(file.path);
+    const Result<Checkpoint> header = load_safetensors(file.path);
     if (header.has_error()) {
       blame(file, header.error().message);
     }

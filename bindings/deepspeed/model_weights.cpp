@@ -35,12 +35,12 @@ void count(ModelWeights& weights, std::uint64_t elements, std::uint64_t bytes) {
 }
 
 void look_at_safetensors(const std::string& path, ModelWeights& weights) {
-  const Result<SafetensorsHeader> header = load_safetensors_header(path);
+  const Result<Checkpoint> header = load_safetensors(path);
   if (header.has_error()) {
     weights.problems.push_back(header.error().message);
     return;
   }
-  for (const SafetensorsTensor& tensor : header->tensors) {
+  for (const CheckpointTensor& tensor : header->tensors) {
     count(weights, tensor.info.elements(), tensor.info.bytes());
   }
 }

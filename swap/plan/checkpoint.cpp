@@ -12,23 +12,7 @@ namespace penstock {
 namespace {
 
 Error not_checkpoint(const std::string& path, std::string message) {
-  Error error = fault(Fault::kInvalidArgument, std::move(message));
-  error.path = path;
-  return error;
-}
-
-Result<Checkpoint> load_single_file(const std::string& path) {
-  Result<SafetensorsHeader> header = load_safetensors_header(path);
-  if (!header) {
-    return std::move(header).error();
-  }
-  Checkpoint checkpoint;
-  checkpoint.files.push_back(path);
-  checkpoint.metadata = std::move(header->metadata);
-  for (SafetensorsTensor& tensor : header->tensors) {
-    checkpoint.tensors.push_back({std::move(tensor.info), 0, tensor.offset});
-  }
-  return checkpoint;
+  return fault(Fault::kInvalidArgument, std::move(message), path);
 }
 
 }  // namespace
@@ -89,16 +73,14 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
   std::string file = path;
   if (std::filesystem::is_directory(path, ignored)) {
     Result<std::string> found = find_checkpoint_file(path);
-    if (!found) {
-      return std::move(found).error();
-    }
+    PENSTOCK_TRY(found);
     file = std::move(*found);
   }
   if (file.ends_with(".safetensors.index.json")) {
     return load_indexed_checkpoint(file);
   }
   if (file.ends_with(".safetensors")) {
-    return load_single_file(file);
+    return load_safetensors(file);
   }
   return not_checkpoint(path, fmt::format("{} is no checkpoint: a .safetensors file, a "
                                           ".safetensors.index.json or a directory with either is",

@@ -1,5 +1,7 @@
 #include "swap/plan/control_group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -73,14 +75,7 @@ std::optional<std::uint64_t> least_free_bytes(const std::string& name, const Mem
 }
 
 bool counts_memory(std::string_view controllers) {
-  while (!controllers.empty()) {
-    const std::size_t end = std::min(controllers.find(','), controllers.size());
-    if (controllers.substr(0, end) == "memory") {
-      return true;
-    }
-    controllers.remove_prefix(std::min(end + 1, controllers.size()));
-  }
-  return false;
+  return fmt::format(",{},", controllers).find(",memory,") != std::string::npos;
 }
 
 }  // namespace

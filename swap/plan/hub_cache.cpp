@@ -71,9 +71,7 @@ std::string download_of(std::string_view name) {
 }
 
 Error not_there(const std::string& path, std::string message) {
-  Error error = fault(Fault::kInvalidArgument, std::move(message));
-  error.path = path;
-  return error;
+  return fault(Fault::kInvalidArgument, std::move(message), path);
 }
 
 // The commit that `main` stood for when it was downloaded; empty: nothing says it.

@@ -12,9 +12,7 @@ namespace penstock {
 namespace {
 
 Error not_usable(const std::string& path, std::string message) {
-  Error error = fault(Fault::kInvalidArgument, std::move(message));
-  error.path = path;
-  return error;
+  return fault(Fault::kInvalidArgument, std::move(message), path);
 }
 
 }  // namespace
@@ -88,9 +86,7 @@ Result<std::string> InputFile::read(std::uint64_t offset, std::uint64_t bytes) c
 
 Result<std::string> read_text_file(const std::string& path, std::uint64_t bytes_max) {
   Result<InputFile> file = InputFile::open(path);
-  if (!file) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   if (file->size_bytes() > bytes_max) {
     return not_usable(path, fmt::format("{} has {} bytes; a file of this kind has at most {}", path,
                                         file->size_bytes(), bytes_max));

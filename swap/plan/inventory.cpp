@@ -14,8 +14,6 @@
 #include "swap/plan/input_file.h"
 #include "swap/plan/json_document.h"
 #include "swap/plan/model_order.h"
-#include "swap/plan/safetensors_header.h"
-#include "swap/plan/safetensors_index.h"
 #include "swap/plan/tensor_json.h"
 
 namespace penstock {
@@ -27,13 +25,6 @@ using nlohmann::json;
 constexpr std::uint64_t kInventoryBytesMax = 1ULL << 30;
 // Sums of all tensors' bytes, times a few (masters, moments), must stay within 64 bits.
 constexpr std::uint64_t kTotalBytesMax = 1ULL << 56;
-
-Error with_path(Error error, const std::string& path) {
-  if (error.path.empty()) {
-    error.path = path;
-  }
-  return error;
-}
 
 Result<Inventory> checked(Inventory inventory, const std::string& origin) {
   if (inventory.tensors.empty()) {
@@ -60,18 +51,14 @@ Result<Inventory> checked(Inventory inventory, const std::string& origin) {
 
 Result<Inventory> load_file(const std::string& path) {
   if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) {
-    Result<Inventory> inventory =
-        path.ends_with(".json") ? load_safetensors_index(path) : load_safetensors(path);
-    if (inventory) {
-      std::ranges::sort(inventory->tensors, model_order_less, &TensorInfo::name);
-      return checked(std::move(*inventory), path);
-    }
-    return inventory;
+    const Result<Checkpoint> checkpoint = load_checkpoint(path);
+    PENSTOCK_TRY(checkpoint);
+    Inventory inventory = checkpoint->inventory();
+    std::ranges::sort(inventory.tensors, model_order_less, &TensorInfo::name);
+    return checked(std::move(inventory), path);
   }
   Result<std::string> text = read_text_file(path, kInventoryBytesMax);
-  if (!text) {
-    return std::move(text).error();
-  }
+  PENSTOCK_TRY(text);
   return parse_inventory(*text, path);
 }
 
@@ -122,9 +109,7 @@ std::uint64_t Inventory::elements() const noexcept {
 
 Result<Inventory> parse_inventory(std::string_view text, const std::string& origin) {
   Result<json> parsed = parse_json(text, origin, Fault::kInvalidArgument);
-  if (!parsed) {
-    return std::move(parsed).error();
-  }
+  PENSTOCK_TRY(parsed);
   if (!parsed->is_object() || !parsed->contains("tensors") || !(*parsed)["tensors"].is_array()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("{} is not an inventory: it has no list \"tensors\" of {{\"name\", "
@@ -157,21 +142,17 @@ Result<Inventory> load_inventory(const std::string& path) {
   std::string file = path;
   if (!std::filesystem::exists(path, ignored) && is_hub_name(path)) {
     Result<std::string> cached = find_in_hub_cache(path);
-    if (!cached) {
-      return std::move(cached).error();
-    }
+    PENSTOCK_TRY(cached);
     file = std::move(*cached);
   }
   if (std::filesystem::is_directory(file, ignored)) {
     Result<std::string> found = find_checkpoint_file(file);
-    if (!found) {
-      return std::move(found).error();
-    }
+    PENSTOCK_TRY(found);
     file = std::move(*found);
   }
   Result<Inventory> inventory = load_file(file);
-  if (!inventory) {
-    return with_path(std::move(inventory).error(), file);
+  if (inventory.has_error() && inventory.error().path.empty()) {
+    inventory.error().path = file;
   }
   return inventory;
 }

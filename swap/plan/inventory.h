@@ -83,9 +83,4 @@ struct Inventory {
 Result<Inventory> load_inventory(const std::string& path);
 /// The JSON form, from memory; `origin` names it in errors.
 Result<Inventory> parse_inventory(std::string_view json, const std::string& origin);
-/// The header of a safetensors file (`json` without the 8 length bytes); `data_bytes` = bytes
-/// behind it.
-Result<Inventory> parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
-                                           const std::string& origin);
-
 }  // namespace penstock

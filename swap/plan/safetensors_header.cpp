@@ -6,7 +6,6 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "swap/plan/input_file.h"
@@ -55,9 +54,8 @@ Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uin
 
 // The format leaves no byte unused: the data of the tensors follow one another, from the first byte
 // behind the header to the last.
-std::optional<Error> find_gap(std::vector<DataRange>& ranges, std::uint64_t data_bytes,
-                              const std::vector<SafetensorsTensor>& tensors,
-                              const std::string& origin) {
+Result<void> find_gap(std::vector<DataRange>& ranges, std::uint64_t data_bytes,
+                      const std::vector<CheckpointTensor>& tensors, const std::string& origin) {
   std::ranges::sort(ranges, {},
                     [](const DataRange& range) { return std::pair(range.begin, range.end); });
   const auto name_of = [&tensors](const DataRange& range) {
@@ -80,7 +78,7 @@ std::optional<Error> find_gap(std::vector<DataRange>& ranges, std::uint64_t data
     return not_safetensors(
         fmt::format("{}: the last {} bytes of data belong to no tensor", origin, data_bytes - end));
   }
-  return std::nullopt;
+  return {};
 }
 
 // A map from text to text, or null, as the safetensors library has it.
@@ -104,17 +102,25 @@ Result<std::map<std::string, std::string>> read_metadata(const json& header) {
   return metadata;
 }
 
-Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data_bytes,
-                                       const std::string& origin) {
+}  // namespace
+
+std::string safetensors_dtype_name(DType dtype) {
+  std::string name(dtype_name(dtype));
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+Result<Checkpoint> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
+                                            const std::string& origin) {
   const std::string what = "the safetensors header of " + origin;
   Result<json> parsed = parse_json(text, what, Fault::kInvalidArgument);
-  if (!parsed) {
-    return std::move(parsed).error();
-  }
+  PENSTOCK_TRY(parsed);
   if (!parsed->is_object()) {
     return not_safetensors(fmt::format("{} is {}, not an object", what, describe_json(*parsed)));
   }
-  SafetensorsHeader header;
+  Checkpoint header;
+  header.files.push_back(origin);
   Result<std::map<std::string, std::string>> metadata = read_metadata(*parsed);
   if (!metadata) {
     return not_safetensors(fmt::format("{}: {}", what, metadata.error().message));
@@ -144,53 +150,20 @@ Result<SafetensorsHeader> parse_header(std::string_view text, std::uint64_t data
     }
     range->tensor = header.tensors.size();
     ranges.push_back(*range);
-    header.tensors.push_back({std::move(*info), range->begin});
+    header.tensors.push_back({std::move(*info), 0, range->begin});
   }
-  if (std::optional<Error> gap = find_gap(ranges, data_bytes, header.tensors, origin)) {
-    return std::move(*gap);
-  }
-  std::ranges::sort(header.tensors, [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
+  PENSTOCK_TRY(find_gap(ranges, data_bytes, header.tensors, origin));
+  std::ranges::sort(header.tensors, [](const CheckpointTensor& a, const CheckpointTensor& b) {
     return natural_less(a.info.name, b.info.name);
   });
   return header;
 }
 
-}  // namespace
-
-std::string safetensors_dtype_name(DType dtype) {
-  std::string name(dtype_name(dtype));
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
-}
-
-Inventory SafetensorsHeader::inventory() const {
-  Inventory inventory;
-  inventory.tensors.reserve(tensors.size());
-  for (const SafetensorsTensor& tensor : tensors) {
-    inventory.tensors.push_back(tensor.info);
-  }
-  return inventory;
-}
-
-Result<Inventory> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
-                                           const std::string& origin) {
-  Result<SafetensorsHeader> header = parse_header(text, data_bytes, origin);
-  if (!header) {
-    return std::move(header).error();
-  }
-  return header->inventory();
-}
-
-Result<SafetensorsHeader> load_safetensors_header(const std::string& path) {
+Result<Checkpoint> load_safetensors(const std::string& path) {
   Result<InputFile> file = InputFile::open(path);
-  if (!file) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   const auto refuse = [&path](std::string message) {
-    Error error = not_safetensors(std::move(message));
-    error.path = path;
-    return error;
+    return fault(Fault::kInvalidArgument, std::move(message), path);
   };
   if (file->size_bytes() < kLengthBytes) {
     return refuse(
@@ -199,9 +172,7 @@ Result<SafetensorsHeader> load_safetensors_header(const std::string& path) {
                     path, file->size_bytes()));
   }
   Result<std::string> length = file->read(0, kLengthBytes);
-  if (!length) {
-    return std::move(length).error();
-  }
+  PENSTOCK_TRY(length);
   std::uint64_t header_bytes = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) {  // little-endian
     header_bytes = header_bytes << 8 | static_cast<unsigned char>((*length)[i]);
@@ -217,26 +188,17 @@ Result<SafetensorsHeader> load_safetensors_header(const std::string& path) {
                               path, file->size_bytes(), header_bytes));
   }
   Result<std::string> text = file->read(kLengthBytes, header_bytes);
-  if (!text) {
-    return std::move(text).error();
-  }
+  PENSTOCK_TRY(text);
   const std::uint64_t data_offset = kLengthBytes + header_bytes;
-  Result<SafetensorsHeader> header = parse_header(*text, file->size_bytes() - data_offset, path);
+  Result<Checkpoint> header =
+      parse_safetensors_header(*text, file->size_bytes() - data_offset, path);
   if (!header) {
     return refuse(header.error().message);
   }
-  for (SafetensorsTensor& tensor : header->tensors) {
+  for (CheckpointTensor& tensor : header->tensors) {
     tensor.offset += data_offset;
   }
   return header;
-}
-
-Result<Inventory> load_safetensors(const std::string& path) {
-  Result<SafetensorsHeader> header = load_safetensors_header(path);
-  if (!header) {
-    return std::move(header).error();
-  }
-  return header->inventory();
 }
 
 }  // namespace penstock

@@ -22,9 +22,7 @@ using nlohmann::json;
 constexpr std::uint64_t kIndexBytesMax = 1ULL << 28;
 
 Error bad_index(const std::string& path, std::string message) {
-  Error error = fault(Fault::kInvalidArgument, std::move(message));
-  error.path = path;
-  return error;
+  return fault(Fault::kInvalidArgument, std::move(message), path);
 }
 
 // Names of tensors by shard. A shard is a file beside the index: anything else in its place (an
@@ -33,13 +31,9 @@ using Shards = std::map<std::string, std::unordered_set<std::string>>;
 
 Result<Shards> read_weight_map(const std::string& path) {
   Result<std::string> text = read_text_file(path, kIndexBytesMax);
-  if (!text) {
-    return std::move(text).error();
-  }
+  PENSTOCK_TRY(text);
   Result<json> parsed = parse_json(*text, path, Fault::kInvalidArgument);
-  if (!parsed) {
-    return std::move(parsed).error();
-  }
+  PENSTOCK_TRY(parsed);
   if (!parsed->is_object() || !parsed->contains("weight_map") ||
       !(*parsed)["weight_map"].is_object()) {
     return bad_index(path, fmt::format("{} has no object \"weight_map\"", path));
@@ -66,9 +60,7 @@ Result<Shards> read_weight_map(const std::string& path) {
 
 Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
   Result<Shards> shards = read_weight_map(path);
-  if (!shards) {
-    return std::move(shards).error();
-  }
+  PENSTOCK_TRY(shards);
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
   Checkpoint checkpoint;
   for (auto& [shard, names] : *shards) {
@@ -77,11 +69,9 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
     if (!std::filesystem::exists(shard_path, ignored)) {
       return bad_index(path, fmt::format("{} names the shard {}, which is not there", path, shard));
     }
-    Result<SafetensorsHeader> part = load_safetensors_header(shard_path);
-    if (!part) {
-      return std::move(part).error();
-    }
-    for (SafetensorsTensor& tensor : part->tensors) {
+    Result<Checkpoint> part = load_safetensors(shard_path);
+    PENSTOCK_TRY(part);
+    for (CheckpointTensor& tensor : part->tensors) {
       // What the index does not name is not part of the model.
       if (names.erase(tensor.info.name) != 0) {
         checkpoint.tensors.push_back(
@@ -100,14 +90,6 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
     return natural_less(a.info.name, b.info.name);
   });
   return checkpoint;
-}
-
-Result<Inventory> load_safetensors_index(const std::string& path) {
-  const Result<Checkpoint> checkpoint = load_indexed_checkpoint(path);
-  if (!checkpoint) {
-    return checkpoint.error();
-  }
-  return checkpoint->inventory();
 }
 
 }  // namespace penstock

@@ -10,7 +10,4 @@ namespace penstock {
 /// there and hold what the index says it holds.
 Result<Checkpoint> load_indexed_checkpoint(const std::string& path);
 
-/// The tensors alone.
-Result<Inventory> load_safetensors_index(const std::string& path);
-
 }  // namespace penstock

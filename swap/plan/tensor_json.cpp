@@ -53,9 +53,7 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
   }
   info.dtype = *parsed_dtype;
   Result<std::vector<std::uint64_t>> shape = read_shape(entry);
-  if (!shape) {
-    return std::move(shape).error();
-  }
+  PENSTOCK_TRY(shape);
   info.shape = std::move(*shape);
   if (!info.fits_63_bits()) {
     return bad_tensor(

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "alloc/check.h"
-#include "swap/plan/inventory.h"
 #include "swap/plan/safetensors_header.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/sentence.h"
@@ -12,13 +11,13 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace penstock;
   const MemoryFile file({data, bytes});
-  const Result<Inventory> inventory = load_safetensors(file.path());
-  if (inventory.has_error()) {
-    expect_sentence(inventory.error());
-    PENSTOCK_CHECK(inventory.error().path == file.path(), "path '{}'", inventory.error().path);
+  const Result<Checkpoint> checkpoint = load_safetensors(file.path());
+  if (checkpoint.has_error()) {
+    expect_sentence(checkpoint.error());
+    PENSTOCK_CHECK(checkpoint.error().path == file.path(), "path '{}'", checkpoint.error().path);
     return 0;
   }
-  PENSTOCK_CHECK(inventory->bytes() <= bytes, "{} bytes of tensors in a file of {}",
-                 inventory->bytes(), bytes);
+  PENSTOCK_CHECK(checkpoint->inventory().bytes() <= bytes, "{} bytes of tensors in a file of {}",
+                 checkpoint->inventory().bytes(), bytes);
   return 0;
 }

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include "alloc/check.h"
-#include "swap/plan/inventory.h"
 #include "swap/plan/safetensors_index.h"
 #include "tests/fuzz/sentence.h"
 
@@ -61,12 +60,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   static_assert(kHeader.size() < 256);
   static const ShardDirectory shards;
   write_file(shards.index(), {reinterpret_cast<const char*>(data), bytes});
-  const Result<Inventory> inventory = load_safetensors_index(shards.index());
-  if (inventory.has_error()) {
-    expect_sentence(inventory.error());
+  const Result<Checkpoint> checkpoint = load_indexed_checkpoint(shards.index());
+  if (checkpoint.has_error()) {
+    expect_sentence(checkpoint.error());
     return 0;
   }
-  for (const TensorInfo& tensor : inventory->tensors) {
+  for (const auto& [tensor, file, offset] : checkpoint->tensors) {
     PENSTOCK_CHECK(tensor.name == "a" || tensor.name == "b", "a tensor '{}' from nowhere",
                    tensor.name);
   }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "swap/plan/inventory.h"
+#include "swap/plan/safetensors_header.h"
 #include "tests/plan/damaged_text.h"
 #include "tests/plan/plan_fixture.h"
 
@@ -46,9 +47,9 @@ TEST(MalformedInputTest, SafetensorsWithAnyByteChangedNeverCrash) {
 
 TEST(MalformedInputTest, RandomlyDamagedHeadersNeverCrash) {
   try_mutations(std::string(kHeader), 20'000, [](const std::string& damaged) {
-    const Result<Inventory> inventory = parse_safetensors_header(damaged, 32, "m.safetensors");
-    if (inventory.has_value()) {
-      EXPECT_LE(inventory->bytes(), 32U) << damaged;
+    const Result<Checkpoint> read = parse_safetensors_header(damaged, 32, "m.safetensors");
+    if (read.has_value()) {
+      EXPECT_LE(read->inventory().bytes(), 32U) << damaged;
     }
   });
 }

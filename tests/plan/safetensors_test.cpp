@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "swap/plan/inventory.h"
+#include "swap/plan/safetensors_header.h"
 #include "tests/plan/plan_fixture.h"
 
 namespace penstock {
@@ -11,8 +12,8 @@ using test::ScratchDirectory;
 using testing::HasSubstr;
 
 std::string message(std::string_view header, std::uint64_t data_bytes) {
-  const Result<Inventory> inventory = parse_safetensors_header(header, data_bytes, "m.safetensors");
-  return inventory.has_error() ? inventory.error().message : "no error";
+  const Result<Checkpoint> read = parse_safetensors_header(header, data_bytes, "m.safetensors");
+  return read.has_error() ? read.error().message : "no error";
 }
 
 TEST(SafetensorsTest, ReadsNamesTypesAndShapes) {
@@ -23,7 +24,8 @@ TEST(SafetensorsTest, ReadsNamesTypesAndShapes) {
           R"("layers.2.w":{"dtype":"F32","shape":[],"data_offsets":[12,16]},)"
           R"("empty":{"dtype":"I64","shape":[0],"data_offsets":[16,16]}}   )",
           16, "m.safetensors")
-          .value();
+          .value()
+          .inventory();
   ASSERT_EQ(inventory.tensors.size(), 3U);
   EXPECT_EQ(inventory.tensors[0].name, "empty");
   EXPECT_EQ(inventory.tensors[1].name, "layers.2.w");
