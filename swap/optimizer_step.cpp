@@ -24,9 +24,7 @@ Result<void> OptimizerStep::finish(const Reads& reads, std::size_t chunk, std::u
   std::array<Lease, kStates> leases;
   for (std::size_t i = 0; i < kStates; ++i) {
     Result<Lease> lease = reads[i].lease();
-    if (lease.has_error()) {
-      return std::move(lease).error();
-    }
+    PENSTOCK_TRY(lease);
     leases[i] = std::move(lease).value();
   }
   const AdamWState state{floats(leases[0]), floats(leases[1]), floats(leases[2]), gradient(chunk)};

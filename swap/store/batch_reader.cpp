@@ -32,9 +32,7 @@ Result<bool> BatchReader::is_whole() {
   ChecksumStream seal(IntegrityLevel::kFull, header_.records_bytes);
   for (std::uint64_t at = begin_; at < end_;) {
     const Result<std::span<const std::byte>> part = window(at, 1);
-    if (part.has_error()) {
-      return part.error();
-    }
+    PENSTOCK_TRY(part);
     seal.update(*part);
     at += part->size();
   }
@@ -45,18 +43,14 @@ Result<std::optional<ManifestRecord>> BatchReader::next() {
   std::uint64_t bytes = kLengthBytes;
   if (end_ - next_ >= bytes) {
     const Result<std::span<const std::byte>> length = window(next_, bytes);
-    if (length.has_error()) {
-      return length.error();
-    }
+    PENSTOCK_TRY(length);
     bytes += WireReader(*length).take_u32();
   }
   if (bytes > end_ - next_ || bytes > kRecordBytesMax) {
     return std::optional<ManifestRecord>();
   }
   const Result<std::span<const std::byte>> record = window(next_, bytes);
-  if (record.has_error()) {
-    return record.error();
-  }
+  PENSTOCK_TRY(record);
   WireReader in(record->first(static_cast<std::size_t>(bytes)));
   next_ += bytes;
   return decode_record(in);

@@ -54,9 +54,7 @@ class Importer {
 Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
   for (const std::string& path : checkpoint_.files) {
     Result<SourceFile> file = SourceFile::open(system, path);
-    if (file.has_error()) {
-      return std::move(file).error();
-    }
+    PENSTOCK_TRY(file);
     files_.push_back(std::move(file).value());
   }
   std::vector<Stretch> stretches;
@@ -64,13 +62,9 @@ Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
     stretches.push_back(files_[tensor.file].stretch(tensor.offset, tensor.info.bytes()));
   }
   Result<std::unique_ptr<StreamReader>> reader = StreamReader::make(queue, std::move(stretches));
-  if (reader.has_error()) {
-    return std::move(reader).error();
-  }
+  PENSTOCK_TRY(reader);
   Result<std::unique_ptr<StoredWriter>> writer = StoredWriter::make(queue, IntegrityLevel::kFull);
-  if (writer.has_error()) {
-    return std::move(writer).error();
-  }
+  PENSTOCK_TRY(writer);
   reader_ = std::move(reader).value();
   writer_ = std::move(writer).value();
   return {};

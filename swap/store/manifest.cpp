@@ -26,23 +26,18 @@ constexpr const char* kNewManifestName = "manifest.new";
 
 Result<ManifestState> read_once(const File& file) {
   const Result<std::uint64_t> size = file.size_bytes();
-  if (size.has_error()) {
-    return size.error();
-  }
+  PENSTOCK_TRY(size);
   if (*size > kManifestBytesMax) {
-    Error error = fault(Fault::kInvalidArgument, fmt::format("{} has {}: it is no manifest",
-                                                             file.path(), format_bytes(*size)));
-    error.path = file.path();
-    return error;
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} has {}: it is no manifest", file.path(), format_bytes(*size)),
+                 file.path());
   }
   const ManifestBytes bytes{*size, [&file](std::uint64_t offset, std::span<std::byte> target) {
                               return file.read_at(offset, target);
                             }};
   Result<ManifestState> state = parse_manifest(bytes, file.path());
   if (state.has_error()) {
-    Error error = std::move(state).error();
-    error.path = file.path();
-    return error;
+    state.error().path = file.path();
   }
   return state;
 }
@@ -72,9 +67,7 @@ Result<ManifestState> Manifest::read(Directory& directory) {
   if (file.has_error() && file.error().system_errno() == ENOENT) {
     return no_store(directory.path(), "it has no manifest");
   }
-  if (file.has_error()) {
-    return file.error();
-  }
+  PENSTOCK_TRY(file);
   Result<ManifestState> best = read_once(*file);
   for (int i = 1; i < kReadsMax && (best.has_error() || best->torn_bytes > 0); ++i) {
     Result<ManifestState> again = read_once(*file);
@@ -103,9 +96,7 @@ Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uin
                                                   std::span<const ManifestRecord> records) {
   std::unique_ptr<Manifest> manifest(new Manifest(directory, store));
   Result<std::unique_ptr<SpareSpace>> spare = SpareSpace::open(directory);
-  if (spare.has_error()) {
-    return std::move(spare).error();
-  }
+  PENSTOCK_TRY(spare);
   manifest->spare_ = std::move(spare).value();
   manifest->sequence_ = sequence;
   PENSTOCK_TRY(manifest->rewrite(records));
@@ -155,9 +146,7 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   PENSTOCK_TRY(directory_.sync());
   Result<File> file =
       directory_.open(kManifestName, File::Access::kReadWrite, DirectMode::kBuffered);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   in_doubt_ = false;
   file_ = std::make_unique<File>(std::move(file).value());
   ++sequence_;
@@ -181,9 +170,7 @@ Result<File> Manifest::make_beside() {
 
 Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
   const Result<File> file = make_beside();
-  if (file.has_error()) {
-    return file.error();
-  }
+  PENSTOCK_TRY(file);
   PENSTOCK_TRY(write(*file, 0, bytes));
   return file->sync();
 }

@@ -93,9 +93,7 @@ Result<std::optional<std::string>> replay(BatchReader& batch, ManifestState& sta
   state.closed = false;
   while (!batch.at_end()) {
     Result<std::optional<ManifestRecord>> record = batch.next();
-    if (record.has_error()) {
-      return std::move(record).error();
-    }
+    PENSTOCK_TRY(record);
     if (!*record) {
       return std::optional<std::string>("a record that this penstock does not understand");
     }
@@ -176,16 +174,12 @@ Result<std::uint64_t> take_batch(const ManifestBytes& source, std::uint64_t expe
   }
   BatchReader batch(source, state.valid_bytes, *header);
   const Result<bool> whole = batch.is_whole();
-  if (whole.has_error()) {
-    return whole.error();
-  }
+  PENSTOCK_TRY(whole);
   if (!*whole) {
     return std::uint64_t{0};
   }
   Result<std::optional<std::string>> problem = replay(batch, state);
-  if (problem.has_error()) {
-    return std::move(problem).error();
-  }
+  PENSTOCK_TRY(problem);
   if (*problem) {
     return damaged(origin, state.valid_bytes, **problem);
   }
@@ -214,9 +208,7 @@ std::string data_file_name(std::uint64_t store) {
 
 Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::string& origin) {
   Result<ManifestHead> head = read_head(bytes, origin);
-  if (head.has_error()) {
-    return std::move(head).error();
-  }
+  PENSTOCK_TRY(head);
   ManifestState state;
   state.store = head->store;
   state.first_sequence = head->first_sequence;
@@ -224,18 +216,14 @@ Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::stri
   std::uint64_t expected = head->first_sequence;
   for (;; ++expected) {
     Result<std::uint64_t> batch = take_batch(bytes, expected, origin, state);
-    if (batch.has_error()) {
-      return std::move(batch).error();
-    }
+    PENSTOCK_TRY(batch);
     if (*batch == 0) {
       break;
     }
     state.valid_bytes += *batch;
   }
   const Result<bool> more = continues(bytes, state, expected);
-  if (more.has_error()) {
-    return more.error();
-  }
+  PENSTOCK_TRY(more);
   // A manifest gets its name when its first batch is safe.
   if (expected == head->first_sequence || *more) {
     return damaged(origin, state.valid_bytes, "a batch of records is not what was written");

@@ -89,9 +89,7 @@ Result<SafetensorsLayout> lay_out_file(const std::vector<TensorInfo>& tensors,
     order[i] = i;
   }
   Result<SafetensorsFile> file = lay_out(tensors, std::move(order), metadata, name);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   SafetensorsLayout layout;
   layout.files.push_back(std::move(file).value());
   return layout;
@@ -106,9 +104,7 @@ Result<SafetensorsLayout> lay_out_shards(const std::vector<TensorInfo>& tensors,
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     Result<SafetensorsFile> file = lay_out(tensors, shards[i], metadata, name);
-    if (file.has_error()) {
-      return std::move(file).error();
-    }
+    PENSTOCK_TRY(file);
     for (const std::size_t index : shards[i]) {
       weight_map[tensors[index].name] = name;
       total_bytes += tensors[index].bytes();

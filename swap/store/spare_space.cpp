@@ -14,9 +14,7 @@ constexpr std::uint64_t kReserveStepBytes = kMiB;
 
 Result<std::unique_ptr<SpareSpace>> SpareSpace::open(Directory& directory) {
   Result<File> file = directory.open(kSpareName, File::Access::kCreate, DirectMode::kBuffered);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   return std::unique_ptr<SpareSpace>(new SpareSpace(directory, std::move(file).value()));
 }
 

@@ -130,11 +130,10 @@ Result<void> StoreDrives::check_present(std::uint32_t drive, Extent extent) cons
   // Where the file system cannot tell the size (some FUSE ones), reading will show it.
   const Result<std::uint64_t> size = drives_[drive].file->size_bytes();
   if (size.has_value() && *size < extent.end()) {
-    Error error = fault(Fault::kCorrupt, fmt::format("{} is cut short: it has {} bytes, and what "
-                                                     "lies there ends at {}",
-                                                     drives_[drive].path, *size, extent.end()));
-    error.path = drives_[drive].path;
-    return error;
+    return fault(Fault::kCorrupt,
+                 fmt::format("{} is cut short: it has {} bytes, and what lies there ends at {}",
+                             drives_[drive].path, *size, extent.end()),
+                 drives_[drive].path);
   }
   return {};
 }

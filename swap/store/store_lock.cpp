@@ -66,14 +66,10 @@ Result<StoreLock> StoreLock::take(Directory& directory, Use use) {
     return take_to_read(directory);
   }
   Result<File> file = directory.open(kLockName, File::Access::kCreate, DirectMode::kBuffered);
-  if (file.has_error()) {
-    return std::move(file).error();
-  }
+  PENSTOCK_TRY(file);
   for (auto waited = std::chrono::milliseconds::zero();; waited += kPause) {
     const Result<bool> locked = file->try_lock();
-    if (locked.has_error()) {
-      return locked.error();
-    }
+    PENSTOCK_TRY(locked);
     if (*locked) {
       break;
     }
@@ -98,9 +94,7 @@ Result<StoreLock> StoreLock::take_to_read(Directory& directory) {
                                                  : std::move(file).error();
   }
   const Result<bool> locked = file->try_lock(File::Lock::kShared);
-  if (locked.has_error()) {
-    return locked.error();
-  }
+  PENSTOCK_TRY(locked);
   if (!*locked) {
     return in_use(directory.path(), read_holder(*file) + " writes to it");
   }

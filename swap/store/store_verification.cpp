@@ -24,9 +24,7 @@ Result<VerifyReport> verify_store(const DurableStore& store, IoQueue& queue,
     readable.push_back({entry.info.name, entry.extent, &store.file(*entry.extent)});
   }
   Result<std::unique_ptr<StoredReader>> reader = StoredReader::make(queue, std::move(readable));
-  if (reader.has_error()) {
-    return std::move(reader).error();
-  }
+  PENSTOCK_TRY(reader);
   while (std::optional<StoredReader::Part> part = (*reader)->next()) {
     report.bytes += part->bytes.size();
     if (part->problem) {

@@ -19,9 +19,7 @@ Result<std::unique_ptr<SwapStore>> SwapStore::open_scratch(const std::vector<Pat
   std::unique_ptr<SwapStore> store(new SwapStore(system));
   for (const PathConfig& config : paths) {
     Result<File> file = system.create_scratch(config.path, DirectMode::kAuto);
-    if (file.has_error()) {
-      return std::move(file).error();
-    }
+    PENSTOCK_TRY(file);
     store->drives_->add(std::move(file).value(), config);
   }
   return store;
@@ -35,9 +33,7 @@ Result<StoredTensor> SwapStore::reserve(std::uint64_t tensor, std::uint64_t gene
   stored.identity.generation = generation;
   stored.identity.bytes = bytes;
   const Result<StoreDrives::Space> space = drives_->reserve(stored.layout_bytes(), avoid);
-  if (space.has_error()) {
-    return space.error();
-  }
+  PENSTOCK_TRY(space);
   stored.drive = space->drive;
   stored.extent = space->extent;
   return stored;
