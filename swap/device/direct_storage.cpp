@@ -30,29 +30,14 @@ std::string no_library(std::string_view runtime) {
 
 }  // namespace
 
-DirectFile::DirectFile(std::shared_ptr<DirectStorage> storage, void* handle, std::string path)
-    : storage_(std::move(storage)), handle_(handle), path_(std::move(path)) {}
-
-DirectFile::DirectFile(DirectFile&& other) noexcept
-    : storage_(std::move(other.storage_)), handle_(other.handle_), path_(std::move(other.path_)) {}
-
-DirectFile& DirectFile::operator=(DirectFile&& other) noexcept {
-  std::swap(storage_, other.storage_);
-  std::swap(handle_, other.handle_);
-  std::swap(path_, other.path_);
-  return *this;
-}
-
-DirectFile::~DirectFile() {
-  if (storage_ != nullptr) {
-    storage_->remove(handle_);
-  }
+void DirectFile::Remove::operator()(void* handle) const noexcept {
+  storage->remove(handle);
 }
 
 Result<DirectFile> DirectStorage::register_file(int descriptor, std::string path) {
   const Result<void*> handle = add(descriptor, path);
   PENSTOCK_TRY(handle);
-  return DirectFile(shared_from_this(), *handle, std::move(path));
+  return DirectFile(DirectFile::Handle(*handle, {shared_from_this()}), std::move(path));
 }
 
 std::string DirectStorage::describe(Direction direction, const DirectFile& file,
@@ -65,14 +50,15 @@ std::string DirectStorage::describe(Direction direction, const DirectFile& file,
 Result<void> DirectStorage::transfer(Direction direction, const DirectFile& file,
                                      std::uint64_t offset, DeviceSpan memory) {
   constexpr auto kOffsetMax = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-  if (file.storage_.get() != this || offset > kOffsetMax || memory.bytes > kOffsetMax - offset) {
+  if (file.handle_.get_deleter().storage.get() != this || offset > kOffsetMax ||
+      memory.bytes > kOffsetMax - offset) {
     return fault(Fault::kInvalidArgument,
                  describe(direction, file, offset, memory.bytes) +
                      ": the file is registered elsewhere, or no file is so large");
   }
   for (std::uint64_t done = 0; done < memory.bytes;) {
     const DeviceSpan rest = memory.part(done, memory.bytes - done);
-    const Result<Step> taken = step(direction, file.handle_, offset + done, rest);
+    const Result<Step> taken = step(direction, file.handle_.get(), offset + done, rest);
     PENSTOCK_TRY(taken);
     const std::int64_t moved = taken->moved;
     if (moved > 0 && static_cast<std::uint64_t>(moved) <= rest.bytes) {

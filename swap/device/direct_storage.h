@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "alloc/result.h"
 #include "swap/device/device.h"
@@ -28,18 +29,19 @@ struct DirectStorageFacts {
 /// transfer is under way there.
 class DirectFile {
  public:
-  DirectFile(DirectFile&& other) noexcept;
-  DirectFile& operator=(DirectFile&& other) noexcept;
-  ~DirectFile();
-
   const std::string& path() const noexcept { return path_; }
 
  private:
   friend class DirectStorage;
-  DirectFile(std::shared_ptr<DirectStorage> storage, void* handle, std::string path);
+  struct Remove {
+    std::shared_ptr<DirectStorage> storage;
+    void operator()(void* handle) const noexcept;
+  };
+  using Handle = std::unique_ptr<void, Remove>;
+  DirectFile(Handle handle, std::string path)
+      : handle_(std::move(handle)), path_(std::move(path)) {}
 
-  std::shared_ptr<DirectStorage> storage_;  // null: moved from
-  void* handle_;
+  Handle handle_;
   std::string path_;
 };
 
