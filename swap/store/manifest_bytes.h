@@ -15,9 +15,6 @@ struct ManifestBytes {
   std::uint64_t size = 0;
   /// Fills all of `target` from `offset`; only asked for what lies below `size`. Errors: errno.
   std::function<Result<void>(std::uint64_t offset, std::span<std::byte> target)> read;
-
-  /// Of what lies in memory, which outlives it.
-  static ManifestBytes of(std::span<const std::byte> bytes);
 };
 
 }  // namespace penstock

@@ -237,8 +237,4 @@ Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::stri
   return state;
 }
 
-Result<ManifestState> parse_manifest(std::span<const std::byte> bytes, const std::string& origin) {
-  return parse_manifest(ManifestBytes::of(bytes), origin);
-}
-
 }  // namespace penstock

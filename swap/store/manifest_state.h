@@ -1,9 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -38,7 +36,5 @@ std::string data_file_name(std::uint64_t store);
 /// something whole, or that contradicts itself), kInvalidArgument (no manifest), kUnsupported (a
 /// newer penstock's), and those of reading.
 Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::string& origin);
-/// The same from memory.
-Result<ManifestState> parse_manifest(std::span<const std::byte> bytes, const std::string& origin);
 
 }  // namespace penstock

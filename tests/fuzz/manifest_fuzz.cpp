@@ -14,6 +14,7 @@
 #include "swap/store/manifest_state.h"
 #include "swap/store/wire.h"
 #include "tests/fuzz/sentence.h"
+#include "tests/store/manifest_in_memory.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "alloc/bytes.h"
 #include "swap/store/manifest_batch.h"
+#include "tests/store/manifest_in_memory.h"
 
 namespace penstock {
 namespace {
