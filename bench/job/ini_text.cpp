@@ -9,7 +9,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
-#include "swap/plan/input_file.h"
+#include "bindings/inventory/input_file.h"
 
 namespace penstock::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include "bindings/cli/yaml_document.h"
 #include "bindings/deepspeed/config_section.h"
 #include "bindings/deepspeed/deepspeed_keys.h"
-#include "swap/plan/input_file.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/input_file.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock::cli {
 namespace {

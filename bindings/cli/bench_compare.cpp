@@ -15,7 +15,7 @@
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
 #include "bindings/cli/verb.h"
-#include "swap/plan/input_file.h"
+#include "bindings/inventory/input_file.h"
 
 namespace penstock::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <system_error>
 
+#include "bindings/archive/partial_file.h"
 #include "io/file_system.h"
-#include "swap/store/partial_file.h"
 
 namespace penstock::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "swap/plan/input_file.h"
+#include "bindings/inventory/input_file.h"
 
 namespace penstock::cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/archive/checkpoint_export.h"
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
-#include "swap/store/checkpoint_export.h"
 #include "swap/transfer/dtype_conversion.h"
 
 namespace penstock::cli {

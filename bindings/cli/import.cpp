@@ -7,12 +7,12 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/archive/checkpoint_import.h"
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
-#include "swap/plan/checkpoint.h"
-#include "swap/store/checkpoint_import.h"
+#include "bindings/inventory/checkpoint.h"
 
 namespace penstock::cli {
 namespace {

@@ -13,7 +13,8 @@
 
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
-#include "swap/plan/checkpoint.h"
+#include "bindings/inventory/checkpoint.h"
+#include "bindings/inventory/inventory_file.h"
 
 namespace penstock::cli {
 namespace {

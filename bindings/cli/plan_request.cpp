@@ -15,7 +15,7 @@
 #include "bindings/cli/rank_count.h"
 #include "bindings/deepspeed/automatic_values.h"
 #include "bindings/deepspeed/trained_tensors.h"
-#include "swap/plan/recorded_trace.h"
+#include "bindings/inventory/recorded_trace.h"
 
 namespace penstock::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "alloc/bytes.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_wrap.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock::cli {
 namespace {

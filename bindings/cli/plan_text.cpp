@@ -9,7 +9,7 @@
 #include "bindings/cli/memory_formula.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/json_document.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock::cli {

@@ -8,13 +8,13 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "bindings/archive/store_verification.h"
 #include "bindings/cli/checkpoint_verbs.h"
 #include "bindings/cli/document_text.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/progress_line.h"
 #include "bindings/cli/store_access.h"
 #include "bindings/cli/verb.h"
-#include "swap/store/store_verification.h"
 
 namespace penstock::cli {
 namespace {

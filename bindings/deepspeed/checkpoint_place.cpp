@@ -11,7 +11,7 @@
 #include "bindings/deepspeed/directory_listing.h"
 #include "bindings/deepspeed/shard_name.h"
 #include "bindings/deepspeed/unusable_file.h"
-#include "swap/plan/input_file.h"
+#include "bindings/inventory/input_file.h"
 #include "swap/plan/natural_order.h"
 
 namespace penstock {

@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/archive/record_check.h"
 #include "bindings/deepspeed/optimizer_shard.h"
 #include "bindings/deepspeed/torch_archive.h"
+#include "bindings/inventory/input_file.h"
+#include "bindings/inventory/safetensors_header.h"
 #include "io/file_system.h"
-#include "swap/archive/record_check.h"
-#include "swap/plan/input_file.h"
-#include "swap/plan/safetensors_header.h"
 
 namespace penstock {
 namespace {

@@ -10,8 +10,8 @@
 #include "bindings/deepspeed/deepspeed_config.h"
 #include "bindings/deepspeed/deepspeed_keys.h"
 #include "bindings/deepspeed/penstock_config.h"
-#include "swap/plan/input_file.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/input_file.h"
+#include "bindings/inventory/json_document.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "alloc/excerpt.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/json_document.h"
 #include "swap/plan/nearest_name.h"
 
 namespace penstock {

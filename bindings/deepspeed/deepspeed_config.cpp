@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/torch_archive.h"
+#include "bindings/inventory/safetensors_header.h"
 #include "swap/plan/natural_order.h"
-#include "swap/plan/safetensors_header.h"
 
 namespace penstock {
 namespace {

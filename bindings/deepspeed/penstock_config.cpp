@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bindings/deepspeed/penstock_keys.h"
-#include "swap/plan/json_document.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock {
 namespace {

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "bindings/archive/crc32.h"
+#include "bindings/archive/record_check.h"
 #include "bindings/deepspeed/pickle_reader.h"
 #include "bindings/deepspeed/tensor_walk.h"
 #include "bindings/deepspeed/unusable_file.h"
-#include "swap/archive/crc32.h"
-#include "swap/archive/record_check.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/saturating.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bindings/archive/zip_directory.h"
 #include "bindings/deepspeed/pickle_value.h"
-#include "swap/archive/zip_directory.h"
 
 namespace penstock {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "bindings/archive/record_reader.h"
+#include "bindings/archive/record_writer.h"
 #include "intake_lane.h"
 #include "io/io_queue.h"
-#include "swap/archive/record_reader.h"
-#include "swap/archive/record_writer.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::python {

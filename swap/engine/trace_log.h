@@ -10,7 +10,7 @@
 #include "alloc/process_mark.h"
 #include "alloc/result.h"
 #include "swap/plan/inventory.h"
-#include "swap/plan/recorded_trace.h"
+#include "swap/plan/trace_op.h"
 #include "swap/tensor.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "swap/archive/zip_directory.h"
+#include "bindings/archive/zip_directory.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bindings/archive/crc32.h"
+#include "bindings/archive/record_check.h"
 #include "io/io_queue.h"
-#include "swap/archive/crc32.h"
-#include "swap/archive/record_check.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock {

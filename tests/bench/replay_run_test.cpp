@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "swap/plan/recorded_trace.h"
+#include "bindings/inventory/recorded_trace.h"
 #include "tests/bench/swap_jobs.h"
 
 namespace penstock::bench {

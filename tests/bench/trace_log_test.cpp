@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "alloc/bytes.h"
-#include "swap/plan/recorded_trace.h"
+#include "bindings/inventory/recorded_trace.h"
 #include "swap/swap_engine.h"
 #include "tests/io/temp_directory.h"
 

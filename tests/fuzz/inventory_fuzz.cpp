@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "alloc/check.h"
+#include "bindings/inventory/inventory_file.h"
 #include "swap/plan/inventory.h"
 #include "tests/fuzz/sentence.h"
 

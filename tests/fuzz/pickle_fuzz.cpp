@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "alloc/check.h"
+#include "bindings/archive/crc32.h"
 #include "bindings/deepspeed/model_shard.h"
 #include "bindings/deepspeed/optimizer_shard.h"
 #include "bindings/deepspeed/pickle_reader.h"
 #include "bindings/deepspeed/tensor_walk.h"
 #include "bindings/deepspeed/torch_archive.h"
-#include "swap/archive/crc32.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/sentence.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "alloc/check.h"
-#include "swap/plan/safetensors_header.h"
+#include "bindings/inventory/safetensors_header.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/sentence.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "alloc/check.h"
-#include "swap/plan/safetensors_index.h"
+#include "bindings/inventory/safetensors_index.h"
 #include "tests/fuzz/sentence.h"
 
 namespace penstock {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "alloc/check.h"
-#include "swap/plan/recorded_trace.h"
+#include "bindings/inventory/recorded_trace.h"
 #include "tests/fuzz/sentence.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "swap/plan/model_order.h"
+#include "bindings/inventory/model_order.h"
 #include "swap/plan/name_pattern.h"
 #include "swap/plan/natural_order.h"
 #include "swap/plan/nearest_name.h"

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "alloc/bytes.h"
+#include "bindings/inventory/inventory_file.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/placement.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "bindings/archive/store_verification.h"
 #include "swap/store/manifest_batch.h"
 #include "swap/store/manifest_state.h"
-#include "swap/store/store_verification.h"
 #include "tests/store/durable_fixture.h"
 
 namespace penstock {

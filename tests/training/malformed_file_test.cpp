@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bindings/deepspeed/config.h"
+#include "bindings/inventory/inventory_file.h"
 #include "tests/plan/damaged_text.h"
 #include "tests/training/training_fixture.h"
 

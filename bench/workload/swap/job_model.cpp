@@ -6,6 +6,7 @@
 
 #include "bench/workload/swap/engine_options.h"
 #include "bench/workload/swap/inventory_subset.h"
+#include "bindings/inventory/inventory_file.h"
 
 namespace penstock::bench {
 

@@ -16,8 +16,8 @@
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
+#include "bindings/inventory/recorded_trace.h"
 #include "swap/engine/lease_token.h"
-#include "swap/plan/recorded_trace.h"
 
 namespace penstock::bench {
 namespace {
