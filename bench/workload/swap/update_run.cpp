@@ -10,10 +10,10 @@
 
 #include "alloc/bytes.h"
 #include "bench/workload/swap/job_model.h"
+#include "bench/workload/swap/optimizer_step.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
-#include "swap/optimizer_step.h"
 
 namespace penstock::bench {
 namespace {

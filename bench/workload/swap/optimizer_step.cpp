@@ -1,4 +1,4 @@
-#include "swap/optimizer_step.h"
+#include "bench/workload/swap/optimizer_step.h"
 
 #include <fmt/format.h>
 

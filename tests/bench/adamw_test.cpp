@@ -1,4 +1,4 @@
-#include "swap/update/adamw.h"
+#include "bench/workload/swap/adamw.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "alloc/result.h"
+#include "bench/workload/swap/adamw.h"
 #include "swap/swap_engine.h"
-#include "swap/update/adamw.h"
 
 namespace penstock {
 
