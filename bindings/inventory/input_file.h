@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "alloc/result.h"
+#include "io/file.h"
 
 namespace penstock {
 
@@ -15,25 +17,20 @@ class InputFile {
   /// Errors: errno with the path; Fault::kInvalidArgument for what is no regular file (a pipe or a
   /// device could deliver for ever).
   static Result<InputFile> open(const std::string& path);
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-  ~InputFile();
 
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept { return file_.path(); }
 
   /// Exactly [offset, offset + bytes). Errors: errno; Fault::kInvalidArgument where the file ends
   /// earlier (another process may have made it shorter since it was opened).
   Result<std::string> read(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
-  InputFile(int fd, std::string path, std::uint64_t size_bytes);
+  InputFile(File file, std::uint64_t size_bytes)
+      : file_(std::move(file)), size_bytes_(size_bytes) {}
 
-  int fd_ = -1;
-  std::string path_;
-  std::uint64_t size_bytes_ = 0;
+  File file_;
+  std::uint64_t size_bytes_;
 };
 
 /// The whole of a file of at most `bytes_max`.
