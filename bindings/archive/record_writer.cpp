@@ -13,16 +13,14 @@ namespace penstock {
 Result<RecordWriter> RecordWriter::open(FileSystem& system, IoQueue& queue,
                                         const std::string& path) {
   RecordWriter writer;
-  Result<File> direct = system.open(path, File::Access::kReadWrite, DirectMode::kAuto);
-  PENSTOCK_TRY(direct);
-  Result<File> buffered = system.open(path, File::Access::kReadWrite, DirectMode::kBuffered);
-  PENSTOCK_TRY(buffered);
-  Result<ZipDirectory> directory = read_zip_directory(*buffered);
+  Result<SourceFile> file = SourceFile::open(system, path, File::Access::kReadWrite);
+  PENSTOCK_TRY(file);
+  Result<ZipDirectory> directory = read_zip_directory(file->buffered);
   PENSTOCK_TRY(directory);
-  PENSTOCK_TRY(buffered->reserve(0, directory->file_bytes));
+  PENSTOCK_TRY(file->buffered.reserve(0, directory->file_bytes));
   Result<std::unique_ptr<StreamWriter>> streams = StreamWriter::make(queue);
   PENSTOCK_TRY(streams);
-  writer.file_ = std::make_unique<Opened>(Opened{path, std::move(*direct), std::move(*buffered)});
+  writer.file_ = std::make_unique<SourceFile>(std::move(*file));
   writer.directory_ = std::move(*directory);
   writer.writer_ = std::move(*streams);
   return writer;
@@ -60,8 +58,9 @@ Result<void> RecordWriter::append(std::span<const std::byte> bytes) {
 
 Result<void> RecordWriter::end() {
   if (offset_ != record_.bytes) {
-    return fault(Fault::kWrongSize, fmt::format("{}: record {} has {} bytes, {} came", file_->path,
-                                                record_.name, record_.bytes, offset_));
+    return fault(Fault::kWrongSize,
+                 fmt::format("{}: record {} has {} bytes, {} came", file_->buffered.path(),
+                             record_.name, record_.bytes, offset_));
   }
   filled_.emplace_back(record_, crc_);
   return {};

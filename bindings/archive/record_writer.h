@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bindings/archive/source_file.h"
 #include "bindings/archive/zip_directory.h"
 #include "io/file_system.h"
 #include "io/io_queue.h"
@@ -37,11 +38,6 @@ class RecordWriter {
   Result<void> finish();
 
  private:
-  struct Opened {
-    std::string path;
-    File direct;
-    File buffered;
-  };
   struct Tail {
     std::uint64_t offset = 0;
     std::vector<std::byte> bytes;
@@ -49,7 +45,7 @@ class RecordWriter {
 
   RecordWriter() = default;
 
-  std::unique_ptr<Opened> file_;  // stays where it is when this moves
+  std::unique_ptr<SourceFile> file_;  // stays where it is when this moves
   ZipDirectory directory_;
   const File* streamed_ = nullptr;  // what takes the record's whole blocks
   ZipRecord record_;

@@ -4,10 +4,11 @@
 
 namespace penstock {
 
-Result<SourceFile> SourceFile::open(FileSystem& system, const std::string& path) {
-  Result<File> direct = system.open(path, File::Access::kRead, DirectMode::kAuto);
+Result<SourceFile> SourceFile::open(FileSystem& system, const std::string& path,
+                                    File::Access access) {
+  Result<File> direct = system.open(path, access, DirectMode::kAuto);
   PENSTOCK_TRY(direct);
-  Result<File> buffered = system.open(path, File::Access::kRead, DirectMode::kBuffered);
+  Result<File> buffered = system.open(path, access, DirectMode::kBuffered);
   PENSTOCK_TRY(buffered);
   const Result<std::uint64_t> bytes = buffered->size_bytes();
   PENSTOCK_TRY(bytes);

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A file that is streamed from, open twice: only buffered I/O reads the last bytes of a file that
+/// A file that is streamed, open twice: only buffered I/O moves the last bytes of a file that
 /// is no whole number of blocks.
 struct SourceFile {
   File direct;
@@ -17,7 +17,8 @@ struct SourceFile {
   std::uint64_t bytes = 0;
 
   /// Errors: errno with the path.
-  static Result<SourceFile> open(FileSystem& system, const std::string& path);
+  static Result<SourceFile> open(FileSystem& system, const std::string& path,
+                                 File::Access access = File::Access::kRead);
 
   /// [offset, offset + bytes) of it; valid as long as this object stays where it is.
   Stretch stretch(std::uint64_t offset, std::uint64_t of_bytes) const noexcept {
