@@ -79,8 +79,10 @@ class LibraryStorage final : public DirectStorage {
       call();
       return Api::kSuccess;
     });
-    return context_->api().check(result,
-                                 fmt::format("{} cannot make a device current", Api::kTitle));
+    return result == Api::kSuccess
+               ? Result<void>()
+               : context_->api().error(result,
+                                       fmt::format("{} cannot make a device current", Api::kTitle));
   }
 
   const std::shared_ptr<const Library> library_;
