@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -26,21 +27,39 @@ Result<void> not_in_a_callback(const char* call) {
       fmt::format("a ticket's callback cannot call {}, which waits for other tickets", call));
 }
 
+/// The log has what a caller takes as well, where a log was asked for.
+std::function<void(const Warning&)> warning_to(std::function<void(const Warning&)> caller) {
+  return [caller = std::move(caller)](const Warning& warning) {
+    if (!caller || log_is_asked_for()) {
+      log_warning(warning);
+    }
+    if (caller) {
+      caller(warning);
+    }
+  };
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) {
+  read_log_settings();
   const char* const wanted = std::getenv("PENSTOCK_TRACE");
   const std::string target =
       options.trace.empty() && wanted != nullptr ? std::string(wanted) : options.trace;
+  options.warn = warning_to(std::move(options.warn));
+  const auto warn = options.warn;
   Result<std::shared_ptr<EngineCore>> core = EngineCore::make(std::move(options));
   PENSTOCK_TRY(core);
   std::shared_ptr<TraceLog> trace;
   if (!target.empty()) {
     Result<std::shared_ptr<TraceLog>> log = TraceLog::open(
-        target, (*core)->watch(), [](const std::string& sentence) { log_warning(sentence); });
+        target, (*core)->watch(),
+        [warn](const std::string& text) { warn({WarningCode::kTraceIncomplete, text}); });
     PENSTOCK_TRY(log);
     trace = std::move(log).value();
-    log_info(fmt::format("every use of the engine is recorded in {}", trace->path()));
+    log_info(LogEvent::kNote, [&] {
+      return fmt::format("every use of the engine is recorded in {}", trace->path());
+    });
   }
   return std::unique_ptr<SwapEngine>(new SwapEngine(std::move(core).value(), std::move(trace)));
 }

@@ -15,6 +15,7 @@
 #include "swap/device/device.h"
 #include "swap/plan/budgets.h"
 #include "swap/plan/engine_config.h"
+#include "swap/warning.h"
 
 namespace penstock {
 
@@ -49,8 +50,9 @@ struct SwapEngineOptions {
   /// Saves a trace of every use there (TraceLog::open). Empty: where the environment's
   /// PENSTOCK_TRACE says, if it does.
   std::string trace;
-  /// Told once per condition, a whole sentence a user can act on. Empty: the log.
-  std::function<void(const std::string&)> warn;
+  /// Called once for each condition, from any thread and under the engine's lock: it neither waits
+  /// nor calls the engine. Empty: the log gets them.
+  std::function<void(const Warning&)> warn;
 };
 
 }  // namespace penstock

@@ -24,10 +24,13 @@ void run(const Callback& callback, const Ticket& ticket) noexcept {
     callback(ticket);
   } catch (const std::exception& error) {
     if_memory_allows([&error] {
-      log_warning(fmt::format("a ticket's callback threw, which it must not: {}", error.what()));
+      log_warning({WarningCode::kCallbackThrew,
+                   fmt::format("a ticket's callback threw, which it must not: {}", error.what())});
     });
   } catch (...) {
-    if_memory_allows([] { log_warning("a ticket's callback threw, which it must not"); });
+    if_memory_allows([] {
+      log_warning({WarningCode::kCallbackThrew, "a ticket's callback threw, which it must not"});
+    });
   }
   --callbacks_running;
 }

@@ -54,9 +54,9 @@ Result<std::shared_ptr<OpenEngine>> open_engine(const penstock_engine_options& g
   options.config = config->engine_config();
   options.ranks_on_node = given.ranks_on_node == 0 ? 1 : given.ranks_on_node;
   if (given.warn != nullptr) {
-    options.warn = [warn = given.warn, context = given.warn_context](const std::string& sentence) {
+    options.warn = [warn = given.warn, context = given.warn_context](const Warning& warning) {
       ++warnings_under_way;
-      warn(context, sentence.c_str());
+      warn(context, warning.line().c_str());
       --warnings_under_way;
     };
   }

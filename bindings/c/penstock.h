@@ -96,8 +96,9 @@ typedef struct penstock_engine_options {
   /// Processes of this job on the machine, among whom memory is divided. 0: 1.
   uint32_t ranks_on_node;
   uint32_t reserved;  ///< 0
-  /// Told once per condition, a sentence a user can act on; from any thread, and must neither block
-  /// nor call penstock. NULL: such sentences go to stderr (PENSTOCK_LOG_LEVEL, PENSTOCK_LOG_FILE).
+  /// Called once for each condition with a sentence that a user can act on, behind its code
+  /// (`[overflow] …`, docs/TUNING.md); from any thread, and must neither block nor call penstock.
+  /// NULL: such sentences go to stderr (PENSTOCK_LOG_LEVEL, PENSTOCK_LOG_FILE).
   /// `warn_context` is passed on as it is and must stay until penstock_close() has returned.
   void (*warn)(void* warn_context, const char* sentence);
   void* warn_context;

@@ -1,8 +1,13 @@
 #include "swap/engine/ahead_reader.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "alloc/bytes.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -34,7 +39,7 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
     }
     const std::optional<std::uint64_t> limit = reader_.context_.options.lookahead_bytes;
     if (limit && reader_.memory_.ahead().bytes() + record->bytes() > *limit) {
-      return Answer::kStop;
+      return skip(*record, Answer::kStop, "lookahead_bytes allows no more");
     }
     const bool stays = record->place == Place::kRam &&
                        reader_.memory_.residency().claim(
@@ -48,22 +53,36 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
     }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
     if (!block) {
-      return Answer::kNoRoom;
+      return large_waits ? Answer::kNoRoom
+                         : skip(*record, Answer::kNoRoom,
+                                "no slot is free, nor is pageable memory kept for reuse");
     }
     begin(*record);
     record->memory.block = std::move(block);
     reader_.memory_.update_use(*record);
-    if (unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
+    if (const Result<void> started = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
           return reader_.reader_.start(*record, IoPriority::kAhead);
-        }).has_error()) {
+        });
+        started.has_error()) {
       reader_.memory_.drop(*record, locked_);
       reader_.context_.operation_ended();
-      return Answer::kNoRoom;
+      return skip(*record, Answer::kNoRoom, started.error().message);
     }
     return Answer::kBegun;
   }
 
  private:
+  /// Said of the first tensor that waits, once, not each time that something ends.
+  Answer skip(const TensorRecord& record, Answer answer, std::string_view why) PENSTOCK_NEEDS_LOCK {
+    if (log_enabled(LogLevel::kDebug) && reader_.skipped_ != record.id) {
+      reader_.skipped_ = record.id;
+      log_decision(LogEvent::kSkipAhead, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+        return fmt::format("{} are not read ahead now: {}", format_bytes(record.bytes()), why);
+      });
+    }
+    return answer;
+  }
+
   void begin(TensorRecord& record) PENSTOCK_NEEDS_LOCK {
     reader_.memory_.ahead().begin(record.id,
                                   record.bytes());  // the last thing that may fail
@@ -143,6 +162,9 @@ void AheadReader::fill(const FillRequest& request) noexcept {
       return;
     }
   }
+  log_decision(LogEvent::kSkipAhead, record->info->name, [&]() PENSTOCK_NEEDS_LOCK {
+    return block.has_error() ? block.error().message : std::string("the read could not begin");
+  });
   std::vector<WaitingGet> waiting = std::exchange(record->gets.for_read, {});
   memory_.drop(*record, locked);
   memory_.residency().release(request.tensor);

@@ -29,6 +29,7 @@ class AheadReader : private EnginePart {
 
   Reader& reader_;
   PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
+  TensorId skipped_ PENSTOCK_GUARDED{};  // that the log named last
 };
 
 }  // namespace penstock

@@ -54,17 +54,20 @@ std::shared_ptr<DirectStorage> DeviceStagings::direct_storage_of(const Device& d
       fmt::format("{}: contents go to and from {}:{} through host memory: ", setting,
                   device.runtime(), device.facts().number);
   if (context_.options.config.integrity != IntegrityLevel::kOff) {
-    context_.warn(what +
-                  "checksums are of bytes that pass there (penstock.integrity 'off' does without)");
+    context_.warn(
+        WarningCode::kThroughHostMemory,
+        what + "checksums are of bytes that pass there (penstock.integrity 'off' does without)");
     return nullptr;
   }
   Result<std::shared_ptr<DirectStorage>> direct = open_direct_storage(device);
   if (direct.has_error()) {
-    context_.warn(what + direct.error().message);
+    context_.warn(WarningCode::kThroughHostMemory, what + direct.error().message);
     return nullptr;
   }
-  log_info(fmt::format("contents go straight between drives and {}:{}, by {}", device.runtime(),
-                       device.facts().number, (*direct)->library()));
+  log_info(LogEvent::kNote, [&] {
+    return fmt::format("contents go straight between drives and {}:{}, by {}", device.runtime(),
+                       device.facts().number, (*direct)->library());
+  });
   return std::move(*direct);
 }
 

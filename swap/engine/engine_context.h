@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "alloc/check.h"
 #include "alloc/waiting.h"
@@ -41,7 +42,7 @@ struct EngineContext {
   std::shared_ptr<Part> hold(Part& part) const noexcept {
     return {hold(), &part};
   }
-  void warn(const std::string& sentence) const { options.warn(sentence); }
+  void warn(WarningCode code, std::string text) const { options.warn({code, std::move(text)}); }
   static Error not_open() { return fault(Fault::kClosed, "the swap engine is closed"); }
 
   // With the lock.

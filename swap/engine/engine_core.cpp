@@ -21,15 +21,16 @@ namespace {
 // Locking them as well would count them twice; without a ring nothing here profits from locked
 // pages.
 PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
-                          std::function<void(const std::string&)> warn) {
+                          std::function<void(const Warning&)> warn) {
   const auto warned = std::make_shared<std::atomic<bool>>(false);
   return {
       .pin = [queue, warn = std::move(warn), warned](std::span<std::byte> memory) -> Result<void> {
         const Result<void> registered = queue->register_memory(memory);
         if (registered.has_error() && !warned->exchange(true)) {
-          warn(fmt::format(
-              "buffers are not registered with the I/O engine, which costs CPU time: {}",
-              registered.error().message));
+          warn({WarningCode::kUnregisteredBuffers,
+                fmt::format(
+                    "buffers are not registered with the I/O engine, which costs CPU time: {}",
+                    registered.error().message)});
         }
         return {};
       },
@@ -42,9 +43,6 @@ PinHook ring_registration(const std::shared_ptr<IoQueue>& queue,
 EngineCore::EngineCore(SwapEngineOptions options) {
   context.options = std::move(options);
   context.worker = this;
-  if (!context.options.warn) {
-    context.options.warn = [](const std::string& sentence) { log_warning(sentence); };
-  }
 }
 
 EngineCore::~EngineCore() {
@@ -78,6 +76,12 @@ Result<void> EngineCore::open_queue() {
                                                : IoQueue::start(context.options.config.engine, io);
   PENSTOCK_TRY(queue);
   context.queue = std::move(queue).value();
+  for (const EngineCandidate& refused : context.queue->refusals()) {
+    log_info(LogEvent::kFallback, [&] {
+      return fmt::format("I/O by {}, not by {}: {}", context.queue->engine_name(), refused.name,
+                         refused.reason);
+    });
+  }
   Waiting::Step step;
   Waiting::Now now;
   if (context.queue->caller_drives()) {
@@ -201,7 +205,7 @@ void EngineCore::give_advice() {
     return advice_is_given_;
   }();
   if (advice && !is_given) {
-    context.warn(*advice);
+    context.warn(WarningCode::kOverflow, *advice);
   }
 }
 
@@ -237,6 +241,7 @@ Result<void> EngineCore::close() {
   if (context.queue) {
     context.queue->stop();
   }
+  flush_log();
   return written;
 }
 

@@ -1,10 +1,14 @@
 #include "swap/engine/memory_broker.h"
 
+#include <fmt/format.h>
+
 #include <ranges>
 #include <utility>
 #include <vector>
 
+#include "alloc/bytes.h"
 #include "alloc/size_class.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -63,7 +67,7 @@ std::shared_ptr<Block> MemoryBroker::free_slot(const TensorRecord& record, Locke
   std::optional<Buffer> slot = memory_.pool()->try_acquire_slot(record.bytes());
   // Pages that are there already cost nothing; what was read ahead would have to be read again.
   if (!slot && !(memory_.planned() && memory_.sources().overflow->retains(record.bytes()))) {
-    slot = take_over_ahead(record.bytes(), locked);
+    slot = take_over_ahead(record, locked);
   }
   if (!slot) {
     return nullptr;
@@ -95,6 +99,14 @@ Result<std::shared_ptr<Block>> MemoryBroker::from_ladder(TensorId tensor, std::u
   }
   if (const TensorRecord* const record = table_.record_of(tensor); record != nullptr) {
     memory_.hold(*block, *record);
+    if (block->overflows()) {
+      log_decision(LogEvent::kFallback, record->info->name, [&]() PENSTOCK_NEEDS_LOCK {
+        return fmt::format("pageable memory for {}: {}", format_bytes(bytes),
+                           block->precedes_plan ? "there is no plan yet"
+                           : may_wait           ? "no pinned slot is free"
+                                                : "this thread must not wait for a pinned slot");
+      });
+    }
   }
   memory_.note_peak();
   return block;
@@ -123,6 +135,10 @@ bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
   }
   for (const TensorId victim : memory_.residency().victims(bytes, claim)) {
     if (TensorRecord* const weaker = table_.record_of(victim); weaker != nullptr) {
+      log_decision(LogEvent::kEvict, weaker->info->name, [&]() PENSTOCK_NEEDS_LOCK {
+        return fmt::format("{} of RAM go to '{}', whose claim is stronger",
+                           format_bytes(weaker->bytes()), record.info->name);
+      });
       demote(*weaker, locked);
     }
   }
@@ -132,6 +148,12 @@ bool MemoryBroker::claim_residency(TensorRecord& record, Locked& locked) {
   if (by_rule && !memory_.budgets().ram_given) {
     memory_.residency().set_limit_bytes(memory_.residency().held_bytes() + bytes);
     return memory_.residency().claim(record.id, bytes, claim);
+  }
+  if (memory_.residency().limit_bytes() > 0) {
+    log_decision(LogEvent::kFallback, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+      return fmt::format("not kept in RAM: ram_bytes ({}) has no room for {}",
+                         format_bytes(memory_.residency().limit_bytes()), format_bytes(bytes));
+    });
   }
   return false;
 }
@@ -152,10 +174,11 @@ void MemoryBroker::demote(TensorRecord& record, Locked& locked) {
   }
 }
 
-/// The slot of what was read ahead for the farthest use, if one fits `bytes`. It changes hands
+/// The slot of what was read ahead for the farthest use, if one fits `taker`. It changes hands
 /// without going back to the pool, which might unmap and wait for the I/O thread while the lock is
 /// held.
-std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked& locked) {
+std::optional<Buffer> MemoryBroker::take_over_ahead(const TensorRecord& taker, Locked& locked) {
+  const std::uint64_t bytes = taker.bytes();
   std::vector<TensorId> fitting;
   for (const TensorId tensor : memory_.ahead().in_order() | std::views::values) {
     const TensorRecord& record = *table_.record_of(tensor);
@@ -170,6 +193,10 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(std::uint64_t bytes, Locked&
   }
   TensorRecord& farthest = *table_.record_of(scheduler_.farthest(fitting));
   ++context_.stats.ahead_dropped;
+  log_decision(LogEvent::kEvict, farthest.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+    return fmt::format("read ahead for later than any other: its slot goes to '{}' ({})",
+                       taker.info->name, format_bytes(bytes));
+  });
   const std::shared_ptr<Block> given_up = farthest.memory.block;
   memory_.drop(farthest, locked);
   return std::move(given_up->buffer);

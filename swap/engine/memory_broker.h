@@ -44,7 +44,8 @@ class MemoryBroker final : private EnginePart, public LeaseKeeper {
  private:
   std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
   Result<std::shared_ptr<Block>> from_ladder(TensorId tensor, std::uint64_t bytes);
-  std::optional<Buffer> take_over_ahead(std::uint64_t bytes, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  std::optional<Buffer> take_over_ahead(const TensorRecord& taker, Locked& locked)
+      PENSTOCK_NEEDS_LOCK;
   void wait_for_write_back(std::uint64_t bytes);
 
   WriteQueue& writes_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/drive_cores.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -70,6 +71,9 @@ Result<NamespaceId> NamespaceSet::open(std::string name, std::vector<PathConfig>
   }
   Result<std::shared_ptr<SwapStore>> store = open_store(paths);
   if (store.has_error()) {
+    log_event(LogLevel::kError, LogEvent::kRefuse, {}, [&] {
+      return fmt::format("the namespace '{}' is not opened: {}", name, store.error().message);
+    });
     return std::move(store).error();
   }
   NamespaceId id{};
@@ -103,7 +107,7 @@ void NamespaceSet::run_loop_near(const std::vector<PathConfig>& paths) {
     directories.push_back(path.path);
   }
   if (const Result<void> placed = context_.queue->run_on(cores_near_drives(directories)); !placed) {
-    context_.options.warn(placed.error().message);
+    context_.warn(WarningCode::kLoopCores, placed.error().message);
   }
 }
 
@@ -127,9 +131,10 @@ void NamespaceSet::resume(NamespaceId space, const DurableStore& store) {
   const std::vector<DriveState> drives = store.drive_states();
   for (std::uint32_t i = 0; i < drives.size(); ++i) {
     if (drives[i].missing) {
-      context_.warn(fmt::format("{} tensors of the store {} cannot be read ({}): {}",
-                                unreadable[i].size(), store.directory(), list_names(unreadable[i]),
-                                drives[i].missing->message));
+      context_.warn(
+          WarningCode::kDriveMissing,
+          fmt::format("{} tensors of the store {} cannot be read ({}): {}", unreadable[i].size(),
+                      store.directory(), list_names(unreadable[i]), drives[i].missing->message));
     }
   }
 }
@@ -215,6 +220,9 @@ void NamespaceSet::write_again(Locked& locked) {
   for (const auto& [id, record] : table_.records()) {
     if (is_kept_from_drive(*record) && record->drive.writes_in_flight == 0 &&
         record->memory.block->leases == 0) {
+      log_decision(LogEvent::kRetry, record->info->name, [&]() PENSTOCK_NEEDS_LOCK {
+        return fmt::format("written again: {}", record->drive.unwritten->message);
+      });
       writes_.write_memory(*record, writes_.make(*record, nullptr), locked);
     }
   }

@@ -136,6 +136,10 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
     TensorRecord& record = *table_.record_of(ids[i]);
     record.place = placement.tensors[i].place;
     sizes.push_back(record.bytes());
+    log_decision(LogEvent::kPlace, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+      return fmt::format("{}: {}: {}", format_bytes(record.bytes()), place_name(record.place),
+                         placement.tensors[i].why);
+    });
     if (record.place != Place::kRam && memory_.residency().holds(ids[i])) {
       leave.push_back(ids[i]);
     }
@@ -143,7 +147,11 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
   std::vector<ClassPlan> classes = pool_classes(placement, sizes);
   placement_ = std::move(placement);
   for (const TensorId tensor : leave) {
-    broker_.demote(*table_.record_of(tensor), locked);
+    TensorRecord& record = *table_.record_of(tensor);
+    log_decision(LogEvent::kEvict, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+      return fmt::format("{}: the new plan does not keep it in RAM", format_bytes(record.bytes()));
+    });
+    broker_.demote(record, locked);
   }
   // What is in pageable memory already may stay there; the rest becomes resident when it is next
   // read.
@@ -169,11 +177,13 @@ void Planner::shape_pool(const std::vector<ClassPlan>& classes) {
   for (const std::string& refused : {memory_.sources().pinned_pages->refusals().huge_pages,
                                      memory_.sources().pinned_pages->refusals().numa}) {
     if (!refused.empty()) {
-      log_info(fmt::format("pinned memory does without: {}", refused));
+      log_info(LogEvent::kFallback,
+               [&] { return fmt::format("pinned memory does without: {}", refused); });
     }
   }
   if (shaped.has_error()) {
     context_.warn(
+        WarningCode::kNoPinnedBuffers,
         fmt::format("training goes on without pinned buffers: {}", shaped.error().message));
   }
 }

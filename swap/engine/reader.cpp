@@ -8,6 +8,7 @@
 #include "swap/engine/completion_error.h"
 #include "swap/engine/declarations.h"
 #include "swap/engine/planner.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -250,7 +251,9 @@ void Reader::fill(const FillRequest& request) noexcept {
     Declarations::fail_reads(*record, started.error(), locked);
   } else if (record != nullptr) {
     memory_.drop(*record, locked);
-    Declarations::fail_reads(*record, no_memory(*record, "read", "into", block.error()), locked);
+    const Error error = no_memory(*record, "read", "into", block.error());
+    log_decision(LogEvent::kRefuse, record->info->name, [&] { return error.message; });
+    Declarations::fail_reads(*record, error, locked);
   } else if (block.has_value()) {
     locked.drop(std::move(block).value());
   }
@@ -296,10 +299,11 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
   Locked locked(context_);
   TensorRecord* const record = wanted(request);
   if (record != nullptr && record->memory.block == block) {
-    if (error && reads_again(*record)) {
+    if (error && reads_again(*record, *error)) {
       return;
     }
     if (error) {
+      log_decision(LogEvent::kRefuse, record->info->name, [&] { return error->message; });
       memory_.drop(*record, locked);
       Declarations::fail_reads(*record, *error, locked);
     } else {
@@ -316,11 +320,17 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
 
 /// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of
 /// its own, since whatever was wrong may be over.
-bool Reader::reads_again(TensorRecord& record) noexcept {
-  return record.memory.reads_ahead && !record.gets.for_read.empty() &&
-         unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
-           return start(record, IoPriority::kDemand);
-         }).has_value();
+bool Reader::reads_again(TensorRecord& record, const Error& error) noexcept {
+  if (!record.memory.reads_ahead || record.gets.for_read.empty() ||
+      unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK {
+        return start(record, IoPriority::kDemand);
+      }).has_error()) {
+    return false;
+  }
+  log_decision(LogEvent::kRetry, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
+    return fmt::format("read again, on demand: {}", error.message);
+  });
+  return true;
 }
 
 void Reader::serve_again(TensorRecord& record, std::vector<WaitingGet> waiting,

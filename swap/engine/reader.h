@@ -62,7 +62,7 @@ class Reader : private EnginePart {
   void count_hit(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
   void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
                 std::optional<Error> error) noexcept;
-  bool reads_again(TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
+  bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
   static Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
                          const Error& cause) PENSTOCK_NEEDS_LOCK;

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "swap/rank.h"
 
 namespace penstock {
 namespace {
@@ -20,23 +20,6 @@ namespace {
 constexpr std::size_t kGatherBytes = kMiB;
 constexpr int kNamesMax = 100;  // tries to find one that is free
 constexpr mode_t kFileMode = 0600;
-
-std::string rank() {
-  for (const char* const name : {"RANK", "LOCAL_RANK"}) {
-    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') {
-      return value;
-    }
-  }
-  return "0";
-}
-
-std::string replaced(std::string text, std::string_view mark, const std::string& by) {
-  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
-    text.replace(at, mark.size(), by);
-    at += by.size();
-  }
-  return text;
-}
 
 std::string quoted(const std::string& text) {
   // Bytes that are no UTF-8 may be in a name, and may not in JSON.
@@ -48,7 +31,7 @@ std::string quoted(const std::string& text) {
 Result<std::shared_ptr<TraceLog>> TraceLog::open(const std::string& target, Watch watch,
                                                  std::function<void(const std::string&)> warn) {
   const std::string process = std::to_string(::getpid());
-  const std::string wanted = replaced(replaced(target, "%p", process), "%r", rank());
+  const std::string wanted = process_path(target);
   std::string path = wanted;
   for (int name = 0; name < kNamesMax; ++name) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
@@ -70,7 +53,7 @@ TraceLog::TraceLog(int fd, std::string path, Watch watch,
     : path_(std::move(path)), watch_(std::move(watch)), warn_(std::move(warn)), fd_(fd) {
   began_ns_ = watch_().now_ns;
   gathered_ = fmt::format("{{\"schema\":\"{}\",\"pid\":{},\"rank\":{}}}\n", kTraceSchema,
-                          ::getpid(), quoted(rank()));
+                          ::getpid(), quoted(process_rank()));
 }
 
 TraceLog::~TraceLog() {

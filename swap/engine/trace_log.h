@@ -28,7 +28,7 @@ class TraceLog {
   };
   using Watch = std::function<Moment()>;
 
-  /// In `target`, `%p` is the process's number and `%r` its rank (RANK, LOCAL_RANK, 0). Nothing is
+  /// `target` as process_path() takes it. Nothing is
   /// ever overwritten: where the file exists, the process's number is put behind its name, then
   /// .2, .3 and so on. Errors: errno and path.
   static Result<std::shared_ptr<TraceLog>> open(const std::string& target, Watch watch,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -19,6 +20,7 @@ void WriteRescue::fail(TensorRecord* record, Writing& writing, Error error,
     }
   }
   if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { describe(record, writing, error); });
+  log_decision(LogEvent::kRefuse, writing.info->name, [&] { return error.message; });
   failures_.note(error, writing.ticket);
   locked.fulfil(std::move(writing.ticket), std::move(error));
 }
@@ -106,8 +108,10 @@ bool WriteRescue::keep_in_ram(const Writing& writing, const Error& error,
 }
 
 void WriteRescue::say_kept(const Error& error) const noexcept {
-  if_memory_allows(
-      [&] { context_.warn(fmt::format("{}; it is kept in RAM within ram_bytes", error.message)); });
+  if_memory_allows([&] {
+    context_.warn(WarningCode::kKeptInRam,
+                  fmt::format("{}; it is kept in RAM within ram_bytes", error.message));
+  });
 }
 
 /// Where the write did not go out from memory of ours, `copy` is the content from now on.

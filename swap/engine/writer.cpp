@@ -8,6 +8,7 @@
 
 #include "alloc/bytes.h"
 #include "swap/engine/completion_error.h"
+#include "swap/log.h"
 
 namespace penstock {
 
@@ -199,7 +200,13 @@ bool Writer::write_elsewhere(const WritingPtr& writing, const Error& error) {
   }
   writing->refused.push_back(writing->stored->drive);
   writing->stored.reset();
-  return reserve_space(*writing).has_value() && submit(writing).has_value();
+  if (reserve_space(*writing).has_error()) {
+    return false;
+  }
+  log_decision(LogEvent::kRetry, writing->info->name, [&] {
+    return fmt::format("drive {} takes it: {}", writing->stored->drive, error.message);
+  });
+  return submit(writing).has_value();
 }
 
 }  // namespace penstock

@@ -291,7 +291,7 @@ TEST_F(MisuseTest, WaitingOnTheIoThread) {
 TEST_F(MisuseTest, Options) {
   mistake("options that make no sense", "blocks of 0 and 3 bytes, depth 0 and 1e6");
   const auto refused = [](SwapEngineOptions options) {
-    options.warn = [](const std::string&) {};
+    options.warn = [](const Warning&) {};
     const auto engine = SwapEngine::open(std::move(options));
     return engine ? std::string("opened") : clear(engine.error());
   };

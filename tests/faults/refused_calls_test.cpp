@@ -102,7 +102,7 @@ class RefusedCallsTest : public FaultOnEveryEngine {
     budgets.max_pinned_given = true;
     budgets.ram_given = true;
     options.budgets = budgets;
-    options.warn = [](const std::string&) {};
+    options.warn = [](const Warning&) {};
     auto opened = SwapEngine::open(std::move(options));
     if (!succeeds(opened)) {
       return ending_;

@@ -47,7 +47,7 @@ class Played {
     budgets.quarter_bytes = kGiB;
     options.budgets = budgets;
     options.io_depth = 8;
-    options.warn = [](const std::string&) {};
+    options.warn = [](const Warning&) {};
     engine_ = SwapEngine::open(std::move(options)).value();
     space_ =
         engine_->open_namespace("p", {{directory_.path(), std::nullopt, std::nullopt}}).value();

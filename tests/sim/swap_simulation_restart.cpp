@@ -55,7 +55,7 @@ void SwapSimulation::open_engine() {
     options.budgets = budgets;
     options.io_block_bytes = static_cast<std::uint32_t>((1 + below(8)) * 4 * kKiB);
     options.io_depth = static_cast<std::uint32_t>(1 + below(16));
-    options.warn = [](const std::string&) {};
+    options.warn = [](const Warning&) {};
     options.file_system = disk_.get();
     options.pageable = memory_;
     options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {

@@ -34,7 +34,7 @@ class EngineFixture : public ::testing::Test {
     options.pin_hooks = pin_hooks_;
     options.devices = devices_;
     options.pageable = pageable_;
-    options.warn = [this](const std::string& sentence) { warnings_.push_back(sentence); };
+    options.warn = [this](const Warning& warning) { warnings_.push_back(warning.line()); };
     engine_ = SwapEngine::open(std::move(options)).value();
     space_ =
         engine_->open_namespace("test", {{directory_.path(), std::nullopt, std::nullopt}}).value();

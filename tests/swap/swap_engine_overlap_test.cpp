@@ -26,7 +26,7 @@ class SwapEngineOverlapTest : public ::testing::Test {
     // Never a resident by plan: only where the drive is full.
     options.config.tensors = {{"t", {}, {}, Place::kClass, {}}};
     options.file_system = &disk_;
-    options.warn = [](const std::string&) {};
+    options.warn = [](const Warning&) {};
     options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
       return IoQueue::start_for_caller(make_sim_engine(disk_, io));
     };
