@@ -27,15 +27,18 @@
 #include "lease_object.h"
 #include "swap/device/device_runtime.h"
 #include "swap/swap_engine.h"
+#include "warning_inbox.h"
 
 namespace nb = nanobind;
 
 namespace penstock::python {
 namespace {
 
-/// Runs `work` without the GIL.
+/// Runs `work` without the GIL. Warnings that were kept are delivered before it, since that may
+/// throw: behind it an operation may be under way.
 template <class F>
 auto released(F&& work) {
+  deliver_warnings();
   GilRelease release;
   return work();
 }
@@ -52,6 +55,7 @@ class EngineObject {
     }
     options.config = unwrap(parse_config(config_json, origin)).engine_config();
     options.ranks_on_node = ranks;
+    options.warn = keep_warning;
     engine_ = unwrap(released([&] { return SwapEngine::open(std::move(options)); }));
   }
   ~EngineObject() { close_quietly(); }
@@ -61,11 +65,16 @@ class EngineObject {
     for (const std::string& path : paths) {
       configs.push_back({path, std::nullopt, std::nullopt});
     }
-    return to_number(unwrap(
-        released([&] { return engine_->open_namespace(std::move(name), std::move(configs)); })));
+    const Result<NamespaceId> opened =
+        released([&] { return engine_->open_namespace(std::move(name), std::move(configs)); });
+    deliver_warnings();
+    return to_number(unwrap(opened));
   }
   void close_namespace(std::uint32_t space) {
-    unwrap(released([&] { return engine_->close_namespace(NamespaceId{space}); }));
+    const Result<void> closed =
+        released([&] { return engine_->close_namespace(NamespaceId{space}); });
+    deliver_warnings();
+    unwrap(closed);
   }
 
   std::uint64_t declare(std::uint32_t space, const std::string& name, const std::string& dtype,
@@ -175,16 +184,21 @@ class EngineObject {
   }
 
   void flush() {
-    unwrap(released([&] { return engine_->flush(); }));
+    const Result<void> flushed = released([&] { return engine_->flush(); });
+    deliver_warnings();
+    unwrap(flushed);
   }
   void check() { unwrap(engine_->check()); }
   void plan() {
-    unwrap(released([&] { return engine_->plan(); }));
+    const Result<void> planned = released([&] { return engine_->plan(); });
+    deliver_warnings();
+    unwrap(planned);
   }
   void close() {
     closed_ = true;
     const Result<void> closed = released([&] { return engine_->close(); });
     drop_done();
+    deliver_warnings();
     unwrap(closed);
   }
 

@@ -1,11 +1,16 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "archive_object.h"
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
+#include "warning_inbox.h"
 
 NB_MODULE(_core, module) {
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
@@ -20,4 +25,14 @@ NB_MODULE(_core, module) {
   penstock::python::bind_future(module);
   penstock::python::bind_archive(module);
   penstock::python::bind_engine(module);
+  module.def("deliver_warnings", &penstock::python::deliver_warnings);
+  module.def("warning_codes", [] {
+    std::vector<std::string> names;
+    for (const penstock::WarningCode code : penstock::warning_codes()) {
+      names.emplace_back(penstock::warning_code_name(code));
+    }
+    return names;
+  });
+  nanobind::module_::import_("atexit").attr("register")(module.attr("deliver_warnings"));
+  penstock::python::deliver_at_exit();
 }

@@ -47,5 +47,5 @@ def test_a_device_that_is_not_there_is_done_without(runner: Runner, small_model:
     config = runner.config(full_finetune_config(swap, **FROM_DRIVE))
     ended = runner.script(script, [str(small_model), config, "1"], True, PENSTOCK_DEVICE="cuda:0")
     assert ended.returncode == 0, ended.output
-    assert "penstock: partitions go to cuda:0 through host memory: " in ended.output
+    assert "penstock: warning: [through-host-memory] partitions go to cuda:0 through host memory: " in ended.output
     assert runner.stats()["stats"]["to_device_bytes"] == 0

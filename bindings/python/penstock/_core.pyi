@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+def deliver_warnings() -> None:
+    """Says what engines have warned of since the last call into one. Calls into an engine do the same."""
+
+def warning_codes() -> list[str]: ...
+
 class Lease:
     """A hold on a tensor's memory; views made of it keep the memory alive by themselves."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
+
+from penstock import messages
 
 
 def announcing(original: Callable[..., None]) -> Callable[..., None]:
@@ -16,7 +17,7 @@ def announcing(original: Callable[..., None]) -> Callable[..., None]:
         original(self, *args, **kwargs)
         reason = _nothing_to_swap(self)
         if reason and getattr(self, "global_rank", 0) == 0:
-            print(f"penstock: nothing to swap ({reason}); DeepSpeed runs unchanged", file=sys.stderr, flush=True)
+            messages.note(f"nothing to swap ({reason}); DeepSpeed runs unchanged")
 
     return init
 

@@ -15,13 +15,13 @@ import hashlib
 import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from penstock import messages
 from penstock.deepspeed.known_texts import KNOWN_TEXTS, TESTED_VERSIONS
 from penstock.deepspeed.patch_table import TABLE, Place
 from penstock.errors import CompatibilityError
@@ -66,10 +66,10 @@ class Report:
         version = f"DeepSpeed {self.version} is {'' if tested else 'not '}one of the tested versions"
         known = f"({', '.join(TESTED_VERSIONS)})"
         if not self.unknown_texts:
-            return f"penstock: {version} {known}; the functions that penstock builds on are the same as in one of them"
+            return f"{version} {known}; the functions that penstock builds on are the same as in one of them"
         count = len(self.unknown_texts)
         return (
-            f"penstock: {version} {known}; {count} function{'s' if count > 1 else ''} that penstock builds on "
+            f"{version} {known}; {count} function{'s' if count > 1 else ''} that penstock builds on "
             f"differ{'' if count > 1 else 's'} from theirs: {', '.join(self.unknown_texts)}. "
             "Compare the results with a run on device cpu"
         )
@@ -91,7 +91,7 @@ class Call:
 
 
 def require_known_surface() -> Report:
-    """Prints one line about an untested version, where the process is rank 0.
+    """Says one line about an untested version, where the process is rank 0.
 
     Raises CompatibilityError with every difference, unless PENSTOCK_DEEPSPEED_UNCHECKED=1 is set.
     """
@@ -103,7 +103,7 @@ def require_known_surface() -> Report:
             f"Install a tested version, or set {OVERRIDE}=1 to try anyway"
         )
     if report.warning and os.environ.get("RANK", "0") == "0":
-        print(report.warning, file=sys.stderr, flush=True)
+        messages.warn("untested-deepspeed", report.warning)
     return report
 
 

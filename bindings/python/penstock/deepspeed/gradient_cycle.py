@@ -9,7 +9,6 @@ does penstock, wherever it swaps parameters or optimizer states of a model.
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import distributed
 
+from penstock import messages
 from penstock.deepspeed.naming import full_name
 from penstock.deepspeed.session import current_session
 
@@ -186,7 +186,7 @@ class GradientCycle:
         if idle and not self._warned:
             self._warned = True
             if distributed.get_rank() == 0:
-                print(_idle_sentence(idle), file=sys.stderr, flush=True)
+                messages.warn("idle-parameters", _idle_sentence(idle))
 
 
 def cycle_of(stage3: Any) -> GradientCycle | None:
@@ -210,7 +210,7 @@ def _idle_sentence(params: Sequence[Any]) -> str:
     names = [full_name(param) or f"parameter #{param.ds_id}" for param in params]
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return (
-        f"penstock: warning: no gradient for {IDLE_STEPS} steps: {', '.join(names[:_NAMED_MAX])}{more}; their gradient "
+        f"no gradient for {IDLE_STEPS} steps: {', '.join(names[:_NAMED_MAX])}{more}; their gradient "
         "counts as zero, so weight decay and momentum still change them. Set requires_grad=False where they are not "
         "meant to train"
     )

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import return_free_heap
@@ -58,7 +59,7 @@ class Session:
             try:
                 return SwapEngine(config, origin, ranks, [self.device])
             except UnsupportedError as error:
-                print(f"penstock: partitions go to {self.device} through host memory: {error}", file=sys.stderr)
+                messages.warn("through-host-memory", f"partitions go to {self.device} through host memory: {error}")
                 self.device = None
         return SwapEngine(config, origin, ranks)
 
@@ -124,7 +125,7 @@ class Session:
         if advice is not None and needed > self._pinned_bytes_advised and not silently:
             self._pinned_bytes_advised = needed
             rank = os.environ.get("RANK", "0")
-            print(f"penstock: warning: rank {rank}: {advice}", file=sys.stderr, flush=True)
+            messages.warn("overflow", f"rank {rank}: {advice}")
 
 
 def open_session(config: dict[str, Any]) -> Session:
@@ -137,10 +138,7 @@ def open_session(config: dict[str, Any]) -> Session:
             return _current
     ours, theirs = _current.config.get("penstock"), config.get("penstock")
     if ours != theirs:
-        print(
-            f"penstock: one process has one budget; the block {theirs} is ignored, {ours} came first",
-            file=sys.stderr,
-        )
+        messages.warn("one-budget", f"one process has one budget; the block {theirs} is ignored, {ours} came first")
     return _current
 
 
@@ -217,4 +215,4 @@ def _write_stats(session: Session) -> None:
         with open(target.replace("%r", os.environ.get("RANK", "0")), "w", encoding="utf-8") as file:
             json.dump(document, file, indent=1)
     except OSError as error:
-        print(f"penstock: cannot write PENSTOCK_STATS={target}: {error.strerror}", file=sys.stderr)
+        messages.warn("stats-file", f"cannot write PENSTOCK_STATS={target}: {error.strerror}")

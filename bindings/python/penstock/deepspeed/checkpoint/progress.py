@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from penstock import messages
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _INTERVAL_S = 0.5
 
@@ -46,7 +48,7 @@ class ProgressLine:
         if self._speaks:
             self._show("")
             seconds = time.monotonic() - self._begin
-            print(f"penstock: {done} {self._path}: {amount(self._done)} in {seconds:.1f} s", file=sys.stderr)
+            messages.note(f"{done} {self._path}: {amount(self._done)} in {seconds:.1f} s")
 
     def _show(self, text: str) -> None:
         if sys.stderr.isatty():
