@@ -101,8 +101,13 @@ TEST_F(SwapEngineLogTest, AContentReadAheadThatGivesItsSlotUp) {
   open(12 * kMiB, 0);
   const std::vector<TensorId> tensors = put_and_plan(6);
   engine_->prefetch(std::vector{tensors[0], tensors[1]});
-  const Lease pageable = engine_->get(tensors[5]).lease().value();  // meanwhile both have come
+  const Lease pageable = engine_->get(tensors[5]).lease().value();
   EXPECT_THAT(lines_of(LogEvent::kEvict), IsEmpty());
+  const auto has_come = [this](TensorId tensor) { return engine_->state(tensor)->in_memory; };
+  std::vector<std::byte> elsewhere(kBytes);
+  while (!has_come(tensors[0]) || !has_come(tensors[1])) {  // a wait lets the simulated drive go on
+    ASSERT_TRUE(engine_->get_into(tensors[3], elsewhere).wait().has_value());
+  }
   ASSERT_TRUE(engine_->get(tensors[4]).wait().has_value());
   ASSERT_EQ(engine_->stats().ahead_dropped, 1U);
   EXPECT_THAT(lines_of(LogEvent::kEvict), ElementsAre(EndsWith("its slot goes to 't4' (4.0 MiB)")));
