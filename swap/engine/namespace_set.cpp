@@ -71,7 +71,7 @@ Result<NamespaceId> NamespaceSet::open(std::string name, std::vector<PathConfig>
   }
   Result<std::shared_ptr<SwapStore>> store = open_store(paths);
   if (store.has_error()) {
-    log_event(LogLevel::kError, LogEvent::kRefuse, {}, [&] {
+    log_decision(LogEvent::kRefuse, {}, [&] {
       return fmt::format("the namespace '{}' is not opened: {}", name, store.error().message);
     });
     return std::move(store).error();

@@ -24,7 +24,7 @@ struct StoreCounters {
 
 /// The tensors of one namespace on its drives. This one is scratch: unlinked files, of which
 /// nothing outlives the process. DurableStore keeps what is published. Moves no bytes itself
-/// (StoreTransfer does). Thread-safe.
+/// (HostTransfer does). Thread-safe.
 class SwapStore {
  public:
   /// Opens a scratch file in every path. Errors: no path given; errno and the path that refused.
