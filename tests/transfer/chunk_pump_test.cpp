@@ -185,6 +185,30 @@ TEST(ChunkPumpTest, WhatEndsAtOnceDoesNotNest) {
   EXPECT_EQ(transfer->delivered, 100'000 * kBlockBytes);
 }
 
+/// Its one part has ended on another thread before fetch() returns, as on a fast drive.
+class FastTransfer final : public Transfer {
+ public:
+  FastTransfer() : Transfer(kBlockBytes) {}
+  std::thread::id over_on;
+
+ private:
+  std::uint64_t part_bytes(std::uint64_t, std::uint64_t left) noexcept override { return left; }
+  void fetch(Chunk& chunk) noexcept override {
+    std::thread([&chunk] { chunk.pump->arrived(chunk); }).join();
+  }
+  std::optional<Error> pass(Chunk&) noexcept override { return std::nullopt; }
+  void deliver(Chunk& chunk) noexcept override { chunk.pump->left(chunk); }
+  void over() noexcept override { over_on = std::this_thread::get_id(); }
+};
+
+TEST(ChunkPumpTest, ATransferIsOverWhereItsLastPartEnds) {
+  Pumping pumping(1);
+  const auto transfer = std::make_shared<FastTransfer>();
+  pumping.pump->move(transfer);  // with locks, maybe, that over() takes
+  EXPECT_NE(transfer->over_on, std::thread::id());
+  EXPECT_NE(transfer->over_on, std::this_thread::get_id());
+}
+
 TEST(ChunkPumpTest, AChunkThatIsAnEndCarriesItsOwnPartOnly) {
   Pending pending(1);
   Pumping pumping(2);
