@@ -34,6 +34,18 @@ struct Chunk {
   CopyOp copy;  ///< where a device is
 
   std::span<std::byte> part() const noexcept { return memory.first(bytes); }
+  /// `io` is to move so many bytes between the front of the chunk and [file_offset, …) of `file`;
+  /// its context is the chunk.
+  void prepare_io(IoKind kind, IoPriority priority, const File& file, std::uint64_t file_offset,
+                  std::uint64_t io_bytes) noexcept {
+    io.kind = kind;
+    io.priority = priority;
+    io.file = &file;
+    io.data = memory.data();
+    io.offset = file_offset;
+    io.bytes = io_bytes;
+    io.context = this;
+  }
 };
 
 }  // namespace penstock

@@ -20,13 +20,7 @@ StreamTransfer::StreamTransfer(IoQueue& queue, std::unique_ptr<ChunkMemory> memo
 
 void StreamTransfer::begin_io(Chunk& chunk, IoKind kind, const File& file, std::uint64_t offset,
                               std::uint64_t bytes) {
-  chunk.io.kind = kind;
-  chunk.io.priority = IoPriority::kDemand;
-  chunk.io.file = &file;
-  chunk.io.data = chunk.memory.data();
-  chunk.io.offset = offset;
-  chunk.io.bytes = bytes;
-  chunk.io.context = &chunk;
+  chunk.prepare_io(kind, IoPriority::kDemand, file, offset, bytes);
   chunk.io.on_complete = [](IoOp& op) noexcept {
     auto& done = *static_cast<Chunk*>(op.context);
     static_cast<StreamTransfer&>(*done.transfer).io_ended(done);

@@ -101,15 +101,9 @@ void TensorTransfer::over() noexcept {
 // --- A drive's end ------------------------------------------------------------------------------
 
 void TensorTransfer::move_io(Chunk& chunk, const OnDrive& drive, IoKind kind) noexcept {
-  IoOp& op = chunk.io;
-  op.kind = kind;
-  op.priority = drive.priority;
-  op.file = drive.file;
-  op.data = chunk.memory.data();
-  op.offset = drive.stored.extent.offset + chunk.offset;
-  op.bytes = chunk.bytes;
-  op.context = &chunk;
-  op.on_complete = [](IoOp& done) noexcept {
+  chunk.prepare_io(kind, drive.priority, *drive.file, drive.stored.extent.offset + chunk.offset,
+                   chunk.bytes);
+  chunk.io.on_complete = [](IoOp& done) noexcept {
     auto& moved = *static_cast<Chunk*>(done.context);
     if (done.kind == IoKind::kRead) {
       moved.pump->arrived(moved);  // pass() looks at the result
@@ -118,7 +112,7 @@ void TensorTransfer::move_io(Chunk& chunk, const OnDrive& drive, IoKind kind) no
       moved.pump->left(moved, transfer.io_error(done));
     }
   };
-  ways_.queue->submit(op);
+  ways_.queue->submit(chunk.io);
 }
 
 std::optional<Error> TensorTransfer::io_error(const IoOp& op) const noexcept {
