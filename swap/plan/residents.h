@@ -14,9 +14,11 @@ struct ResidentCandidate {
 };
 
 /// Which of the candidates (in order of use) stay in RAM within `budget_bytes`: those that save
-/// most per byte first, in order of use among equals, skipping what no longer fits. For the cyclic
-/// order of training a static set chosen like this is as good as Belady's, and LRU is the worst
-/// there is. What saves nothing is not kept. Pure.
+/// most per byte first; among equals the first, and others spread over the order of use, so that
+/// the drive always has something to read while callers use a resident, however little memory there
+/// is to read ahead into. What no longer fits is skipped. For the cyclic order of training a static
+/// set saves as many bytes as Belady's, and LRU is the worst there is. What saves nothing is not
+/// kept. Pure.
 std::vector<bool> choose_residents(std::span<const ResidentCandidate> candidates,
                                    std::uint64_t budget_bytes);
 
