@@ -31,22 +31,27 @@ Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
   }
   Memory memory = take_retained(*blocks);
   if (!memory) {
+    make_room(*blocks);
     Result<Memory> fresh = upstream_->allocate(bytes);
     if (!fresh && retained_bytes() != 0) {
-      {
-        MutexLock lock(mutex_);
-        const std::vector<Memory> dropped = trim(0);
-        lock.unlock();
-      }
+      give_back_all();
       fresh = upstream_->allocate(bytes);
     }
     if (!fresh) {
       return fresh;
     }
     memory = std::move(*fresh);
+    const MutexLock lock(mutex_);
+    lent_bytes_ += memory.bytes();
   }
   const std::span<std::byte> parts = memory.detach();
   return Memory(shared_from_this(), parts.data(), parts.size());
+}
+
+std::uint64_t RecyclingSource::room(std::uint64_t more) const {
+  const std::uint64_t lent = lent_bytes_ + more;
+  return std::min(limits_.retained_bytes,
+                  limits_.total_bytes - std::min(limits_.total_bytes, lent));
 }
 
 RecyclingSource::Pieces::const_iterator RecyclingSource::best_for(std::uint64_t bytes) const {
@@ -76,7 +81,9 @@ Memory RecyclingSource::take_retained(std::uint64_t bytes) {
   const bool may_divide = divisible_ && bytes >= kHugePageBytes;
   const std::uint64_t part = align_up(bytes, kHugePageBytes);
   const std::uint64_t has = best->second.memory.bytes();
-  return take_front(best, may_divide && has > part ? part : has);
+  Memory taken = take_front(best, may_divide && has > part ? part : has);
+  lent_bytes_ += taken.bytes();
+  return taken;
 }
 
 Memory RecyclingSource::take_front(Pieces::const_iterator piece, std::uint64_t bytes) {
@@ -107,11 +114,29 @@ std::vector<Memory> RecyclingSource::trim(std::uint64_t limit_bytes) {
   return dropped;
 }
 
-void RecyclingSource::set_retained_limit_bytes(std::uint64_t bytes) {
+void RecyclingSource::set_limits(Limits limits) {
   MutexLock lock(mutex_);
-  retained_limit_bytes_ = bytes;
-  const std::vector<Memory> dropped = trim(bytes);
+  limits_ = limits;
+  const std::vector<Memory> dropped = trim(room());
   lock.unlock();
+}
+
+/// Before as many fresh bytes are lent.
+void RecyclingSource::make_room(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  const std::vector<Memory> dropped = trim(room(bytes));
+  lock.unlock();
+}
+
+void RecyclingSource::give_back_all() {
+  MutexLock lock(mutex_);
+  const std::vector<Memory> dropped = trim(0);
+  lock.unlock();
+}
+
+std::uint64_t RecyclingSource::lent_bytes() const {
+  const MutexLock lock(mutex_);
+  return lent_bytes_;
 }
 
 std::uint64_t RecyclingSource::retained_bytes() const {
@@ -124,10 +149,11 @@ void RecyclingSource::release(std::byte* data, std::uint64_t bytes) noexcept {
   std::vector<Memory> dropped;
   try {
     const MutexLock lock(mutex_);
+    lent_bytes_ -= bytes;
     const bool may_divide = divisible_ && begins_huge_page(data);
-    if (bytes <= retained_limit_bytes_ || may_divide) {
+    if (bytes <= room() || may_divide) {
       retain(std::move(memory));
-      dropped = trim(retained_limit_bytes_);
+      dropped = trim(room());
     }
   } catch (const std::bad_alloc&) {
     // No memory for the bookkeeping: the piece goes back upstream, which is what is needed now.

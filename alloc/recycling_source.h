@@ -15,7 +15,7 @@ namespace penstock {
 ///
 /// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a
 /// part of a larger piece, and parts that lie side by side become one again; else a piece is reused
-/// when at most 1/8 of it is wasted. What does not fit under the limit goes back, longest idle
+/// when at most 1/8 of it is wasted. What does not fit under the limits goes back, longest idle
 /// first.
 class RecyclingSource final : public MemorySource {
  public:
@@ -26,10 +26,16 @@ class RecyclingSource final : public MemorySource {
   Result<Memory> allocate(std::uint64_t bytes) override;
   std::string_view name() const noexcept override { return "recycled"; }
 
-  /// Bytes that may stay here unused; lowering it gives back at once. 0 (the default) retains
-  /// nothing.
-  void set_retained_limit_bytes(std::uint64_t bytes);
+  /// What lowers them gives back at once.
+  struct Limits {
+    std::uint64_t retained_bytes = 0;  ///< that may stay here unused; 0: nothing is retained
+    /// Lent and retained together: what is freed may be kept, as far as what is lent leaves room.
+    std::uint64_t total_bytes = ~std::uint64_t{0};
+  };
+  void set_limits(Limits limits);
   std::uint64_t retained_bytes() const;
+  /// Whole pieces, as the upstream gave them.
+  std::uint64_t lent_bytes() const;
   /// Whether allocate(bytes) would need no fresh pages now.
   bool retains(std::uint64_t bytes) const;
 
@@ -49,6 +55,10 @@ class RecyclingSource final : public MemorySource {
   void retain(Memory memory) PENSTOCK_REQUIRES(mutex_);
   void merge_with_next(Pieces::iterator piece) PENSTOCK_REQUIRES(mutex_);
   Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes) PENSTOCK_REQUIRES(mutex_);
+  // What may be retained beside what is lent and `more` bytes.
+  std::uint64_t room(std::uint64_t more = 0) const PENSTOCK_REQUIRES(mutex_);
+  void make_room(std::uint64_t bytes);
+  void give_back_all();
   // Takes out what has been idle longest until at most `limit_bytes` are retained. The caller drops
   // it after unlocking: giving gigabytes back to the kernel takes long.
   std::vector<Memory> trim(std::uint64_t limit_bytes) PENSTOCK_REQUIRES(mutex_);
@@ -59,7 +69,8 @@ class RecyclingSource final : public MemorySource {
   Pieces retained_ PENSTOCK_GUARDED_BY(mutex_);  // by address
   std::uint64_t clock_ PENSTOCK_GUARDED_BY(mutex_) = 0;
   std::uint64_t retained_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // sum over retained_
-  std::uint64_t retained_limit_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  std::uint64_t lent_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
+  Limits limits_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

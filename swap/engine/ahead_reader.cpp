@@ -123,7 +123,7 @@ void AheadReader::run() noexcept {
   Surroundings surroundings(*this, locked);
   if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
     scheduler_.run(surroundings);
-    memory_.sources().overflow->set_retained_limit_bytes(memory_.kept_room_bytes());
+    memory_.retain_pages();
   });
 }
 

@@ -29,7 +29,7 @@ Lease EngineMemory::lend(const std::shared_ptr<Block>& block, TensorRecord& reco
   record.memory.updates += lent == Lent::kToUpdate ? 1U : 0U;
   hold(*block, record);
   if (block->overflows()) {
-    account_.note_content(record.bytes());
+    account_.note_content(block->buffer.capacity());
   }
   update_use(record);
   return lease;
@@ -84,7 +84,7 @@ void EngineMemory::hold(Block& block, const TensorRecord& record) const noexcept
 }
 
 void EngineMemory::note_peak() {
-  account_.note_peak(pool_->stats().overflow_bytes);
+  account_.note_peak(sources_.overflow->lent_bytes());
   context_.stats.resident_bytes_max =
       std::max(context_.stats.resident_bytes_max, residency_.held_bytes());
 }
@@ -120,7 +120,11 @@ Result<std::shared_ptr<Block>> EngineMemory::resident_copy(
 }
 
 std::uint64_t EngineMemory::kept_room_bytes() const {
-  return account_.kept_room(pool_->stats().overflow_bytes, budgets_.quarter_bytes);
+  return account_.kept_room(sources_.overflow->lent_bytes(), budgets_.quarter_bytes);
+}
+
+void EngineMemory::retain_pages() {
+  sources_.overflow->set_limits(account_.retained(budgets_.quarter_bytes));
 }
 
 }  // namespace penstock

@@ -90,6 +90,9 @@ class EngineMemory {
   void hold(Block& block, const TensorRecord& record) const noexcept PENSTOCK_NEEDS_LOCK;
   void note_peak() PENSTOCK_NEEDS_LOCK;
   std::uint64_t kept_room_bytes() const PENSTOCK_NEEDS_LOCK;
+  /// Lets pageable memory that is freed stay for the next request. Call after what changes how much
+  /// of it may.
+  void retain_pages() PENSTOCK_NEEDS_LOCK;
 
  private:
   EngineContext& context_;

@@ -29,6 +29,8 @@ class LeaseToken {
   LeaseToken& operator=(const LeaseToken&) = delete;
 
   const std::shared_ptr<Block>& block() const noexcept { return block_; }
+  /// At its end: what its memory serves next begins without it.
+  std::shared_ptr<Block> give_up_block() noexcept { return std::move(block_); }
   TensorId tensor() const noexcept { return tensor_; }
   Access access() const noexcept { return access_; }
   /// Whether its holder may be changing the content now.

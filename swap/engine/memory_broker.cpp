@@ -26,19 +26,28 @@ void MemoryBroker::lease_ended(LeaseToken& token) noexcept {
   if (--block.leases == 0) {
     block.held = {};
   }
-  if (record == nullptr || record->memory.block != token.block()) {
-    return;
+  if (record != nullptr && record->memory.block == token.block()) {
+    end_use(*record, locked);
   }
-  const bool unused = block.leases == 0 && record->drive.writes_in_flight == 0;
-  if (unused && record->clean() && !memory_.residency().holds(record->id)) {
-    memory_.drop(*record, locked);
-  } else if (block.leases == 0) {
-    memory_.update_use(*record);
-  }
-  if (record->memory.leaves && block.updates == 0 && !context_.closed) {
-    if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { demote(*record, locked); });
-  }
+  locked.drop(token.give_up_block());  // before what may read into it is looked for
   locked.run_ahead();
+}
+
+/// A lease on what is in memory has ended.
+void MemoryBroker::end_use(TensorRecord& record, Locked& locked) noexcept {
+  const bool is_changed = record.memory.block->updates > 0;
+  if (record.memory.block->leases == 0) {
+    const bool is_needed = record.drive.writes_in_flight > 0 || !record.clean() ||
+                           memory_.residency().holds(record.id);
+    if (is_needed) {
+      memory_.update_use(record);
+    } else {
+      memory_.drop(record, locked);
+    }
+  }
+  if (record.memory.leaves && !is_changed && !context_.closed) {
+    if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { demote(record, locked); });
+  }
 }
 
 Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
@@ -207,7 +216,7 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(const TensorRecord& taker, L
 void MemoryBroker::wait_for_write_back(std::uint64_t bytes) {
   Locked locked(context_);
   locked.wait([this, bytes]() PENSTOCK_NEEDS_LOCK {
-    const std::uint64_t used = memory_.pool()->stats().overflow_bytes;
+    const std::uint64_t used = memory_.sources().overflow->lent_bytes();
     return !memory_.account().should_wait_for_writes(used, bytes);
   });
 }

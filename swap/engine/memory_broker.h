@@ -42,6 +42,7 @@ class MemoryBroker final : private EnginePart, public LeaseKeeper {
   void update_ended(LeaseToken& token) noexcept override;
 
  private:
+  void end_use(TensorRecord& record, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
   Result<std::shared_ptr<Block>> from_ladder(TensorId tensor, std::uint64_t bytes);
   std::optional<Buffer> take_over_ahead(const TensorRecord& taker, Locked& locked)

@@ -187,7 +187,7 @@ bool NamespaceSet::drop(NamespaceId space) {
     }
     memory_.account().forget_peaks();  // pages are not kept for what comes next
   }
-  memory_.sources().overflow->set_retained_limit_bytes(0);
+  memory_.sources().overflow->set_limits({});
   return true;
 }
 

@@ -23,8 +23,17 @@ void OverflowAccount::count(Block& block, OverflowUse use) noexcept {
 }
 
 std::uint64_t OverflowAccount::kept_room(std::uint64_t used, std::uint64_t limit) const noexcept {
+  return std::min(chosen(limit), held_max_ - std::min(held_max_, used));
+}
+
+RecyclingSource::Limits OverflowAccount::retained(std::uint64_t limit) const noexcept {
+  return {.retained_bytes = chosen(limit), .total_bytes = held_max_};
+}
+
+/// What may be kept by choice, beside what is read ahead.
+std::uint64_t OverflowAccount::chosen(std::uint64_t limit) const noexcept {
   const std::uint64_t most = std::min({std::max(held_max_ / 2, content_max_), held_max_, limit});
-  return std::min(most - std::min(most, ahead_bytes_), held_max_ - std::min(held_max_, used));
+  return most - std::min(most, ahead_bytes_);
 }
 
 bool OverflowAccount::should_wait_for_writes(std::uint64_t used,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "alloc/recycling_source.h"
 #include "swap/engine/block.h"
 
 namespace penstock {
@@ -27,11 +28,14 @@ class OverflowAccount {
   /// left to the runtime, whose own peak (the end of backward) comes when callers hold next to
   /// nothing here. One content may always be kept.
   std::uint64_t kept_room(std::uint64_t used, std::uint64_t limit) const noexcept;
+  /// The same for the source of pageable memory, which knows itself what is used.
+  RecyclingSource::Limits retained(std::uint64_t limit) const noexcept;
   /// Whether `bytes` more would take more memory than callers' own peak asks for, while writes are
   /// in flight that give some back.
   bool should_wait_for_writes(std::uint64_t used, std::uint64_t bytes) const noexcept;
 
  private:
+  std::uint64_t chosen(std::uint64_t limit) const noexcept;
   std::uint64_t held(std::uint64_t used) const noexcept {
     return used - std::min(used, ahead_bytes_ + behind_bytes_);
   }

@@ -53,7 +53,7 @@ TEST(LimitingSource, LoweringTheLimitTakesNothingAway) {
 
 TEST(LimitingSource, WhatTheUpstreamAddsCountsToo) {
   const auto recycling = RecyclingSource::make(PageSource::make());
-  recycling->set_retained_limit_bytes(64 * kMiB);
+  recycling->set_limits({.retained_bytes = 64 * kMiB});
   const auto source = LimitingSource::make(recycling, 8 * kMiB, "b");
   {
     const Result<Memory> large = source->allocate(8 * kMiB);

@@ -54,13 +54,13 @@ Source make_region() {
 }
 Source make_recycling() {
   auto source = RecyclingSource::make(PageSource::make());
-  source->set_retained_limit_bytes(16 * kMiB);
+  source->set_limits({.retained_bytes = 16 * kMiB});
   return source;
 }
 // Pieces that are reused whole, since a pinned one may not be divided.
 Source make_recycling_pinned() {
   auto source = RecyclingSource::make(PinnedSource::make(PageSource::make(), {no_hook()}));
-  source->set_retained_limit_bytes(16 * kMiB);
+  source->set_limits({.retained_bytes = 16 * kMiB});
   return source;
 }
 // As the engine stacks them.

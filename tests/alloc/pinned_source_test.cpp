@@ -156,7 +156,7 @@ bool is_left_out_of_forks(const std::byte* data) {
 
 TEST(PinnedSource, ForkedChildrenNeedNoCopy) {
   const auto recycling = RecyclingSource::make(PageSource::make());
-  recycling->set_retained_limit_bytes(4 * kMiB);
+  recycling->set_limits({.retained_bytes = 4 * kMiB});
   const auto source = PinnedSource::make(recycling, {});
   {
     const Result<Memory> memory = source->allocate(2 * kMiB);

@@ -35,7 +35,7 @@ TEST(RecyclingSource, RetainsNothingUnlessToldTo) {
 
 TEST(RecyclingSource, GivesTheSamePieceAgain) {
   const Stack stack;
-  stack.source->set_retained_limit_bytes(8 * kMiB);
+  stack.source->set_limits({.retained_bytes = 8 * kMiB});
   std::byte* data = nullptr;
   {
     const Result<Memory> memory = stack.source->allocate(4 * kMiB);
@@ -53,7 +53,7 @@ TEST(RecyclingSource, GivesTheSamePieceAgain) {
 
 TEST(RecyclingSource, AnEighthMayBeWastedAndNoMore) {
   const WholeStack stack;
-  stack.source->set_retained_limit_bytes(64 * kMiB);
+  stack.source->set_limits({.retained_bytes = 64 * kMiB});
   {
     const Result<Memory> memory = stack.source->allocate(8 * kMiB);
   }
@@ -63,21 +63,40 @@ TEST(RecyclingSource, AnEighthMayBeWastedAndNoMore) {
 
 TEST(RecyclingSource, KeepsWithinItsLimitAndDropsTheLongestIdleFirst) {
   const WholeStack stack;
-  stack.source->set_retained_limit_bytes(6 * kMiB);
+  stack.source->set_limits({.retained_bytes = 6 * kMiB});
   for (const std::uint64_t mebibytes : {1U, 2U, 3U, 4U, 20U}) {
     const Result<Memory> memory = stack.source->allocate(mebibytes * kMiB);
   }
   // 1, 2 and 3 fit; 4 drove them out but could not keep company; 20 is more than the limit.
   EXPECT_EQ(stack.source->retained_bytes(), 4 * kMiB);
   EXPECT_EQ(stack.upstream->held_bytes(), 4 * kMiB);
-  stack.source->set_retained_limit_bytes(3 * kMiB);
+  stack.source->set_limits({.retained_bytes = 3 * kMiB});
   EXPECT_EQ(stack.source->retained_bytes(), 0U);
   EXPECT_EQ(stack.upstream->held_bytes(), 0U);
 }
 
+TEST(RecyclingSource, WhatIsFreedStaysAsFarAsWhatIsLentLeavesRoom) {
+  const Stack stack;
+  stack.source->set_limits({.retained_bytes = 64 * kMiB, .total_bytes = 20 * kMiB});
+  Memory first = stack.source->allocate(12 * kMiB).value();
+  Memory second = stack.source->allocate(8 * kMiB).value();
+  EXPECT_EQ(stack.source->lent_bytes(), 20 * kMiB);
+  std::byte* const data = first.data();
+  first = {};
+  EXPECT_EQ(stack.source->retained_bytes(), 12 * kMiB) << "without a new limit";
+  first = stack.source->allocate(12 * kMiB).value();
+  EXPECT_EQ(first.data(), data);
+  second = {};
+  const Memory fresh = stack.source->allocate(10 * kMiB).value();
+  EXPECT_EQ(stack.source->retained_bytes(), 0U) << "fresh pages take the room of retained ones";
+  EXPECT_EQ(stack.upstream->held_bytes(), 22 * kMiB) << "what is wanted is lent all the same";
+  first = {};
+  EXPECT_LE(stack.source->retained_bytes() + stack.source->lent_bytes(), 20 * kMiB);
+}
+
 TEST(RecyclingSource, GivesEverythingBackWhenTheUpstreamIsShort) {
   const Stack stack;
-  stack.source->set_retained_limit_bytes(64 * kMiB);
+  stack.source->set_limits({.retained_bytes = 64 * kMiB});
   {
     const Result<Memory> first = stack.source->allocate(30 * kMiB);
     const Result<Memory> second = stack.source->allocate(20 * kMiB);
@@ -91,7 +110,7 @@ TEST(RecyclingSource, GivesEverythingBackWhenTheUpstreamIsShort) {
 
 TEST(RecyclingSource, GivesPartsOfALargerPieceAndJoinsThemAgain) {
   const Stack stack;
-  stack.source->set_retained_limit_bytes(64 * kMiB);
+  stack.source->set_limits({.retained_bytes = 64 * kMiB});
   std::byte* data = stack.source->allocate(20 * kMiB)->data();
   {
     const Result<Memory> first = stack.source->allocate(6 * kMiB);
@@ -111,11 +130,11 @@ TEST(RecyclingSource, GivesPartsOfALargerPieceAndJoinsThemAgain) {
 
 TEST(RecyclingSource, GivesBackNoMoreOfAPieceThanTheLimitAsks) {
   const Stack stack;
-  stack.source->set_retained_limit_bytes(64 * kMiB);
+  stack.source->set_limits({.retained_bytes = 64 * kMiB});
   {
     const Result<Memory> memory = stack.source->allocate(20 * kMiB);
   }
-  stack.source->set_retained_limit_bytes(9 * kMiB);
+  stack.source->set_limits({.retained_bytes = 9 * kMiB});
   EXPECT_EQ(stack.source->retained_bytes(), 8 * kMiB);
   EXPECT_EQ(stack.upstream->held_bytes(), 8 * kMiB);
   {
@@ -128,7 +147,7 @@ TEST(RecyclingSource, GivesBackNoMoreOfAPieceThanTheLimitAsks) {
 
 TEST(RecyclingSource, SmallRequestsDoNotBreakALargePiece) {
   const Stack stack;
-  stack.source->set_retained_limit_bytes(64 * kMiB);
+  stack.source->set_limits({.retained_bytes = 64 * kMiB});
   {
     const Result<Memory> memory = stack.source->allocate(20 * kMiB);
   }
@@ -140,7 +159,7 @@ TEST(RecyclingSource, ReturnsWhatItRetainsAtItsEnd) {
   const auto upstream = LimitingSource::make(PageSource::make(), 64 * kMiB, "b");
   {
     const auto source = RecyclingSource::make(upstream);
-    source->set_retained_limit_bytes(64 * kMiB);
+    source->set_limits({.retained_bytes = 64 * kMiB});
     const Result<Memory> memory = source->allocate(kMiB);
   }
   EXPECT_EQ(upstream->held_bytes(), 0U);

@@ -86,14 +86,14 @@ void play(bool divisible) {
         held.pop_back();
       } else if (step.kind == kLimit) {
         limit = step.amount;
-        source->set_retained_limit_bytes(limit);
+        source->set_limits({.retained_bytes = limit});
       }
       RC_ASSERT(source->retained_bytes() <= limit);
       check_books(held, *source, *upstream);
     }
   }
   RC_ASSERT(source->retained_bytes() == upstream->out_bytes());
-  source->set_retained_limit_bytes(0);
+  source->set_limits({});
   RC_ASSERT(upstream->out_bytes() == 0U);
 }
 

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "alloc/page_source.h"
+#include "tests/alloc/counting_source.h"
 #include "tests/swap/engine_fixture.h"
 
 namespace penstock {
@@ -27,6 +29,44 @@ TEST_F(SwapEngineMemoryTest, ResidentsNeverTouchTheDrive) {
   EXPECT_EQ(stats.io.write_bytes, 0u);
   EXPECT_EQ(stats.resident_bytes, 32 * kMiB);
   EXPECT_EQ(stats.pool.overflow_bytes_max, 0u);
+}
+
+// Fresh pages cost as much CPU as the reads themselves: what one lease gives back, the next read
+// takes.
+TEST_F(SwapEngineMemoryTest, PassesReadAheadIntoPagesThatLeasesGaveBack) {
+  const auto pages = std::make_shared<CountingSource>(PageSource::make());
+  pageable_ = pages;
+  open(8 * kMiB, 0);
+  constexpr std::uint64_t kLarge = 24 * kMiB;
+  constexpr std::uint64_t kSmall = 6 * kMiB + 1;
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 12; ++i) {
+    contents.push_back(content(i == 0 ? kLarge : kSmall, i));
+    tensors.push_back(declare(numbered(i), contents.back().size()));
+    put(tensors.back(), contents.back());
+  }
+  const auto pass = [&] {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      expect_content(tensors[i], contents[i]);
+    }
+  };
+  pass();
+  pass();
+  const std::size_t allocations = pages->allocations();
+  const std::uint64_t misses = engine_->stats().misses;
+  constexpr std::uint64_t kPasses = 5;
+  for (std::uint64_t i = 0; i < kPasses; ++i) {
+    pass();
+  }
+  EXPECT_LE(pages->allocations() - allocations, kPasses) << "of 12 reads a pass";
+  {
+    const Lease large = engine_->get(tensors[0]).lease().value();
+    EXPECT_EQ(engine_->stats().lookahead_bytes, 0U) << "callers hold all that they ever held";
+  }
+  EXPECT_GE(engine_->stats().lookahead_bytes, kSmall) << "begun as the lease ended";
+  EXPECT_LE(engine_->stats().misses - misses, 3 * kPasses)
+      << "all but the large one are read ahead";
 }
 
 TEST_F(SwapEngineMemoryTest, ResidentsStayWithinTheirBudget) {
