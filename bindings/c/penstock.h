@@ -252,7 +252,7 @@ typedef struct penstock_engine_stats {
   uint64_t misses;         ///< gets that began the read themselves
   uint64_t predicted;      ///< gets that were foretold
   uint64_t ahead_dropped;  ///< read ahead and given up unused
-  uint64_t stall_ns;       ///< time that callers spent waiting for reads
+  uint64_t stall_ns;       ///< time that callers waited for reads, and for memory
   uint64_t commits;
   uint64_t write_failures;
   uint64_t resident_bytes;  ///< kept in RAM by plan, now

@@ -23,8 +23,8 @@ namespace penstock {
 struct EngineContext {
   SwapEngineOptions options;
   std::shared_ptr<IoQueue> queue;  ///< also held by pinned memory, which may outlive the engine
-  std::shared_ptr<Waiting> waiting = std::make_shared<Waiting>();  ///< for everything but reads
-  /// For reads: what callers spend on it is a stall.
+  std::shared_ptr<Waiting> waiting = std::make_shared<Waiting>();  ///< for writes, and at the end
+  /// For reads, and for memory to read into or to fill: what callers spend on it is a stall.
   std::shared_ptr<Waiting> stalls = waiting;
   DeferredWork::Worker* worker = nullptr;
   std::weak_ptr<void> engine;  ///< all parts; operations in flight hold it

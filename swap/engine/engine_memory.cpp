@@ -15,7 +15,7 @@ void EngineMemory::open(Sources sources, std::weak_ptr<LeaseKeeper> keeper) {
   BufferPoolOptions pool;
   pool.pinned = sources_.pinned;
   pool.overflow = sources_.overflow;
-  pool.waiting = context_.waiting;
+  pool.waiting = context_.stalls;
   pool_ = std::make_unique<BufferPool>(std::move(pool));
 }
 

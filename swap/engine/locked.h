@@ -41,11 +41,20 @@ class PENSTOCK_SCOPED_CAPABILITY Locked : public DeferredWork {
   /// too.
   template <class Ready>
   void wait(Ready ready) {
-    context_.waiting->wait(lock_, context_.changed,
-                           [&ready]() PENSTOCK_CALLERS_LOCKS { return ready(); });
+    wait_by(*context_.waiting, ready);
+  }
+  /// The same, in a call of a caller's who wants memory: it counts in SwapStats::stall_ns.
+  template <class Ready>
+  void stall(Ready ready) {
+    wait_by(*context_.stalls, ready);
   }
 
  private:
+  template <class Ready>
+  void wait_by(Waiting& waiting, Ready& ready) {
+    waiting.wait(lock_, context_.changed, [&ready]() PENSTOCK_CALLERS_LOCKS { return ready(); });
+  }
+
   EngineContext& context_;
   std::unique_lock<std::mutex> lock_;
 };

@@ -215,7 +215,7 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(const TensorRecord& taker, L
 /// asks for. Waits only while writes are in flight, so it always ends.
 void MemoryBroker::wait_for_write_back(std::uint64_t bytes) {
   Locked locked(context_);
-  locked.wait([this, bytes]() PENSTOCK_NEEDS_LOCK {
+  locked.stall([this, bytes]() PENSTOCK_NEEDS_LOCK {
     const std::uint64_t used = memory_.sources().overflow->lent_bytes();
     return !memory_.account().should_wait_for_writes(used, bytes);
   });
