@@ -22,19 +22,20 @@ RANKS = {
     "swap/transfer": 3,
     "swap/store": 4,
     "swap": 5,
-    "bindings/inventory": 6,
-    "bindings/archive": 7,
-    "bindings/deepspeed": 8,
-    "bench/job": 9,
-    "bench/process": 9,
-    "bench/measure": 10,
-    "bench/workload": 11,
-    "bench": 12,
-    "bench/report": 13,
-    "bench/pair": 14,
-    "bench/tune": 15,
-    "bindings": 16,
-    "tests": 17,
+    "swap/update": 6,
+    "bindings/inventory": 7,
+    "bindings/archive": 8,
+    "bindings/deepspeed": 9,
+    "bench/job": 10,
+    "bench/process": 10,
+    "bench/measure": 11,
+    "bench/workload": 12,
+    "bench": 13,
+    "bench/report": 14,
+    "bench/pair": 15,
+    "bench/tune": 16,
+    "bindings": 17,
+    "tests": 18,
 }
 # The pure rooms: no clock, no I/O. Of io/ they may name the engines' kinds.
 PURE = {"swap/plan": {"io/engine_probe.h"}, "swap/schedule": set()}
@@ -93,11 +94,11 @@ def test_an_upward_arrow_would_be_seen() -> None:
 
 
 def lines_that_name_it(files: dict[str, str]) -> list[str]:
-    """Lines of engine, I/O and memory that name DeepSpeed."""
+    """Lines of engine, I/O and memory that name DeepSpeed, but for the source of the formulas in swap/update."""
     return [
         f"{name}:{number}"
         for name, text in files.items()
-        if re.match(r"(alloc|io|swap)/", name)
+        if re.match(r"(alloc|io|swap)/", name) and name != "swap/update/adam.h"
         for number, line in enumerate([name, *text.split("\n")])
         if re.search("deepspeed", line, re.IGNORECASE)
     ]
@@ -114,7 +115,7 @@ def test_a_deepspeed_in_the_engine_would_be_seen() -> None:
         "swap/plan/c.h": '#include "bindings/deepspeed/config.h"',
         "swap/CMakeLists.txt": "LINKS penstock::deepspeed",
         "swap/store/deepspeed_store.h": "",
-        "bench/workload/swap/adamw.h": "/// DeepSpeed's cpu_adam",
+        "bench/workload/swap/a.h": "/// DeepSpeed's order",
         "bench/good.h": '#include "bindings/deepspeed/config.h"',
     }
     assert lines_that_name_it(bad) == [

@@ -10,10 +10,11 @@
 
 #include "alloc/bytes.h"
 #include "bench/workload/swap/job_model.h"
-#include "bench/workload/swap/optimizer_step.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
+#include "swap/update/adam.h"
+#include "swap/update/streamed_step.h"
 
 namespace penstock::bench {
 namespace {
@@ -21,9 +22,17 @@ namespace {
 // States are equal over so many elements, which a simulated drive keeps in 16 bytes; what each of
 // them must become is kept once.
 constexpr std::uint64_t kRunElements = kBlockBytes / sizeof(float);
+constexpr std::uint64_t kStates = 3;
 
 std::uint64_t runs_of(std::uint64_t elements) {
   return (elements + kRunElements - 1) / kRunElements;
+}
+
+/// Of a chunk's memory.
+AdamState adam_state(std::span<float> states, std::span<const float> gradient) {
+  const std::size_t count = gradient.size();
+  return {states.first(count), states.subspan(count, count), states.subspan(2 * count, count),
+          gradient};
 }
 
 class UpdateRun final : public WorkloadRun {
@@ -44,10 +53,10 @@ class UpdateRun final : public WorkloadRun {
   Result<void> declare_states();
   Result<void> declare_chunk(NamespaceId space, std::uint64_t elements);
   Result<void> write_contents(const RunControl& control);
-  Result<void> write_state(TensorId tensor, std::span<const float> by_run);
+  Result<void> write_masters(const StateChunk& chunk, std::span<const float> by_run);
   Result<void> step();
   std::span<const float> gradient(std::size_t chunk);
-  void compare(std::size_t chunk, const AdamWState& state);
+  void compare(std::size_t chunk, const AdamState& state, const AdamStep& step);
   float gradient_of(std::size_t chunk) const {
     return 1e-3F * static_cast<float>((chunk * 7 + step_ * 3) % 31) - 1e-2F;
   }
@@ -56,9 +65,9 @@ class UpdateRun final : public WorkloadRun {
   const std::uint32_t thread_;
   SwapSession session_;
   std::vector<StateChunk> chunks_;
-  std::vector<std::uint64_t> elements_;  // by chunk
-  std::vector<Expected> expected_;       // likewise; empty without verify=
+  std::vector<Expected> expected_;  // by chunk; empty without verify=
   std::vector<float> gradient_;
+  Adam adam_;
   std::optional<SwapMeter> meter_;
   std::uint64_t step_ = 0;
   std::uint64_t asked_ns_ = 0;  // when what comes next was asked for
@@ -89,31 +98,22 @@ Result<void> UpdateRun::declare_states() {
 }
 
 Result<void> UpdateRun::declare_chunk(NamespaceId space, std::uint64_t elements) {
-  StateChunk chunk;
-  for (const auto& [state, id, role] :
-       {std::tuple{"master", &chunk.master, Role::kMaster},
-        std::tuple{"exp_avg", &chunk.exp_avg, Role::kMoment},
-        std::tuple{"exp_avg_sq", &chunk.exp_avg_sq, Role::kMoment}}) {
-    const Result<TensorId> tensor = session_.engine->declare(
-        space, {fmt::format("{}.{}", chunks_.size(), state), DType::kF32, {elements}, role});
-    PENSTOCK_TRY(tensor);
-    *id = *tensor;
-  }
-  chunks_.push_back(chunk);
-  elements_.push_back(elements);
+  const Result<TensorId> tensor = session_.engine->declare(
+      space,
+      {fmt::format("states {}", chunks_.size()), DType::kF32, {kStates * elements}, Role::kMaster});
+  PENSTOCK_TRY(tensor);
+  chunks_.push_back({*tensor, elements});
   return {};
 }
 
 Result<void> UpdateRun::write_contents(const RunControl& control) {
   for (std::size_t chunk = 0; chunk < chunks_.size() && !control.stop; ++chunk) {
-    const std::uint64_t runs = runs_of(elements_[chunk]);
+    const std::uint64_t runs = runs_of(chunks_[chunk].elements);
     Expected expected{std::vector<float>(runs), std::vector<float>(runs), std::vector<float>(runs)};
     for (std::uint64_t run = 0; run < runs; ++run) {
       expected.master[run] = 1e-2F * static_cast<float>((chunk * 131 + run) % 997) - 5.0F;
     }
-    PENSTOCK_TRY(write_state(chunks_[chunk].master, expected.master));
-    PENSTOCK_TRY(write_state(chunks_[chunk].exp_avg, expected.exp_avg));
-    PENSTOCK_TRY(write_state(chunks_[chunk].exp_avg_sq, expected.exp_avg_sq));
+    PENSTOCK_TRY(write_masters(chunks_[chunk], expected.master));
     if (job_.verify) {
       expected_.push_back(std::move(expected));
     }
@@ -122,14 +122,15 @@ Result<void> UpdateRun::write_contents(const RunControl& control) {
   return session_.engine->plan();
 }
 
-Result<void> UpdateRun::write_state(TensorId tensor, std::span<const float> by_run) {
-  const Result<Lease> lease = session_.engine->allocate(tensor);
+/// The moments are zero.
+Result<void> UpdateRun::write_masters(const StateChunk& chunk, std::span<const float> by_run) {
+  const Result<Lease> lease = session_.engine->allocate(chunk.tensor);
   PENSTOCK_TRY(lease);
-  auto* const elements = reinterpret_cast<float*>(lease->data());
-  const std::uint64_t count = lease->bytes() / sizeof(float);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    elements[i] = by_run[i / kRunElements];
+  const std::span<float> states{reinterpret_cast<float*>(lease->data()), kStates * chunk.elements};
+  for (std::uint64_t i = 0; i < chunk.elements; ++i) {
+    states[i] = by_run[i / kRunElements];
   }
+  std::ranges::fill(states.subspan(chunk.elements), 0.0F);
   static_cast<void>(session_.engine->commit(*lease));  // what fails is told by flush()
   return {};
 }
@@ -143,12 +144,12 @@ Result<void> UpdateRun::prepare(RunControl& control) {
   PENSTOCK_TRY(step());  // the engine learns the order,
   PENSTOCK_TRY(step());  // and that it comes again
   std::uint64_t elements = 0;
-  for (const std::uint64_t count : elements_) {
-    elements += count;
+  for (const StateChunk& chunk : chunks_) {
+    elements += chunk.elements;
   }
   control.read_bytes = 0;
   control.write_bytes = 0;
-  control.total_bytes = job_.time_based ? 0 : elements * 6 * sizeof(float) * job_.loops;
+  control.total_bytes = job_.time_based ? 0 : elements * 2 * kStates * sizeof(float) * job_.loops;
   return {};
 }
 
@@ -176,21 +177,23 @@ Result<void> UpdateRun::run(RunControl& control, JobResult& result) {
 Result<void> UpdateRun::step() {
   ++step_;
   asked_ns_ = meter_->note_asked();
-  const auto updated = [this](std::size_t chunk, const AdamWState& state) {
-    const std::uint64_t bytes = state.master.size() * 3 * sizeof(float);
+  const AdamStep adam = adam_.step(step_, AdamOptions{});
+  const auto update = [&](std::size_t chunk, std::span<float> states) -> Result<void> {
+    const std::uint64_t bytes = states.size_bytes();
     meter_->note_read(asked_ns_, bytes);
     asked_ns_ = meter_->note_asked();
+    const AdamState state = adam_state(states, gradient(chunk));
+    adam.update(state);
     if (job_.compute) {
       session_.device->compute(compute_ns(*job_.compute, bytes), job_.compute->spins);
     }
     if (job_.verify) {
-      compare(chunk, state);
+      compare(chunk, state, adam);
     }
     meter_->note_written(bytes);
+    return {};
   };
-  OptimizerStep optimizer(*session_.engine, AdamWOptions{});
-  PENSTOCK_TRY(optimizer.run(
-      chunks_, step_, [this](std::size_t chunk) { return gradient(chunk); }, updated));
+  PENSTOCK_TRY(StreamedStep(*session_.engine).run(chunks_, update));
   if (wrong_) {
     return *wrong_;
   }
@@ -198,16 +201,15 @@ Result<void> UpdateRun::step() {
 }
 
 std::span<const float> UpdateRun::gradient(std::size_t chunk) {
-  const auto part = std::span(gradient_).first(elements_[chunk]);
+  const auto part = std::span(gradient_).first(chunks_[chunk].elements);
   std::ranges::fill(part, gradient_of(chunk));
   return part;
 }
 
-void UpdateRun::compare(std::size_t chunk, const AdamWState& state) {
+void UpdateRun::compare(std::size_t chunk, const AdamState& state, const AdamStep& step) {
   Expected& expected = expected_[chunk];
   const std::vector<float> gradients(expected.master.size(), gradient_of(chunk));
-  AdamW(AdamWOptions{})
-      .update({expected.master, expected.exp_avg, expected.exp_avg_sq, gradients}, step_);
+  step.update({expected.master, expected.exp_avg, expected.exp_avg_sq, gradients});
   const auto first_wrong = [](std::span<const float> elements, std::span<const float> by_run) {
     std::size_t i = 0;
     while (i < elements.size() && elements[i] == by_run[i / kRunElements]) {

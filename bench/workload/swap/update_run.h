@@ -11,7 +11,7 @@ namespace penstock::bench {
 /// one step over all of them. verify= compares every element with the same steps made beside.
 std::unique_ptr<WorkloadRun> make_update_run(const Job& job, std::uint32_t thread);
 
-/// 16 MiB of each of the three states.
-inline constexpr std::uint64_t kUpdateChunkElements = 4ULL << 20U;
+/// 12 MiB: master and two moments behind each other.
+inline constexpr std::uint64_t kUpdateChunkElements = 1ULL << 20U;
 
 }  // namespace penstock::bench
