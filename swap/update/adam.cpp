@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "alloc/check.h"
-#include "swap/update/adam_kernel.h"
 
 namespace penstock {
 
@@ -13,40 +12,28 @@ void AdamStep::update(const AdamState& state) const {
                      state.gradient.size() == count,
                  "{}, {}, {} and {} elements", count, state.exp_avg.size(), state.exp_avg_sq.size(),
                  state.gradient.size());
-  const AdamFactors factors{.beta1 = beta1_,
-                            .rest1 = 1.0F - beta1_,
-                            .beta2 = beta2_,
-                            .rest2 = 1.0F - beta2_,
-                            .square_correction = square_correction_,
-                            .epsilon = epsilon_,
-                            .step_size = step_size_,
-                            .decay = decay_};
-  const AdamDecay decay = decay_ == 0.0F ? AdamDecay::kNone
-                          : decoupled_   ? AdamDecay::kParameter
-                                         : AdamDecay::kGradient;
-  adam_kernel(decay)(state.master.data(), state.exp_avg.data(), state.exp_avg_sq.data(),
-                     state.gradient.data(), count, factors);
+  adam_kernel(decay_)(state.master.data(), state.exp_avg.data(), state.exp_avg_sq.data(),
+                      state.gradient.data(), count, factors_);
 }
 
 AdamStep Adam::step(std::uint64_t step, const AdamOptions& options) {
   PENSTOCK_CHECK(step > 0, "steps count from 1 (learning rate {})", options.learning_rate);
   advance(step, options.beta1, options.beta2);
-  AdamStep made;
-  made.beta1_ = options.beta1;
-  made.beta2_ = options.beta2;
-  made.epsilon_ = options.epsilon;
-  float moment_correction = 1.0F;
-  if (options.bias_correction) {
-    moment_correction = 1.0F - beta1_power_;
-    made.square_correction_ = 1.0F / std::sqrt(1.0F - beta2_power_);
-  }
-  made.step_size_ = -options.learning_rate / moment_correction;
-  made.decoupled_ = options.decoupled_decay;
-  if (options.weight_decay > 0) {
-    made.decay_ = options.decoupled_decay ? -options.learning_rate * options.weight_decay
-                                          : options.weight_decay;
-  }
-  return made;
+  const bool corrects = options.bias_correction;
+  const bool decays = options.weight_decay > 0;
+  const bool decoupled = options.decoupled_decay;
+  return {
+      {.beta1 = options.beta1,
+       .rest1 = 1.0F - options.beta1,
+       .beta2 = options.beta2,
+       .rest2 = 1.0F - options.beta2,
+       .square_correction = corrects ? 1.0F / std::sqrt(1.0F - beta2_power_) : 1.0F,
+       .epsilon = options.epsilon,
+       .step_size = -options.learning_rate / (corrects ? 1.0F - beta1_power_ : 1.0F),
+       .decay = decoupled ? -options.learning_rate * options.weight_decay : options.weight_decay},
+      !decays     ? AdamDecay::kNone
+      : decoupled ? AdamDecay::kParameter
+                  : AdamDecay::kGradient};
 }
 
 void Adam::advance(std::uint64_t step, float beta1, float beta2) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "swap/update/adam_kernel.h"
+
 namespace penstock {
 
 /// PyTorch's names; in single precision, as the kernels take them.
@@ -52,15 +54,10 @@ class AdamStep {
 
  private:
   friend class Adam;
-  AdamStep() = default;
+  AdamStep(const AdamFactors& factors, AdamDecay decay) : factors_(factors), decay_(decay) {}
 
-  float beta1_ = 0;
-  float beta2_ = 0;
-  float epsilon_ = 0;
-  float square_correction_ = 1;
-  float step_size_ = 0;
-  float decay_ = 0;  // of the parameter; in the gradient, where it is not decoupled
-  bool decoupled_ = true;
+  AdamFactors factors_;
+  AdamDecay decay_;
 };
 
 /// An optimizer's count of steps: the powers of its betas are running float products, and computed
