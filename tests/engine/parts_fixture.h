@@ -58,7 +58,7 @@ class PartsFixture : public ::testing::Test {
 
   PartsFixture() {
     ground_.context.worker = &worker_;
-    ground_.context.queue = std::move(IoQueue::start(EngineKind::kNull, {}).value());
+    ground_.context.queue = IoQueue::start(EngineKind::kNull, {}).value();
     ground_.context.options.warn = [](const Warning&) {};
     ground_.context.engine = owner_;
     EngineMemory::Sources sources;
