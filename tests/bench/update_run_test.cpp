@@ -25,6 +25,16 @@ TEST(UpdateRun, ReadsStepsAndWritesEveryState) {
   EXPECT_GE(result.elapsed_ns, 2 * kElements * 12 * 1'000'000 / kMiB * 2);  // the writes alone
 }
 
+// verify= compares the elements behind the last whole vector, too, which are computed otherwise.
+TEST(UpdateRun, ComparesWhatRemainsBehindTheLastVector) {
+  const TempDirectory directory;
+  const std::string inventory = directory / "odd.json";
+  std::ofstream(inventory) << R"({"tensors":[{"name":"w","dtype":"bf16","shape":[1242003]}]})";
+  Job job = update_job(inventory);
+  job.loops = 3;
+  EXPECT_EQ(run_job(job).write.io_bytes, 3 * 1'242'003 * 12U);
+}
+
 TEST(UpdateRun, EqualsItselfToTheLastDigit) {
   const TempDirectory directory;
   Job job = update_job(write_inventory(directory, 1));

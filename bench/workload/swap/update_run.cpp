@@ -19,16 +19,24 @@
 namespace penstock::bench {
 namespace {
 
-// States are equal over so many elements, which a simulated drive keeps in 16 bytes; what each of
-// them must become is kept once.
-constexpr std::uint64_t kRunElements = kBlockBytes / sizeof(float);
 constexpr std::uint64_t kStates = 3;
 
-std::uint64_t runs_of(std::uint64_t elements) {
-  return (elements + kRunElements - 1) / kRunElements;
+// States are equal over so many elements, which a simulated drive keeps in 16 bytes; a reference
+// for all of them says what they must become. Behind the last place where a chunk may be cut each
+// element has its own: the last of them are computed otherwise (AdamStep).
+constexpr std::uint64_t kRunElements = kBlockBytes / sizeof(float);
+
+std::uint64_t references(std::uint64_t elements) {
+  return align_up(elements / kRunElements + 1, kAdamCutElements) + elements % kAdamCutElements;
 }
 
-/// Of a chunk's memory.
+/// Which of them is that of element `i`.
+std::uint64_t reference_of(std::uint64_t i, std::uint64_t elements) {
+  const std::uint64_t singles = elements % kAdamCutElements;
+  return i < elements - singles ? i / kRunElements : references(elements) - (elements - i);
+}
+
+/// Of a chunk's memory, or of its references.
 AdamState adam_state(std::span<float> states, std::span<const float> gradient) {
   const std::size_t count = gradient.size();
   return {states.first(count), states.subspan(count, count), states.subspan(2 * count, count),
@@ -43,20 +51,13 @@ class UpdateRun final : public WorkloadRun {
   Result<void> run(RunControl& control, JobResult& result) override;
 
  private:
-  /// What a chunk's states must be, one element for each run.
-  struct Expected {
-    std::vector<float> master;
-    std::vector<float> exp_avg;
-    std::vector<float> exp_avg_sq;
-  };
-
   Result<void> declare_states();
   Result<void> declare_chunk(NamespaceId space, std::uint64_t elements);
   Result<void> write_contents(const RunControl& control);
-  Result<void> write_masters(const StateChunk& chunk, std::span<const float> by_run);
+  Result<void> write_states(const StateChunk& chunk, std::span<const float> expected);
   Result<void> step();
   std::span<const float> gradient(std::size_t chunk);
-  void compare(std::size_t chunk, const AdamState& state, const AdamStep& step);
+  void compare(std::size_t chunk, std::span<const float> states, const AdamStep& step);
   float gradient_of(std::size_t chunk) const {
     return 1e-3F * static_cast<float>((chunk * 7 + step_ * 3) % 31) - 1e-2F;
   }
@@ -65,7 +66,7 @@ class UpdateRun final : public WorkloadRun {
   const std::uint32_t thread_;
   SwapSession session_;
   std::vector<StateChunk> chunks_;
-  std::vector<Expected> expected_;  // by chunk; empty without verify=
+  std::vector<std::vector<float>> expected_;  // references by chunk; empty without verify=
   std::vector<float> gradient_;
   Adam adam_;
   std::optional<SwapMeter> meter_;
@@ -108,12 +109,12 @@ Result<void> UpdateRun::declare_chunk(NamespaceId space, std::uint64_t elements)
 
 Result<void> UpdateRun::write_contents(const RunControl& control) {
   for (std::size_t chunk = 0; chunk < chunks_.size() && !control.stop; ++chunk) {
-    const std::uint64_t runs = runs_of(chunks_[chunk].elements);
-    Expected expected{std::vector<float>(runs), std::vector<float>(runs), std::vector<float>(runs)};
-    for (std::uint64_t run = 0; run < runs; ++run) {
-      expected.master[run] = 1e-2F * static_cast<float>((chunk * 131 + run) % 997) - 5.0F;
+    const std::uint64_t count = references(chunks_[chunk].elements);
+    std::vector<float> expected(kStates * count);  // the moments are zero
+    for (std::uint64_t i = 0; i < count; ++i) {
+      expected[i] = 1e-2F * static_cast<float>((chunk * 131 + i) % 997) - 5.0F;
     }
-    PENSTOCK_TRY(write_masters(chunks_[chunk], expected.master));
+    PENSTOCK_TRY(write_states(chunks_[chunk], expected));
     if (job_.verify) {
       expected_.push_back(std::move(expected));
     }
@@ -122,15 +123,16 @@ Result<void> UpdateRun::write_contents(const RunControl& control) {
   return session_.engine->plan();
 }
 
-/// The moments are zero.
-Result<void> UpdateRun::write_masters(const StateChunk& chunk, std::span<const float> by_run) {
+Result<void> UpdateRun::write_states(const StateChunk& chunk, std::span<const float> expected) {
   const Result<Lease> lease = session_.engine->allocate(chunk.tensor);
   PENSTOCK_TRY(lease);
-  const std::span<float> states{reinterpret_cast<float*>(lease->data()), kStates * chunk.elements};
-  for (std::uint64_t i = 0; i < chunk.elements; ++i) {
-    states[i] = by_run[i / kRunElements];
+  auto* element = reinterpret_cast<float*>(lease->data());
+  const std::uint64_t count = references(chunk.elements);
+  for (std::uint64_t state = 0; state < kStates; ++state) {
+    for (std::uint64_t i = 0; i < chunk.elements; ++i) {
+      *element++ = expected[state * count + reference_of(i, chunk.elements)];
+    }
   }
-  std::ranges::fill(states.subspan(chunk.elements), 0.0F);
   static_cast<void>(session_.engine->commit(*lease));  // what fails is told by flush()
   return {};
 }
@@ -182,13 +184,12 @@ Result<void> UpdateRun::step() {
     const std::uint64_t bytes = states.size_bytes();
     meter_->note_read(asked_ns_, bytes);
     asked_ns_ = meter_->note_asked();
-    const AdamState state = adam_state(states, gradient(chunk));
-    adam.update(state);
+    adam.update(adam_state(states, gradient(chunk)));
     if (job_.compute) {
       session_.device->compute(compute_ns(*job_.compute, bytes), job_.compute->spins);
     }
     if (job_.verify) {
-      compare(chunk, state, adam);
+      compare(chunk, states, adam);
     }
     meter_->note_written(bytes);
     return {};
@@ -206,26 +207,19 @@ std::span<const float> UpdateRun::gradient(std::size_t chunk) {
   return part;
 }
 
-void UpdateRun::compare(std::size_t chunk, const AdamState& state, const AdamStep& step) {
-  Expected& expected = expected_[chunk];
-  const std::vector<float> gradients(expected.master.size(), gradient_of(chunk));
-  step.update({expected.master, expected.exp_avg, expected.exp_avg_sq, gradients});
-  const auto first_wrong = [](std::span<const float> elements, std::span<const float> by_run) {
-    std::size_t i = 0;
-    while (i < elements.size() && elements[i] == by_run[i / kRunElements]) {
-      ++i;
-    }
-    return i;
-  };
-  for (const auto& [elements, by_run] :
-       {std::pair<std::span<const float>, std::span<const float>>{state.master, expected.master},
-        {state.exp_avg, expected.exp_avg},
-        {state.exp_avg_sq, expected.exp_avg_sq}}) {
-    const std::size_t wrong = first_wrong(elements, by_run);
-    if (wrong < elements.size() && !wrong_) {
+void UpdateRun::compare(std::size_t chunk, std::span<const float> states, const AdamStep& step) {
+  const std::uint64_t elements = chunks_[chunk].elements;
+  const std::uint64_t count = references(elements);
+  std::vector<float>& expected = expected_[chunk];
+  step.update(adam_state(expected, std::vector<float>(count, gradient_of(chunk))));
+  for (std::uint64_t at = 0; at < states.size() && !wrong_; ++at) {
+    const std::uint64_t i = at % elements;
+    const float right = expected[at / elements * count + reference_of(i, elements)];
+    if (states[at] != right) {
       wrong_ = system_error(
-          EILSEQ, fmt::format("element {} of chunk {} is {} after step {} and must be {}", wrong,
-                              chunk, elements[wrong], step_, by_run[wrong / kRunElements]));
+          EILSEQ,
+          fmt::format("element {} of state {} of chunk {} is {} after step {} and must be {}", i,
+                      at / elements, chunk, states[at], step_, right));
     }
   }
 }
