@@ -29,8 +29,9 @@ class StreamedStep {
   explicit StreamedStep(SwapEngine& engine) : engine_(engine) {}
 
   /// Returns when all chunks are updated and handed over; flush() says that they are written.
-  /// Errors: of the reads; of `update`; of writes that failed before. Chunks before the one that
-  /// failed are updated, it and those behind are not: each has either content whole.
+  /// Errors: of the reads; of `update`; of writes that failed before. Each chunk has either content
+  /// whole. Where a read or `update` fails, chunks before it are updated, it and those behind are
+  /// not; a chunk whose write failed has its old content.
   Result<void> run(std::span<const StateChunk> chunks, const Update& update);
 
  private:

@@ -1,39 +1,24 @@
-#include <gtest/gtest.h>
-
-#include "alloc/bytes.h"
-#include "io/sim_disk.h"
-#include "io/sim_engine.h"
-#include "swap/swap_engine.h"
 #include "tests/alloc/random_bytes.h"
+#include "tests/swap/sim_engine_fixture.h"
 
 namespace penstock {
 namespace {
 
-/// Writes of one tensor that overlap, over a simulated drive: nothing moves until somebody waits.
-class SwapEngineOverlapTest : public ::testing::Test {
+/// Writes of one tensor that overlap.
+class SwapEngineOverlapTest : public SimEngineFixture {
  protected:
   static constexpr std::uint64_t kBytes = 8 * kKiB;
+  // Little room, so that no file grows in advance.
+  static constexpr std::uint64_t kCapacityBytes = 256 * kKiB;
+
+  SwapEngineOverlapTest() : SimEngineFixture(kCapacityBytes) {}
 
   void SetUp() override {
-    SwapEngineOptions options;
-    Budgets budgets;
-    budgets.max_pinned_bytes = 8 * kMiB;
-    budgets.ram_bytes = kBytes;
-    budgets.max_pinned_given = true;
-    budgets.ram_given = true;
-    budgets.quarter_bytes = 64 * kMiB;
-    options.budgets = budgets;
+    EngineConfig config;
     // Never a resident by plan: only where the drive is full.
-    options.config.tensors = {{"t", {}, {}, Place::kClass, {}}};
-    options.file_system = &disk_;
-    options.warn = [](const Warning&) {};
-    options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
-      return IoQueue::start_for_caller(make_sim_engine(disk_, io));
-    };
-    engine_ = SwapEngine::open(std::move(options)).value();
-    const NamespaceId space =
-        engine_->open_namespace("sim", {{"/sim", std::nullopt, std::nullopt}}).value();
-    tensor_ = engine_->declare(space, {"t", DType::kU8, {kBytes}, Role::kParam}).value();
+    config.tensors = {{"t", {}, {}, Place::kClass, {}}};
+    open(8 * kMiB, kBytes, std::move(config));
+    tensor_ = declare("t", kBytes);
   }
   Ticket put(const std::vector<std::byte>& content) { return engine_->put(tensor_, content); }
   Ticket commit(const std::vector<std::byte>& content) {
@@ -47,10 +32,6 @@ class SwapEngineOverlapTest : public ::testing::Test {
     disk_.set_rates(rates);
   }
 
-  // Little room, so that no file grows in advance.
-  static constexpr std::uint64_t kCapacityBytes = 256 * kKiB;
-  SimDisk disk_{{1, kCapacityBytes, {}}};
-  std::unique_ptr<SwapEngine> engine_;
   TensorId tensor_{};
 };
 

@@ -1,43 +1,21 @@
-#include <gtest/gtest.h>
-
-#include "alloc/bytes.h"
-#include "io/sim_disk.h"
-#include "io/sim_engine.h"
-#include "swap/swap_engine.h"
+#include "tests/swap/sim_engine_fixture.h"
 
 namespace penstock {
 namespace {
 
-/// One slot, over a simulated drive, on which nothing moves until a caller waits.
-class SwapEngineWaitingTest : public ::testing::Test {
+/// One slot for two tensors.
+class SwapEngineWaitingTest : public SimEngineFixture {
  protected:
   static constexpr std::uint64_t kBytes = 4 * kMiB;
 
+  SwapEngineWaitingTest() : SimEngineFixture(kGiB) {}
+
   void SetUp() override {
-    SwapEngineOptions options;
-    Budgets budgets;
-    budgets.max_pinned_bytes = kBytes + 4 * kMiB;  // and what transfers need
-    budgets.max_pinned_given = true;
-    budgets.ram_given = true;
-    budgets.quarter_bytes = 64 * kMiB;
-    options.budgets = budgets;
-    options.file_system = &disk_;
-    options.warn = [](const Warning&) {};
-    options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
-      return IoQueue::start_for_caller(make_sim_engine(disk_, io));
-    };
-    engine_ = SwapEngine::open(std::move(options)).value();
-    const NamespaceId space =
-        engine_->open_namespace("sim", {{"/sim", std::nullopt, std::nullopt}}).value();
-    for (const char* name : {"a", "b"}) {
-      tensors_.push_back(
-          engine_->declare(space, {name, DType::kU8, {kBytes}, Role::kParam}).value());
-    }
+    open(kBytes + 4 * kMiB, 0);  // and what transfers need
+    tensors_ = {declare("a", kBytes), declare("b", kBytes)};
     ASSERT_TRUE(engine_->plan().has_value());
   }
 
-  SimDisk disk_{{1, kGiB, {}}};
-  std::unique_ptr<SwapEngine> engine_;
   std::vector<TensorId> tensors_;
 };
 

@@ -20,6 +20,7 @@ namespace penstock::bench {
 namespace {
 
 constexpr std::uint64_t kStates = 3;
+static_assert(kUpdateChunkElements % kAdamCutElements == 0);
 
 // States are equal over so many elements, which a simulated drive keeps in 16 bytes; a reference
 // for all of them says what they must become. Behind the last place where a chunk may be cut each
