@@ -9,6 +9,10 @@
 #define PENSTOCK_HAS_FEATURE(feature) 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || PENSTOCK_HAS_FEATURE(address_sanitizer)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace penstock {
 
 #if defined(__SANITIZE_ADDRESS__) || PENSTOCK_HAS_FEATURE(address_sanitizer)
@@ -22,6 +26,15 @@ inline constexpr bool kThreadSanitized = true;
 #else
 inline constexpr bool kThreadSanitized = false;
 #endif
+
+/// What `make` makes is no leak, wherever it is lost.
+template <class Make>
+auto without_leak_checks(Make make) {
+#if defined(__SANITIZE_ADDRESS__) || PENSTOCK_HAS_FEATURE(address_sanitizer)
+  const __lsan::ScopedDisabler disabled;
+#endif
+  return make();
+}
 
 /// Sanitizers are some ten times slower and keep memory back: long tests do a part of their work,
 /// and do not look at how much memory there is.
