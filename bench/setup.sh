@@ -47,9 +47,14 @@ install_system_packages() {
   fi
   say "installing packages: $missing"
   # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing > "$cache/apt.log" 2>&1 ||
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
-      > "$cache/apt.log" 2>&1; } || { tail -n 20 "$cache/apt.log" >&2; return 1; }
+  apt_install $missing > "$cache/apt.log" 2>&1 ||
+    { apt-get update -qq && apt_install $missing > "$cache/apt.log" 2>&1; } ||
+    { tail -n 20 "$cache/apt.log" >&2; return 1; }
+}
+
+# Waits for another installation that is under way.
+apt_install() { # PACKAGE…
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "$@"
 }
 
 # What some tests alone need. Without it they are skipped, with the reason.
@@ -61,7 +66,7 @@ install_for_tests() { # WHO PACKAGE…
     return 0
   fi
   say "installing packages: $*"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" > "$log" 2>&1 ||
+  apt_install "$@" > "$log" 2>&1 ||
     echo "penstock: $* cannot be installed here; $who will be skipped: $(tail -n 1 "$log")" >&2
 }
 
