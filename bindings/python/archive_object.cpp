@@ -65,12 +65,13 @@ nb::list archive_records(const std::string& path) {
 
 std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records) {
   std::vector<FilledRecord> filled;
-  for (const auto& [name, tensor, address] : records) {
+  for (const auto& [name, tensors, address] : records) {
     FilledRecord& record = filled.emplace_back();
     record.record = name;
-    if (tensor) {
-      record.tensor = TensorId{*tensor};
-    } else {
+    for (const std::uint64_t tensor : tensors) {
+      record.tensors.push_back(TensorId{tensor});
+    }
+    if (tensors.empty()) {
       record.memory = reinterpret_cast<const std::byte*>(address);
     }
   }

@@ -21,8 +21,8 @@ struct IntakeObject {
   std::unique_ptr<ArchiveIntake> intake;
 };
 
-/// (record, tensor, 0) or (record, None, address)
-using FilledTuple = std::tuple<std::string, std::optional<std::uint64_t>, std::uintptr_t>;
+/// (record, tensors, 0) or (record, [], address)
+using FilledTuple = std::tuple<std::string, std::vector<std::uint64_t>, std::uintptr_t>;
 std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records);
 
 void bind_archive(nanobind::module_& module);

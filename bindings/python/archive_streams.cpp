@@ -35,13 +35,20 @@ std::uint64_t end_of(const RecordTarget& target) {
   return target.offset + target.elements * dtype_bytes(target.dtype);
 }
 
-Result<void> check_size(const SwapEngine& engine, TensorId tensor, const ZipRecord& record) {
-  const Result<TensorInfo> info = engine.info(tensor);
-  PENSTOCK_TRY(info);
-  if (record.bytes != info->bytes()) {
+Result<void> check_size(const SwapEngine& engine, const std::vector<TensorId>& tensors,
+                        const ZipRecord& record) {
+  std::uint64_t bytes = 0;
+  std::string name;
+  for (const TensorId tensor : tensors) {
+    const Result<TensorInfo> info = engine.info(tensor);
+    PENSTOCK_TRY(info);
+    bytes += info->bytes();
+    name = info->name;
+  }
+  if (record.bytes != bytes) {
     return fault(Fault::kWrongSize,
-                 fmt::format("record {} has {} bytes, tensor '{}' {}", excerpt(record.name),
-                             record.bytes, info->name, info->bytes()));
+                 fmt::format("record {} has {} bytes, {} tensors up to '{}' {}",
+                             excerpt(record.name), record.bytes, tensors.size(), name, bytes));
   }
   return {};
 }
@@ -60,10 +67,10 @@ Result<std::unique_ptr<ArchiveFilling>> ArchiveFilling::begin(
   for (const FilledRecord& filled : records) {
     const Result<const ZipRecord*> record = find(writer->directory(), filled.record, path);
     PENSTOCK_TRY(record);
-    filling->sources_.push_back({**record, filled.memory});
-    if (filled.tensor) {
-      PENSTOCK_TRY(check_size(engine, *filled.tensor, **record));
-      tensors.push_back(*filled.tensor);
+    filling->sources_.push_back({**record, filled.memory, filled.tensors.size()});
+    if (!filled.tensors.empty()) {
+      PENSTOCK_TRY(check_size(engine, filled.tensors, **record));
+      tensors.insert(tensors.end(), filled.tensors.begin(), filled.tensors.end());
     }
   }
   Result<ContentReader> reader = engine.read(tensors);
@@ -100,7 +107,7 @@ Result<std::optional<std::uint64_t>> ArchiveFilling::step() {
 
 /// Of the record that is being filled.
 Result<ArchiveFilling::Part> ArchiveFilling::next_part() {
-  const auto& [record, memory] = sources_[source_];
+  auto& [record, memory, missing] = sources_[source_];
   if (memory != nullptr) {
     const std::uint64_t bytes = std::min(kPartBytes, record.bytes - offset_);
     return Part{{memory + offset_, bytes}, offset_ + bytes == record.bytes};
@@ -108,7 +115,8 @@ Result<ArchiveFilling::Part> ArchiveFilling::next_part() {
   const Result<std::optional<ContentReader::Part>> part = reader_->next();
   PENSTOCK_TRY(part);
   PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", record.name);
-  return Part{(*part)->bytes, (*part)->last};
+  missing -= (*part)->last ? 1 : 0;
+  return Part{(*part)->bytes, missing == 0};
 }
 
 Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {

@@ -16,11 +16,11 @@
 
 namespace penstock::python {
 
-/// A record of an archive, and what it is filled with: the content of a tensor, or as much memory
-/// as the record has, which stays as it is meanwhile.
+/// A record of an archive, and what it is filled with: the contents of tensors, one behind the
+/// other, or, without tensors, as much memory as the record has, which stays as it is meanwhile.
 struct FilledRecord {
   std::string record;
-  std::optional<TensorId> tensor;
+  std::vector<TensorId> tensors;
   const std::byte* memory = nullptr;
 };
 
@@ -41,6 +41,7 @@ class ArchiveFilling {
   struct Source {
     ZipRecord record;
     const std::byte* memory = nullptr;  // null: of the reader
+    std::size_t tensors = 0;            // of it that have not been read to their ends
   };
   struct Part {
     std::span<const std::byte> bytes;

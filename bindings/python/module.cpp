@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "adam_object.h"
 #include "archive_object.h"
 #include "engine_object.h"
 #include "future.h"
@@ -25,6 +26,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_future(module);
   penstock::python::bind_archive(module);
   penstock::python::bind_engine(module);
+  penstock::python::bind_adam(module);
   module.def("deliver_warnings", &penstock::python::deliver_warnings);
   module.def("warning_codes", [] {
     std::vector<std::string> names;

@@ -82,8 +82,10 @@ class SwapEngine:
     ) -> Future: ...
     def device_stream(self, device: str, to_device: bool) -> int: ...
     def prefetch(self, tensors: Sequence[int]) -> None: ...
-    def fill_archive(self, path: str, records: Sequence[tuple[str, int | None, int]]) -> ArchiveFilling:
-        """For each record, in the archive's order, the tensor or the address of the memory that it is filled with."""
+    def fill_archive(self, path: str, records: Sequence[tuple[str, Sequence[int], int]]) -> ArchiveFilling:
+        """For each record, in the archive's order, the tensors, one behind the other, or the address of the memory that
+        it is filled with.
+        """
     def take_archives(self) -> ArchiveIntake: ...
     def flush(self) -> None: ...
     def check(self) -> None: ...
@@ -93,3 +95,29 @@ class SwapEngine:
     def overflow_advice(self) -> str | None: ...
     def state(self, tensor: int) -> dict[str, Any]: ...
     def close(self) -> None: ...
+
+STATE_CHUNK_ELEMENTS: int
+"""Of an optimizer's state in one tensor, where it is stepped in chunks."""
+
+class Adam:
+    """Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam to the last bit. Not thread-safe."""
+
+    def update(
+        self,
+        step: int,
+        learning_rate: float,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        weight_decay: float,
+        bias_correction: bool,
+        decoupled_decay: bool,
+        master: Any,
+        exp_avg: Any,
+        exp_avg_sq: Any,
+        gradient: Any,
+        gradient_dtype: str,
+        gradient_factor: float = 1.0,
+        threads: int = 1,
+    ) -> None:
+        """`step` counts from 1. Masters and moments, float32, are changed; the gradient is not."""

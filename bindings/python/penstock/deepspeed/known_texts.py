@@ -36,6 +36,16 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._move_to_flat_buffer": {
         "84816e1f0432a40e": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._prepare_sub_group": {
+        "639a4b95dd13bd12": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.unscale_and_clip_grads": {
+        "29d2398e7d3e9f61": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._reassign_or_swap_out_partitioned_parameters": {
+        "fa765a37db82746b": ("0.16.9", "0.17.6", "0.18.0"),
+        "f34f30c7328dbf80": ("0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
+    },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.partition_grads": {
         "73a81ce8a89032a5": ("0.16.9",),
         "f34456867df1f48c": ("0.17.6", "0.18.0"),
@@ -125,5 +135,14 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": {
         "408a216f38aa82a5": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_step": {
+        "f0057fdd2917ab26": ("0.16.9",),
+        "49e359757a43b24d": ("0.17.6", "0.18.0"),
+        "dd05e948971bbce7": ("0.18.3", "0.18.9", "0.19.4", "0.19.5"),
+        "0a1572b61ac78b97": ("0.19.8",),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._release_sub_group": {
+        "9d6a35a9e4a1f763": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
 }

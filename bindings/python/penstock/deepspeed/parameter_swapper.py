@@ -131,11 +131,18 @@ class ParameterSwapper:
             if owner is not self:
                 owner.swap_out_partitioned_params([param], [source])
                 continue
-            lease = self._engine.allocate(self._tensors[param.ds_id])
+            lease = self.new_content(param)
             from_dlpack(lease).copy_(source.detach())
-            self._engine.commit(lease)
+            self.commit_content(param, lease)
             del lease
-            self._release(param)
+
+    def new_content(self, param: Any) -> Lease:
+        """Memory for the partition's next content, for commit_content()."""
+        return self._engine.allocate(self._tensors[param.ds_id])
+
+    def commit_content(self, param: Any, lease: Lease) -> None:
+        self._engine.commit(lease)
+        self._release(param)
 
     def reserve_partitioned_swap_space(self, partition_num_elems: Sequence[int]) -> None:
         """Nothing to reserve: contents are cast straight into the engine's memory."""
@@ -229,7 +236,7 @@ class ParameterSwapper:
 
     def content(self, param: Any) -> Content:
         """The partition, as a checkpoint has it."""
-        return Content(self._engine, self._tensors[param.ds_id], param.ds_tensor.ds_numel, param.ds_tensor)
+        return Content(self._engine, [self._tensors[param.ds_id]], param.ds_tensor.ds_numel, param.ds_tensor)
 
     def tensor(self, param: Any) -> int:
         return self._tensors[param.ds_id]

@@ -23,6 +23,7 @@ from penstock.deepspeed import (
     partial_offload,
     refusals,
     stock_swappers,
+    streamed_step,
     tensor_swapping,
 )
 from penstock.deepspeed.checkpoint import loading, saving
@@ -149,6 +150,12 @@ TABLE: tuple[Place, ...] = (
     ),
     _of_optimizer("_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
     _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
+    # The step in chunks.
+    _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
+    _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
+    _of_optimizer(
+        "_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")
+    ),
     # Which gradients a step has.
     _of_optimizer(
         "partition_grads",
@@ -265,5 +272,7 @@ TABLE: tuple[Place, ...] = (
         "_create_fp32_partitions",
         "_optimizer_states_and_gradient_swap_in",
         "_optimizer_states_and_gradient_swap_out",
+        "_optimizer_step",
+        "_release_sub_group",
     ),
 )

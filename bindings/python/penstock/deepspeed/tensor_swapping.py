@@ -29,6 +29,7 @@ def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., No
             stage3=self,
             config=configuration_being_built(),
         )
+        self.offload_optimizer_fast_init = True  # masters straight from where the weights are
 
     return configure
 
@@ -36,12 +37,15 @@ def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., No
 def writing_back(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of _partitioned_params_swap_out, which copies new values into the partitions that are in memory.
 
-    One that was read ahead and not used is penstock's to drop: what is copied into it would be lost with it.
+    One that was read ahead and not used is penstock's to drop: what is copied into it would be lost with it. At the
+    start, masters have just been made of the partitions.
     """
     from penstock.deepspeed.parameter_swapper import ParameterSwapper
 
     @functools.wraps(original)
     def swap_out(self: Any, i: int) -> Any:
+        if getattr(self.optimizer_swapper, "is_initializing", False) and self._swappable_optimizer_subgroup(i):
+            return None
         for param in self.fp16_groups[i]:
             if isinstance(param.nvme_swapper, ParameterSwapper):
                 param.nvme_swapper.drop_read_ahead(param)

@@ -36,11 +36,14 @@ Progress = Callable[[int], None]
 
 
 class Content:
-    """Stands in what is saved for a tensor whose content the engine has: one-dimensional, on the CPU."""
+    """Stands in what is saved for a tensor whose content the engine has: one-dimensional, on the CPU.
 
-    def __init__(self, engine: SwapEngine, tensor: int, numel: int, like: torch.Tensor) -> None:
+    tensors: of the engine, which have it one after the other.
+    """
+
+    def __init__(self, engine: SwapEngine, tensors: list[int], numel: int, like: torch.Tensor) -> None:
         self.engine = engine
-        self.tensor = tensor
+        self.tensors = tensors
         self.numel = numel
         self.dtype = like.dtype
         self.requires_grad = like.requires_grad
@@ -51,7 +54,11 @@ class Content:
 
     def read(self) -> torch.Tensor:
         """A copy of it in memory."""
-        copy = from_dlpack(self.engine.get(self.tensor).result()).clone()
+        copy, done = torch.empty(self.numel, dtype=self.dtype), 0
+        for tensor in self.tensors:
+            part = from_dlpack(self.engine.get(tensor).result())
+            copy.narrow(0, done, part.numel()).copy_(part)
+            done += part.numel()
         return copy.requires_grad_(self.requires_grad)
 
     def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
@@ -96,14 +103,14 @@ class ArchivePlan:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
         frame: Any = _Frame()  # of a file, it has what torch calls, and not all that torch's types ask for
         writer: Any = torch._C.PyTorchFileWriter(frame, True, ALIGNMENT)
-        filled: list[tuple[str, int | None, int]] = []
+        filled: list[tuple[str, list[int], int]] = []
         for record in self._records:
             if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
                 writer.write_record(record.name, record.data, record.nbytes)
                 continue
             writer.write_record_metadata(record.name, record.nbytes)
-            tensor = None if record.content is None else record.content.tensor
-            filled.append((record.name, tensor, 0 if tensor is not None else record.data.data_ptr()))
+            tensors = [] if record.content is None else record.content.tensors
+            filled.append((record.name, tensors, 0 if tensors else record.data.data_ptr()))
         writer.write_end_of_file()
         frame.save(path)
         filling = engine.fill_archive(path, filled)

@@ -12,6 +12,7 @@ import torch
 from penstock._core import SwapEngine
 from penstock.deepspeed.checkpoint.archive import Archive, stream
 from penstock.deepspeed.checkpoint.progress import ProgressLine
+from penstock.deepspeed.sub_group import SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 # Tensor of the engine; of the record an offset in bytes, elements, dtype.
@@ -20,16 +21,13 @@ _Target = tuple[int, int, int, str]
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of a file's record, and the tensors of the engine that go on with it."""
+    """A file's record, and the tensors of the engine that go on with ranges of it."""
 
     path: str
     record: str
     nbytes: int  # of the record
-    offset: int  # bytes within it
-    elements: int
-    dtype: str
-    targets: list[tuple[int, int]]  # lane, tensor
-    padding: int  # elements of 0 that follow
+    lanes: list[list[_Target]]
+    padding: list[tuple[int, int, int]]  # lane, tensor, elements of 0 that follow
 
 
 @dataclass
@@ -72,6 +70,12 @@ class Intake:
         lanes = self._lanes[archive.path][record]
         (lanes.copies if copy else lanes.whole).append((tensor, offset, saved.numel(), engine_dtype(saved.dtype)))
 
+    def to_state(self, archive: Archive, saved: torch.Tensor, group: SubGroup, name: str) -> None:
+        """`saved` is to be the content of a sub-group's state, or master."""
+        flat = saved.detach()
+        for tensor, begin, numel in group.ranges(name, 0, group.numel):
+            self.to_engine(archive, flat.narrow(0, begin, numel), tensor)
+
     def add_piece(self, piece: Piece) -> None:
         """Its record is checked, also where no tensor takes it. Pieces of one tensor and lane come in a row."""
         self._pieces.append(piece)
@@ -99,12 +103,9 @@ class Intake:
         progress.end("loaded")
 
     def _take_piece(self, piece: Piece, progress: ProgressLine) -> None:
-        lanes: list[list[_Target]] = [[], []]
-        for lane, tensor in piece.targets:
-            lanes[lane].append((tensor, piece.offset, piece.elements, piece.dtype))
-        stream(self._core, piece.path, [(piece.record, lanes)], progress)
-        for lane, tensor in piece.targets:
-            self._core.pad(lane, tensor, piece.padding)
+        stream(self._core, piece.path, [(piece.record, piece.lanes)], progress)
+        for lane, tensor, elements in piece.padding:
+            self._core.pad(lane, tensor, elements)
 
     def publish(self) -> None:
         """Once; after that it does nothing."""

@@ -9,6 +9,7 @@ import torch
 
 from penstock.deepspeed.checkpoint.archive import Archive
 from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError, UnsupportedError
 
 
@@ -24,7 +25,7 @@ class LoadedStates:
         self.intake = intake
         swapper = stage3.optimizer_swapper
         self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
-        self._prepared: list[tuple[Any, str]] = []  # states that the swapper did not have
+        self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
         self._states: dict[int, list[str]] = {}  # id of a master -> its swapped states in the checkpoint
 
     def check(self) -> None:
@@ -49,8 +50,12 @@ class LoadedStates:
                 )
 
     def _numel(self, master: Any) -> int:
-        swapped = self._swapper.numel(master) if self._swapper is not None else None
-        return int(master.numel() if swapped is None else swapped)
+        group = self._group(master)
+        return int(master.numel() if group is None else group.numel)
+
+    def _group(self, master: Any) -> SubGroup | None:
+        """None: it is in memory."""
+        return None if self._swapper is None else self._swapper.group(master)
 
     def collect(self) -> None:
         """Says where records go."""
@@ -62,18 +67,19 @@ class LoadedStates:
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
                 if self._swapper is not None and self._swapper.swaps_state(master, value):
-                    if not self._swapper.has_state(master, name):
-                        self._prepared.append((master, name))
-                    tensor = self._swapper.prepare_state(master, name, value.dtype)
-                    self.intake.to_engine(self.archive, value, tensor)
+                    group = self._swapper.prepare_state(master, name, value.dtype)
+                    if not group.has_content(name):
+                        self._prepared.append((group, name))
+                    self.intake.to_state(self.archive, value, group, name)
                     self._states.setdefault(id(master), []).append(name)
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
         from penstock.deepspeed.checkpoint.swapped import parameter_swapper
 
         master = self.stage3.fp32_partitioned_groups_flat[number]
-        if self._swapper is not None and self._swapper.numel(master) is not None:
-            self.intake.to_engine(self.archive, saved, self._swapper.tensor(master, "master"))
+        group = self._group(master)
+        if group is not None:
+            self.intake.to_state(self.archive, saved, group, MASTER)
         if self.stage3.fp16_partitioned_groups_flat[number] is not None:
             return
         offset = 0
@@ -89,9 +95,8 @@ class LoadedStates:
                 self.intake.to_engine(self.archive, part, swapper.tensor(param), copy=True)
 
     def give_up(self) -> None:
-        for master, name in self._prepared:
-            assert self._swapper is not None
-            self._swapper.forget_state(master, name)
+        for group, name in self._prepared:
+            group.forget(name)
         self._prepared.clear()
 
     def install(self, load_optimizer_states: bool) -> None:
@@ -114,7 +119,7 @@ class LoadedStates:
             stage3.optimizer.load_state_dict(self._in_memory(saved["optimizer_state_dict"]))
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
-            if self._swapper is not None and self._swapper.numel(master) is not None:
+            if self._swapper is not None and self._group(master) is not None:
                 self._swapper.forget_states(master, self._states.get(id(master), []))
             else:
                 self.archive.copy(flat, master.data)
@@ -148,8 +153,10 @@ def install_weights(stage3: Any, swapper: Any) -> None:
         if flat is None:
             continue
         master = stage3.fp32_partitioned_groups_flat[number]
-        is_swapped = swapper is not None and swapper.numel(master) is not None
-        flat.data.copy_(swapper.master(master) if is_swapped else master.data)
+        if swapper is not None and swapper.group(master) is not None:
+            swapper.copy_master(master, flat.data)
+        else:
+            flat.data.copy_(master.data)
         attach_weights(stage3, number)
 
 

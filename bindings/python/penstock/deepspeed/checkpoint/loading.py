@@ -233,7 +233,7 @@ def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
             return
         for number, master in enumerate(self.fp32_partitioned_groups_flat):
             weights = self.fp16_partitioned_groups_flat[number]
-            is_swapped = swapper is not None and swapper.numel(master) is not None
+            is_swapped = swapper is not None and swapper.group(master) is not None
             with (
                 swapper.new_master(master) if swapper and is_swapped else contextlib.nullcontext(master.data) as target
             ):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ import torch
 from penstock.deepspeed.checkpoint.archive import LARGE_BYTES, Archive
 from penstock.deepspeed.checkpoint.intake import Intake, Piece
 from penstock.deepspeed.checkpoint.loaded_states import attach_weights, install_weights
+from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
@@ -42,6 +44,16 @@ class _Range:
     padding: int  # elements of 0 behind it, where the parameter is not a whole number a rank
     dtype: torch.dtype
     begin: int  # of the elements in the whole state
+
+    def add_to(self, piece: Piece, lane: int, targets: Iterable[tuple[int, int, int]]) -> None:
+        """targets: tensor, elements of this part before it, elements in it."""
+        kind = engine_dtype(self.dtype)
+        for tensor, before, count in targets:
+            stored = max(0, min(self.elements - before, count))
+            if stored:
+                piece.lanes[lane].append((tensor, self.offset + before * self.dtype.itemsize, stored, kind))
+            if stored < count:
+                piece.padding.append((lane, tensor, count - stored))
 
     def copy_to(self, flat: torch.Tensor) -> None:
         """Opens the file again: to keep each open until then would take a descriptor for every state."""
@@ -69,7 +81,8 @@ class UniversalStates:
         self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
         self._optimizer: dict[str, Any] | None = None
         self._ranges: dict[tuple[int, str], list[_Range]] = {}  # number of a sub-group, key -> a range a parameter
-        self._prepared: list[tuple[Any, str]] = []  # states that the swapper did not have
+        self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
+        self._taken: dict[int, list[str]] = {}  # number of a sub-group -> its swapped moments
         self.is_pending = True  # masters will be those of the files
 
     def check(self, shapes: dict[str, Any]) -> None:
@@ -142,31 +155,38 @@ class UniversalStates:
         return comm.get_world_size(group=group), comm.get_rank(group=group)
 
     def _is_swapped(self, master: Any) -> bool:
-        return self._swapper is not None and self._swapper.numel(master) is not None
+        return self._swapper is not None and self._swapper.group(master) is not None
 
     def collect(self) -> None:
         """Says where ranges go, in an order in which each tensor of the engine has its own in a row."""
         for (number, key), ranges in self._ranges.items():
-            whole = self._flat_target(number, key)
+            group = self._target_group(number, key)
+            begin = 0
             for index, part in enumerate(ranges):
-                targets = [] if whole is None else [(_MASTERS, whole)]
+                size = part.elements + part.padding
+                piece = Piece(part.path, part.record, part.nbytes, [[], []], [])
+                if group is not None:
+                    name = MASTER if key == _MASTER else key
+                    part.add_to(piece, _MASTERS, group.ranges(name, begin, size))
                 copy = self._copy_target(number, index, part) if key == _MASTER else None
                 if copy is not None:
-                    targets.append((_COPIES, copy))
+                    part.add_to(piece, _COPIES, [(copy, 0, size)])
                 if part.nbytes:
-                    place = (part.offset, part.elements, engine_dtype(part.dtype))
-                    self._intake.add_piece(Piece(part.path, part.record, part.nbytes, *place, targets, part.padding))
+                    self._intake.add_piece(piece)
+                begin += size
 
-    def _flat_target(self, number: int, key: str) -> int | None:
-        """The tensor of the engine that takes the sub-group's state; None: memory does, or nothing."""
+    def _target_group(self, number: int, key: str) -> SubGroup | None:
+        """The sub-group whose state takes it; None: memory does, or nothing."""
         master = self._stage3.fp32_partitioned_groups_flat[number]
         if self._swapper is None or not self._is_swapped(master):
             return None
         if key == _MASTER:
-            return self._swapper.tensor(master, "master") if self._with_masters else None
-        if not self._swapper.has_state(master, key):
-            self._prepared.append((master, key))
-        return self._swapper.prepare_state(master, key, master.dtype)
+            return self._swapper.group(master) if self._with_masters else None
+        group = self._swapper.prepare_state(master, key, master.dtype)
+        if not group.has_content(key):
+            self._prepared.append((group, key))
+        self._taken.setdefault(number, []).append(key)
+        return group
 
     def _copy_target(self, number: int, index: int, part: _Range) -> int | None:
         """The tensor that takes a parameter's weights, where they are swapped."""
@@ -184,9 +204,8 @@ class UniversalStates:
         return swapper.tensor(param)
 
     def give_up(self) -> None:
-        for master, name in self._prepared:
-            assert self._swapper is not None
-            self._swapper.forget_state(master, name)
+        for group, name in self._prepared:
+            group.forget(name)
         self._prepared.clear()
 
     def install(self) -> None:
@@ -197,6 +216,12 @@ class UniversalStates:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
         self._intake.publish()
         self._prepared.clear()
+        for number, names in self._taken.items():
+            assert self._swapper is not None
+            group = self._swapper.group(stage3.fp32_partitioned_groups_flat[number])
+            assert group is not None
+            for name in names:
+                group.note_content(name)
         self.is_pending = False
         if self._optimizer is not None:
             stage3._load_global_state_stage3(self._optimizer)

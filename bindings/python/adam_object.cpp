@@ -1,0 +1,85 @@
+#include "adam_object.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "array_argument.h"
+#include "error_translation.h"
+#include "gil_release.h"
+#include "swap/update/adam.h"
+#include "swap/update/adam_pass.h"
+#include "swap/update/streamed_step.h"
+
+namespace nb = nanobind;
+
+namespace penstock::python {
+namespace {
+
+std::span<float> elements_of(const Target& array) {
+  if (array.dtype() != nb::dtype<float>()) {
+    raise(fault(Fault::kInvalidArgument, "masters and moments are float32"));
+  }
+  return {static_cast<float*>(array.data()), array.size()};
+}
+
+class AdamObject {
+ public:
+  void update(std::uint64_t step, float learning_rate, float beta1, float beta2, float epsilon,
+              float weight_decay, bool bias_correction, bool decoupled_decay, nb::handle master,
+              nb::handle exp_avg, nb::handle exp_avg_sq, nb::handle gradient,
+              const std::string& gradient_dtype, float gradient_factor, unsigned threads) {
+    const Target masters = array_of<Target>(master);
+    const Target averages = array_of<Target>(exp_avg);
+    const Target squares = array_of<Target>(exp_avg_sq);
+    const Source gradients = array_of<Source>(gradient);
+    const AdamStretch stretch{
+        .master = elements_of(masters),
+        .exp_avg = elements_of(averages),
+        .exp_avg_sq = elements_of(squares),
+        .gradient = {static_cast<const std::byte*>(gradients.data()), gradients.nbytes()},
+        .gradient_dtype = unwrap(parse_dtype(gradient_dtype)),
+        .gradient_factor = gradient_factor};
+    check(stretch, step);
+    const AdamStep now = adam_.step(step, {.learning_rate = learning_rate,
+                                           .beta1 = beta1,
+                                           .beta2 = beta2,
+                                           .epsilon = epsilon,
+                                           .weight_decay = weight_decay,
+                                           .decoupled_decay = decoupled_decay,
+                                           .bias_correction = bias_correction});
+    const GilRelease release;
+    update_stretch(now, stretch, threads);
+  }
+
+ private:
+  static void check(const AdamStretch& stretch, std::uint64_t step) {
+    const std::size_t count = stretch.master.size();
+    const DType dtype = stretch.gradient_dtype;
+    const bool is_real = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+    if (step == 0 || !is_real || stretch.exp_avg.size() != count ||
+        stretch.exp_avg_sq.size() != count ||
+        stretch.gradient.size() != count * dtype_bytes(dtype)) {
+      raise(fault(Fault::kInvalidArgument,
+                  "a step of Adam takes equally many masters, moments and gradients (float32, "
+                  "bfloat16 or float16), and steps count from 1"));
+    }
+  }
+
+  Adam adam_;  // touched with the GIL held only
+};
+
+}  // namespace
+
+void bind_adam(nb::module_& module) {
+  module.attr("STATE_CHUNK_ELEMENTS") = kStateChunkElements;
+  nb::class_<AdamObject>(module, "Adam", "Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam.")
+      .def(nb::init<>())
+      .def("update", &AdamObject::update, nb::arg("step"), nb::arg("learning_rate"),
+           nb::arg("beta1"), nb::arg("beta2"), nb::arg("epsilon"), nb::arg("weight_decay"),
+           nb::arg("bias_correction"), nb::arg("decoupled_decay"), nb::arg("master"),
+           nb::arg("exp_avg"), nb::arg("exp_avg_sq"), nb::arg("gradient"),
+           nb::arg("gradient_dtype"), nb::arg("gradient_factor") = 1.0F, nb::arg("threads") = 1U);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,192 @@
+"""The optimizer's step over chunks of states: a few of them are in memory, however large a sub-group is.
+
+DeepSpeed goes through the sub-groups as ever, and its optimizer counts steps and chooses hyperparameters; where it hands
+a sub-group to CPU Adam's compiled op, the chunks are read, updated and written one after the other, and new weights go
+where they belong.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock._core import STATE_CHUNK_ELEMENTS as CHUNK_NUMEL
+from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
+from penstock.deepspeed.new_weights import NewWeights
+from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.deepspeed.torch_dtype import engine_dtype
+
+if TYPE_CHECKING:
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class StreamedStep:
+    """Steps the sub-groups of one optimizer swapper, one at a time: begin(), then the optimizer's step, then end()."""
+
+    def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        self._stage3 = weakref.ref(stage3)
+        self._swapper = weakref.ref(swapper)
+        self._number: int | None = None  # of the sub-group that is stepped
+        self._factor = 1.0
+
+    @staticmethod
+    def of(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None:
+        """None: this optimizer is not stepped in chunks."""
+        optimizer = getattr(stage3, "optimizer", None)
+        if not _is_cut(stage3, optimizer, swapper.dtype):
+            return None
+        step = StreamedStep(stage3, swapper)
+        take = weakref.WeakMethod(step._take)
+        op = optimizer.ds_opt_adam
+        optimizer.ds_opt_adam = CpuAdam(op, optimizer.adam_w_mode, lambda update: bool((m := take()) and m(update)))
+        return step
+
+    def begin(self, number: int) -> None:
+        """The next step of the optimizer is that of sub-group `number`."""
+        stage3, swapper = self._stage3(), self._swapper()
+        assert stage3 is not None and swapper is not None
+        master = stage3.fp32_partitioned_groups_flat[number]
+        if master.numel() != 0:  # something has left it swapped in: as it is in memory, it counts
+            swapper.swap_out_optimizer_state(master)
+        group = swapper.group(master)
+        assert group is not None
+        if not all(name in group.tensors for name in _MOMENTS):
+            self._declare_moments(stage3, swapper)
+        swapper.session.plan_if_stale()
+        swapper.engine.check()
+        master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
+        self._number, self._factor = number, 1.0
+
+    def end(self) -> None:
+        self._number = None
+
+    def multiply(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
+        """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
+        masters = self._stage3().fp32_partitioned_groups_flat
+        master = masters[number]
+        masters[number] = types.SimpleNamespace(grad=torch.ones(1, dtype=torch.float32))
+        try:
+            original(self._stage3(), number, total_norm)
+            self._factor = masters[number].grad.item()
+        finally:
+            masters[number] = master
+
+    def is_stepping(self, number: int) -> bool:
+        return self._number == number
+
+    def _take(self, update: Update) -> bool:
+        if self._number is None:
+            return False
+        self._run(self._number, update)
+        return True
+
+    def _run(self, number: int, update: Update) -> None:
+        stage3, swapper = self._stage3(), self._swapper()
+        assert stage3 is not None and swapper is not None
+        master = stage3.fp32_partitioned_groups_flat[number]
+        group = swapper.group(master)
+        assert group is not None
+        gradient = swapper.gradient(master, group) if group.set_gradients else swapper.flat_gradient(master)
+        assert gradient is not None
+        kind = engine_dtype(gradient.dtype)
+        weights = NewWeights(stage3, number)
+        for chunk, (begin, numel) in enumerate(group.cuts):
+            one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
+            self._run_chunk(group, chunk, one, weights)
+
+    def _run_chunk(self, group: SubGroup, chunk: int, update: Update, weights: NewWeights) -> None:
+        """What is in memory of the chunk goes back with this call."""
+        leases = {name: group.lease_of(name, chunk) for name in (MASTER, *_MOMENTS)}
+        master, exp_avg, exp_avg_sq = (from_dlpack(lease) for lease in leases.values())
+        update(master, exp_avg, exp_avg_sq, gradient_factor=self._factor)
+        weights.take(group.cuts[chunk][0], master)
+        for name, lease in leases.items():
+            group.commit(name, chunk, lease)
+
+    def _declare_moments(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        """Of all sub-groups at once, so that the first step plans once. Their masters are announced: the engine does not
+        know the order of use yet.
+        """
+        groups = [swapper.group(master) for master in stage3.fp32_partitioned_groups_flat]
+        swapped = [group for group in groups if group is not None]
+        for group in swapped:
+            for name in _MOMENTS:
+                if name not in group.tensors:
+                    group.declare(name, torch.float32)
+                    swapper.session.plan_is_stale = True
+        swapper.session.plan_if_stale()
+        swapper.engine.prefetch([tensor for group in swapped for tensor in group.tensors[MASTER]])
+
+
+def _is_cut(stage3: Any, optimizer: Any, dtype: torch.dtype) -> bool:
+    """Whether every element is stepped by itself, by what penstock has kernels for."""
+    kind = type(optimizer)
+    return (
+        (kind.__module__, kind.__name__) == ("deepspeed.ops.adam.cpu_adam", "DeepSpeedCPUAdam")
+        and dtype == torch.float32
+        and getattr(optimizer, "fp32_optimizer_states", False)
+        and not getattr(stage3, "torch_autocast_gradscaler", None)
+        and not getattr(stage3, "zenflow", False)
+        and equals_op(optimizer.ds_opt_adam, optimizer.adam_w_mode)
+    )
+
+
+# Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
+
+
+def _step_of(stage3: Any, number: int) -> StreamedStep | None:
+    """What steps the sub-group; None: DeepSpeed does."""
+    step: StreamedStep | None = getattr(stage3.optimizer_swapper, "step", None)
+    return step if step is not None and stage3._swappable_optimizer_subgroup(number) else None
+
+
+def preparing(original: Callable[..., None]) -> Callable[..., None]:
+    """Of _prepare_sub_group, which swaps a whole sub-group in."""
+
+    @functools.wraps(original)
+    def prepare(self: Any, sub_group_id: int, timer_names: Any) -> None:
+        step = _step_of(self, sub_group_id)
+        if step is None:
+            original(self, sub_group_id, timer_names)
+        else:
+            step.begin(sub_group_id)
+
+    return prepare
+
+
+def unscaling(original: Callable[..., None]) -> Callable[..., None]:
+    """Of unscale_and_clip_grads, which multiplies a sub-group's gradient."""
+
+    @functools.wraps(original)
+    def unscale(self: Any, sub_group_id: int, total_norm: Any) -> None:
+        step = _step_of(self, sub_group_id)
+        if step is None:
+            original(self, sub_group_id, total_norm)
+        else:
+            step.multiply(original, sub_group_id, total_norm)
+
+    return unscale
+
+
+def reassigning(original: Callable[..., None]) -> Callable[..., None]:
+    """Of _reassign_or_swap_out_partitioned_parameters: the weights are where they belong already."""
+
+    @functools.wraps(original)
+    def reassign(self: Any, sub_group_id: int) -> None:
+        step = _step_of(self, sub_group_id)
+        if step is None:
+            original(self, sub_group_id)
+            return
+        step.end()
+        if self.fp16_partitioned_groups_flat[sub_group_id] is not None:
+            self._unflatten_partitioned_parameters(sub_group_id)
+
+    return reassign

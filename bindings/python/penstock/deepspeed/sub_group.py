@@ -1,0 +1,163 @@
+"""One sub-group of the optimizer in the engine: its flat master and its states, each cut into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock._core import Lease, SwapEngine
+from penstock.deepspeed.torch_dtype import engine_dtype
+
+MASTER = "master"
+
+
+class SubGroup:
+    """A chunk of a state is a tensor of the engine. All states are cut at the same elements.
+
+    key: its name in the engine until a plan gives it the user's. numel: elements of this rank. chunk_numel: elements of
+    all chunks but the last; `numel` or more makes one chunk.
+    """
+
+    def __init__(self, engine: SwapEngine, space: int, key: str, numel: int, chunk_numel: int) -> None:
+        self.key = key
+        self.numel = numel
+        self.cuts = [(begin, min(chunk_numel, numel - begin)) for begin in range(0, numel, chunk_numel)]
+        self.tensors: dict[str, list[int]] = {}  # of "master" and of states, by name: a tensor a chunk
+        self.leases: dict[str, Lease] = {}  # of states of one chunk that are swapped in
+        # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
+        self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
+        self._engine = engine
+        self._space = space
+        self._written: dict[str, set[int]] = {}  # chunks that have a content
+        self._scratch: int | None = None  # never committed
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.cuts) > 1
+
+    def declare(self, name: str, dtype: torch.dtype) -> list[int]:
+        """Makes the tensors of a state, which have no content yet."""
+        role = "master" if name == MASTER else "moment"
+        tensors = [
+            self._engine.declare(self._space, f"{self.key}.{name}{self._suffix(chunk)}", kind, [numel], role)
+            for kind in [engine_dtype(dtype)]
+            for chunk, (_, numel) in enumerate(self.cuts)
+        ]
+        self.tensors[name] = tensors
+        self._written[name] = set()
+        return tensors
+
+    def rename(self, prefix: str) -> None:
+        """To `prefix` and the state's name. Chunks have their number behind a slash, as in `penstock plan`."""
+        for name, tensors in self.tensors.items():
+            for chunk, tensor in enumerate(tensors):
+                self._engine.rename(tensor, f"{prefix} {name}{self._suffix(chunk)}")
+
+    def forget(self, name: str) -> None:
+        """Gives a state up. One that does not exist is left alone."""
+        self.leases.pop(name, None)
+        self._written.pop(name, None)
+        for tensor in self.tensors.pop(name, ()):
+            self._engine.forget(tensor)
+
+    def has_content(self, name: str) -> bool:
+        return bool(self._written.get(name))
+
+    def note_content(self, name: str) -> None:
+        """All chunks have one."""
+        self._written[name] = set(range(len(self.cuts)))
+
+    def complete(self, name: str) -> None:
+        """A step that failed has made only some chunks of a state: the others are zero, as it found them."""
+        for chunk in set(range(len(self.cuts))) - self._written[name]:
+            lease = self._engine.allocate(self.tensors[name][chunk])
+            from_dlpack(lease).zero_()
+            self.commit(name, chunk, lease)
+
+    # Of one chunk.
+
+    def lease_of(self, name: str, chunk: int) -> Lease:
+        """Memory of the next content of a chunk, with the last one in it: zero where there is none."""
+        tensor = self.tensors[name][chunk]
+        if chunk in self._written[name]:
+            lease: Lease = self._engine.get(tensor, True).result()
+            return lease
+        lease = self._engine.allocate(tensor)
+        from_dlpack(lease).zero_()
+        return lease
+
+    def commit(self, name: str, chunk: int, lease: Lease) -> None:
+        self._engine.commit(lease)
+        self._written[name].add(chunk)
+
+    # Of a whole state.
+
+    def write(self, name: str, parts: Iterable[torch.Tensor], dtype: torch.dtype) -> None:
+        """`parts` in a row become the content; they are cast to `dtype`."""
+        if name not in self.tensors:
+            self.declare(name, dtype)
+        rest = iter(parts)
+        part = torch.empty(0)
+        for chunk, (_, numel) in enumerate(self.cuts):
+            lease = self._engine.allocate(self.tensors[name][chunk])
+            target, done = from_dlpack(lease), 0
+            while done < numel:
+                while part.numel() == 0:
+                    part = next(rest).detach()
+                count = min(part.numel(), numel - done)
+                target.narrow(0, done, count).copy_(part.narrow(0, 0, count))
+                part = part.narrow(0, count, part.numel() - count)
+                done += count
+            self.commit(name, chunk, lease)
+
+    def put(self, name: str, content: torch.Tensor) -> None:
+        """`content` becomes the content, without a copy. Raises what a write raises."""
+        if name not in self.tensors:
+            self.declare(name, content.dtype)
+        flat = content.contiguous()
+        futures = [
+            self._engine.put(tensor, flat.narrow(0, *cut))
+            for tensor, cut in zip(self.tensors[name], self.cuts, strict=True)
+        ]
+        for future in futures:
+            future.result()
+        self.note_content(name)
+
+    def read(self, name: str, dtype: torch.dtype) -> torch.Tensor:
+        """The content in memory of its own."""
+        whole = torch.empty(self.numel, dtype=dtype)
+        futures = [
+            self._engine.get_into(tensor, whole.narrow(0, *cut))
+            for tensor, cut in zip(self.tensors[name], self.cuts, strict=True)
+        ]
+        for future in futures:
+            future.result()
+        return whole
+
+    def chunks(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
+        """Where each chunk begins, and its content to read, as long as that tensor lives."""
+        for tensor, (begin, _) in zip(self.tensors[name], self.cuts, strict=True):
+            yield begin, from_dlpack(self._engine.get(tensor).result())
+
+    def ranges(self, name: str, begin: int, numel: int) -> Iterator[tuple[int, int, int]]:
+        """The tensors over elements [begin, begin + numel) of a state: tensor, elements before it, elements in it."""
+        for tensor, (first, count) in zip(self.tensors[name], self.cuts, strict=True):
+            start, end = max(begin, first), min(begin + numel, first + count)
+            if start < end:
+                yield tensor, start - begin, end - start
+
+    def scratch(self, dtype: torch.dtype) -> torch.Tensor:
+        """Memory for a gradient of the sub-group. Where it is not cut the memory is the engine's and goes back with the
+        last view: the kernel would zero a fresh allocation at every step.
+        """
+        if self.is_cut:
+            return torch.empty(self.numel, dtype=dtype)
+        if self._scratch is None:
+            name = f"{self.key}.gradient"
+            self._scratch = self._engine.declare(self._space, name, engine_dtype(dtype), [self.numel], "gradient")
+        return from_dlpack(self._engine.allocate(self._scratch))
+
+    def _suffix(self, chunk: int) -> str:
+        return f"/{chunk}" if self.is_cut else ""
