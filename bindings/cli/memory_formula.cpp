@@ -69,9 +69,12 @@ std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
                        format_bytes(plan.placement.staging_bytes));
   }
   if (row.storage == Storage::kRam) {
-    return "what the runtime holds at once beyond the pool: partitions, or the largest sub-group "
-           "of "
-           "the optimizer with its gradient, and contents on their way to the drive";
+    return fmt::format(
+        "what the runtime holds at once beyond the pool: partitions, or {}, and contents on their "
+        "way to the drive",
+        plan.setup.steps_in_chunks()
+            ? "a chunk of the optimizer's states and the largest parameter's new weights"
+            : "the largest sub-group of the optimizer with its gradient");
   }
   return row.bytes_per_rank == 0 ? "none"
                                  : fmt::format(

@@ -107,11 +107,11 @@ std::string optimizer_text(const SwapPlan& plan) {
     return {};
   }
   return fmt::format(
-      "  optimizer  {} states of {} sub-groups: {} ({}) on the drive, read for the step and "
-      "written "
+      "  optimizer  {} {} of {} sub-groups: {} ({}) on the drive, read for the step and written "
       "back; {} ({}) in RAM\n",
-      kept.tensors + streamed.tensors, plan.setup.sub_groups().size(), streamed.tensors,
-      format_bytes(streamed.bytes), kept.tensors, format_bytes(kept.bytes));
+      kept.tensors + streamed.tensors, plan.setup.steps_in_chunks() ? "chunks of states" : "states",
+      plan.setup.sub_groups().size(), streamed.tensors, format_bytes(streamed.bytes), kept.tensors,
+      format_bytes(kept.bytes));
 }
 
 std::string fates_text(const SwapPlan& plan) {

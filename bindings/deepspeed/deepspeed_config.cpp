@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "bindings/inventory/json_document.h"
@@ -172,6 +174,24 @@ void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
   }
 }
 
+bool is_false(const json* value) {
+  return value != nullptr && value->is_boolean() && !value->get<bool>();
+}
+
+// As DeepSpeed chooses where an optimizer is offloaded (runtime/engine.py:
+// _configure_basic_optimizer). A script's own is refused unless it is that, or the file allows
+// others.
+bool has_cpu_adam(ConfigSection& top, std::string type) {
+  if (type.empty()) {
+    return !is_false(top.given("zero_force_ds_cpu_optimizer"));
+  }
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  const json* const optimizer = top.given("optimizer");
+  const json::json_pointer torch("/params/torch_adam");
+  const bool is_torch = optimizer->contains(torch) && (*optimizer)[torch] == true;
+  return (type == "adam" || type == "adamw") && !is_torch;
+}
+
 }  // namespace
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
@@ -191,6 +211,7 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   if (std::optional<ConfigSection> optimizer = top.section("optimizer")) {
     optimizer->read_text("type", config.optimizer_type);
   }
+  config.has_cpu_adam = has_cpu_adam(top, config.optimizer_type);
   return config;
 }
 

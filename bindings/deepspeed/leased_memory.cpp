@@ -2,17 +2,33 @@
 
 #include <algorithm>
 
+#include "swap/update/state_chunk.h"
+
 namespace penstock {
 namespace {
 
 constexpr std::uint64_t kGradientBytes = 4;  // of the copy that is stepped, fp32
 
-// What the optimizer holds while it steps its largest sub-group.
+std::uint64_t largest_weights_bytes(const TrainingSetup& setup) {
+  std::uint64_t largest = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    largest = std::max(largest, setup.trains(info) ? setup.rank_bytes(info) : 0);
+  }
+  return largest;
+}
+
+// What the optimizer holds while it steps its largest sub-group, or a chunk of it: then besides the
+// new weights of one parameter, until they are whole.
 std::uint64_t step_bytes(const TrainingSetup& setup) {
   if (!setup.swaps_optimizer()) {
     return 0;
   }
   const std::uint64_t largest = setup.largest_sub_group();
+  if (setup.steps_in_chunks()) {
+    const std::uint64_t chunk = std::min(largest, kStateChunkElements);
+    return chunk * 4 + moment_bytes(setup.optimizer, chunk) +
+           (setup.param_device() == OffloadDevice::kNvme ? largest_weights_bytes(setup) : 0);
+  }
   return largest * (4 + kGradientBytes + dtype_bytes(setup.config.deepspeed.held_dtype())) +
          moment_bytes(setup.optimizer, largest);
 }

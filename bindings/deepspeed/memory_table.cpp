@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "swap/plan/tensor_name.h"
+
 namespace penstock {
 namespace {
 
@@ -54,7 +56,7 @@ Component component_of(Role role) noexcept {
 
 // The states that rank_tensors() appends behind the inventory are named by what they are.
 Component component_of_state(const PlanTensor& tensor) noexcept {
-  return tensor.name.ends_with(" master") ? Component::kMaster : Component::kMoments;
+  return whole_name(tensor.name).ends_with(" master") ? Component::kMaster : Component::kMoments;
 }
 
 void add_placed(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,

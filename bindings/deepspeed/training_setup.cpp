@@ -7,6 +7,7 @@
 
 #include "alloc/bytes.h"
 #include "swap/plan/saturating.h"
+#include "swap/update/state_chunk.h"
 
 namespace penstock {
 namespace {
@@ -135,12 +136,22 @@ void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
   }
 }
 
-void append_state(const TrainingSetup& setup, std::string name, std::uint64_t bytes,
+// Cut as the step needs it; where it lies is decided for the whole state.
+void append_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes,
                   std::vector<PlanTensor>& tensors) {
-  PlanTensor tensor =
-      plan_tensor({std::move(name), DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
-  place_optimizer_state(setup, Role::kMoment, tensor);
-  tensors.push_back(std::move(tensor));
+  PlanTensor whole = plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
+  place_optimizer_state(setup, Role::kMoment, whole);
+  const std::uint64_t chunk = setup.steps_in_chunks() ? kStateChunkElements * 4 : bytes;
+  if (!whole.swappable || bytes <= chunk) {
+    tensors.push_back(std::move(whole));
+    return;
+  }
+  for (std::uint64_t begin = 0; begin < bytes; begin += chunk) {
+    PlanTensor tensor = whole;
+    tensor.name = fmt::format("{}/{}", name, begin / chunk);
+    tensor.bytes = std::min(chunk, bytes - begin);
+    tensors.push_back(std::move(tensor));
+  }
 }
 
 void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
@@ -242,6 +253,10 @@ std::vector<SubGroup> TrainingSetup::sub_groups() const {
     }
   }
   return make_sub_groups(partitions, config.deepspeed.sub_group_size);
+}
+
+bool TrainingSetup::steps_in_chunks() const noexcept {
+  return swaps_optimizer() && optimizer == OptimizerKind::kAdamW && config.deepspeed.has_cpu_adam;
 }
 
 std::uint64_t TrainingSetup::largest_sub_group() const {

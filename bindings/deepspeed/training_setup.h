@@ -52,13 +52,16 @@ struct TrainingSetup {
   bool swaps_optimizer() const noexcept;
   /// The optimizer's sub-groups over the trained parameters of the inventory.
   std::vector<SubGroup> sub_groups() const;
+  /// Whether the step goes chunk by chunk over its states, of kStateChunkElements each, instead of
+  /// over whole sub-groups.
+  bool steps_in_chunks() const noexcept;
   /// Elements of the largest of them on this rank; 0: there is none.
   std::uint64_t largest_sub_group() const;
 };
 
 /// The tensors of one rank as the planner sees them: those of the inventory in its order, behind
 /// them the optimizer states that the configuration sends to NVMe (master and moments of each
-/// sub-group).
+/// sub-group, or their chunks).
 std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup);
 
 }  // namespace penstock

@@ -9,7 +9,7 @@
 #include "gil_release.h"
 #include "swap/update/adam.h"
 #include "swap/update/adam_pass.h"
-#include "swap/update/streamed_step.h"
+#include "swap/update/state_chunk.h"
 
 namespace nb = nanobind;
 
@@ -57,7 +57,7 @@ class AdamObject {
     const std::size_t count = stretch.master.size();
     const DType dtype = stretch.gradient_dtype;
     const bool is_real = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
-    if (step == 0 || !is_real || stretch.exp_avg.size() != count ||
+    if ((step == 0 && count > 0) || !is_real || stretch.exp_avg.size() != count ||
         stretch.exp_avg_sq.size() != count ||
         stretch.gradient.size() != count * dtype_bytes(dtype)) {
       raise(fault(Fault::kInvalidArgument,

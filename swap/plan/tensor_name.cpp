@@ -23,4 +23,11 @@ Result<void> check_tensor_name(std::string_view name) {
                   excerpt(name), kBytesMax));
 }
 
+std::string_view whole_name(std::string_view name) noexcept {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const bool is_chunk =
+      last != std::string_view::npos && last + 1 < name.size() && name[last] == '/';
+  return is_chunk ? name.substr(0, last) : name;
+}
+
 }  // namespace penstock

@@ -12,4 +12,8 @@ namespace penstock {
 /// shows the name.
 Result<void> check_tensor_name(std::string_view name);
 
+/// The name of what a tensor is a chunk of: chunks have their numbers behind a slash
+/// (`sub-group 3 master/17`). Of any other name all of it. Pure.
+std::string_view whole_name(std::string_view name) noexcept;
+
 }  // namespace penstock

@@ -11,7 +11,8 @@ namespace penstock {
 
 /// Sends tensors to a place; of several rules the first that matches counts.
 struct TensorRule {
-  std::string match;  ///< glob over the name (`*`, `?`); empty: every name
+  /// Glob (`*`, `?`) over the name or, of a chunk, over its whole's; empty: every name.
+  std::string match;
   std::optional<std::uint64_t> min_bytes;
   std::optional<std::uint64_t> max_bytes;
   Place place = Place::kClass;

@@ -17,7 +17,6 @@ void AdamStep::update(const AdamState& state) const {
 }
 
 AdamStep Adam::step(std::uint64_t step, const AdamOptions& options) {
-  PENSTOCK_CHECK(step > 0, "steps count from 1 (learning rate {})", options.learning_rate);
   advance(step, options.beta1, options.beta2);
   const bool corrects = options.bias_correction;
   const bool decays = options.weight_decay > 0;

@@ -64,7 +64,8 @@ class AdamStep {
 /// anew where the count jumps or a beta changes. Not thread-safe.
 class Adam {
  public:
-  /// `step` counts from 1; the same one may be asked for again.
+  /// `step` counts from 1; the same one may be asked for again. 0: the count begins anew, and there
+  /// is nothing to update.
   AdamStep step(std::uint64_t step, const AdamOptions& options);
 
  private:

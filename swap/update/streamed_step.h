@@ -10,10 +10,6 @@
 
 namespace penstock {
 
-/// Of each state in a chunk: 4 MiB, which a drive reads as fast as more, and which a few of fit any
-/// budget. A multiple of kAdamCutElements.
-inline constexpr std::uint64_t kStateChunkElements = std::uint64_t{1} << 20;
-
 /// So many consecutive elements of an optimizer's states as one tensor of an engine: the fp32
 /// masters, then each moment of the same elements. One read and one write a chunk.
 struct StateChunk {

@@ -78,13 +78,38 @@ TEST(TrainingSetupTest, OptimizerStatesOnNvmeAreTensorsToo) {
           "sub_group_size": 1000000,
           "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})");
   const std::vector<PlanTensor> tensors = rank_tensors(setup);
-  ASSERT_EQ(tensors.size(), 3U + 6U) << "two sub-groups of master, exp_avg and exp_avg_sq";
-  EXPECT_EQ(tensors[3].bytes, 3'001'000U * 4);
-  EXPECT_TRUE(tensors[3].swappable);
-  EXPECT_EQ(tensors[3].reads_per_step, 1U);
-  EXPECT_EQ(tensors[3].writes_per_step, 1U);
-  EXPECT_EQ(tensors[4].name, "sub-group 1 master") << "masters first, as training makes them";
-  EXPECT_FALSE(tensors[4].swappable) << "201,000 elements are below 1 MiB";
+  ASSERT_EQ(tensors.size(), 3U + 3 * 3U + 3U)
+      << "master, exp_avg and exp_avg_sq of two sub-groups, those of the first in three chunks";
+  EXPECT_EQ(tensors[3].bytes, 4U << 20U);
+  EXPECT_EQ(tensors[4].name, "sub-group 0 master/1");
+  EXPECT_EQ(tensors[5].bytes, 3'001'000U * 4 - (8U << 20U));
+  for (std::size_t i = 3; i < 6; ++i) {
+    EXPECT_TRUE(tensors[i].swappable) << "the last chunk, too, however small it is";
+    EXPECT_EQ(tensors[i].reads_per_step, 1U);
+    EXPECT_EQ(tensors[i].writes_per_step, 1U);
+  }
+  EXPECT_EQ(tensors[6].name, "sub-group 1 master") << "masters first, as training makes them";
+  EXPECT_FALSE(tensors[6].swappable) << "201,000 elements are below 1 MiB";
+}
+
+std::size_t states_under(const char* keys) {
+  return rank_tensors(
+             test::setup_with(three(), fmt::format(R"({{{} "zero_optimization": {{"stage": 3,
+          "offload_optimizer": {{"device": "nvme", "nvme_path": "/n"}}}}}})",
+                                                   keys)))
+             .size() -
+         3;
+}
+
+TEST(TrainingSetupTest, OnlyCpuAdamIsSteppedInChunks) {
+  constexpr std::size_t kWhole = 3;
+  constexpr std::size_t kChunks = 3 * 4;
+  EXPECT_EQ(states_under(""), kChunks) << "DeepSpeed takes no other from a script";
+  EXPECT_EQ(states_under(R"("zero_force_ds_cpu_optimizer": false,)"), kWhole);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "adam"},)"), kChunks);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "AdamW", "params": {"torch_adam": true}},)"),
+            kWhole);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Lion"},)"), kWhole);
 }
 
 TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
@@ -92,7 +117,7 @@ TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
   inventory.tensors.push_back({"m", DType::kF32, {3'202'000}, Role::kMaster});
   const TrainingSetup setup = test::setup_with(inventory, R"({"zero_optimization": {"stage": 3,
           "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})");
-  EXPECT_EQ(rank_tensors(setup).size(), 4U + 2U) << "moments only";
+  EXPECT_EQ(rank_tensors(setup).size(), 4U + 2 * 4U) << "moments only, in chunks";
 }
 
 TEST(TrainingSetupTest, FrozenParametersAreNeverWritten) {

@@ -120,4 +120,6 @@ class Adam:
         gradient_factor: float = 1.0,
         threads: int = 1,
     ) -> None:
-        """`step` counts from 1. Masters and moments, float32, are changed; the gradient is not."""
+        """`step` counts from 1; 0, with no elements, begins anew. Masters and moments, float32, are changed; the
+        gradient is not.
+        """

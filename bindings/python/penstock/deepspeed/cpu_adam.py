@@ -26,7 +26,7 @@ class CpuAdam:
 
     def __init__(self, op: Any, decoupled_decay: bool, take: Callable[[Update], bool]) -> None:
         """take: gets each update first; says whether it has carried it out."""
-        self.op = op.op if isinstance(op, CpuAdam) else op
+        self.op: Any = op.op if isinstance(op, CpuAdam) else op
         self._decoupled_decay = decoupled_decay
         self._take = take
         self._adam = Adam()

@@ -251,7 +251,7 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             cycle.end()
             if self.optimizer_swapper is not None:
-                self.optimizer_swapper.forget_set_gradients()
+                self.optimizer_swapper.end_step()
             session = current_session()
             if session is not None:
                 session.step_ended()

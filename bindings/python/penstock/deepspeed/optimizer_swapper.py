@@ -11,15 +11,16 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from penstock._core import Lease
+from penstock._core import STATE_CHUNK_ELEMENTS, Lease
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
-from penstock.deepspeed.streamed_step import CHUNK_NUMEL, StreamedStep
+from penstock.deepspeed.streamed_step import StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
+
 
 class OptimizerSwapper:
     """DeepSpeed's optimizer swapper over a penstock engine, with and without pipelining alike.
@@ -98,7 +99,7 @@ class OptimizerSwapper:
             self._initialize(parameter, numel, parts)
 
     def _initialize(self, parameter: torch.Tensor, numel: int, parts: Iterable[torch.Tensor]) -> None:
-        chunk_numel = CHUNK_NUMEL if self.step is not None else numel
+        chunk_numel = STATE_CHUNK_ELEMENTS if self.step is not None else numel
         group = SubGroup(self.engine, self._space, str(self.parameter_id(parameter)), numel, chunk_numel)
         self._groups[self.parameter_id(parameter)] = group
         group.write(MASTER, parts, self.dtype)
@@ -167,8 +168,10 @@ class OptimizerSwapper:
         else:
             self.release_swap_buffers(parameter)
 
-    def forget_set_gradients(self) -> None:
-        """The step is over: gradients come from the next backward."""
+    def end_step(self) -> None:
+        """The step is over, or has failed: gradients come from the next backward."""
+        if self.step is not None:
+            self.step.end()
         for group in self._groups.values():
             while group.set_gradients:
                 self.engine.forget(group.set_gradients.popitem()[1][2])
@@ -195,9 +198,7 @@ class OptimizerSwapper:
         for name in names:
             group.complete(name)
         return {
-            name: Content(
-                self.engine, group.tensors[name], group.numel, parameter if name == MASTER else states[name]
-            )
+            name: Content(self.engine, group.tensors[name], group.numel, parameter if name == MASTER else states[name])
             for name in names
         }
 

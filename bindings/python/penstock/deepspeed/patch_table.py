@@ -153,9 +153,7 @@ TABLE: tuple[Place, ...] = (
     # The step in chunks.
     _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
     _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
-    _of_optimizer(
-        "_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")
-    ),
+    _of_optimizer("_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")),
     # Which gradients a step has.
     _of_optimizer(
         "partition_grads",

@@ -1,6 +1,6 @@
 """The optimizer's step over chunks of states: a few of them are in memory, however large a sub-group is.
 
-DeepSpeed goes through the sub-groups as ever, and its optimizer counts steps and chooses hyperparameters; where it hands
+DeepSpeed goes through the sub-groups as ever; its optimizer counts steps and chooses hyperparameters. Where it hands
 a sub-group to CPU Adam's compiled op, the chunks are read, updated and written one after the other, and new weights go
 where they belong.
 """
@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import distributed
 from torch.utils.dlpack import from_dlpack
 
-from penstock._core import STATE_CHUNK_ELEMENTS as CHUNK_NUMEL
+from penstock import messages
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -26,22 +27,29 @@ if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+_CHUNKS_AHEAD = 4  # that are announced: 48 MiB
 
 
 class StreamedStep:
-    """Steps the sub-groups of one optimizer swapper, one at a time: begin(), then the optimizer's step, then end()."""
+    """Steps the sub-groups of one optimizer swapper, one at a time: begin(), then the optimizer's step."""
 
     def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
-        self._stage3 = weakref.ref(stage3)
+        self._stage3: Callable[[], Any] = weakref.ref(stage3)
         self._swapper = weakref.ref(swapper)
         self._number: int | None = None  # of the sub-group that is stepped
         self._factor = 1.0
+        self._order: list[tuple[SubGroup, int]] = []  # the chunks of a step, from its first sub-group on
+        self._begun = 0  # of them
+        self._announced = 0  # likewise
 
     @staticmethod
     def of(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None:
         """None: this optimizer is not stepped in chunks."""
-        optimizer = getattr(stage3, "optimizer", None)
-        if not _is_cut(stage3, optimizer, swapper.dtype):
+        optimizer: Any = getattr(stage3, "optimizer", None)
+        reason = _why_whole(stage3, optimizer, swapper.dtype)
+        if reason is not None:
+            if distributed.get_rank() == 0:
+                messages.note(f"{type(optimizer).__name__} is stepped a whole sub-group at a time: {reason}")
             return None
         step = StreamedStep(stage3, swapper)
         take = weakref.WeakMethod(step._take)
@@ -60,13 +68,17 @@ class StreamedStep:
         assert group is not None
         if not all(name in group.tensors for name in _MOMENTS):
             self._declare_moments(stage3, swapper)
+        if not self._order:
+            self._begin_order(stage3, swapper)
         swapper.session.plan_if_stale()
         swapper.engine.check()
         master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
         self._number, self._factor = number, 1.0
 
     def end(self) -> None:
+        """Of the step of all sub-groups, also of one that has failed: what the optimizer steps next is none of them."""
         self._number = None
+        self._order.clear()
 
     def multiply(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
         """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
@@ -79,13 +91,11 @@ class StreamedStep:
         finally:
             masters[number] = master
 
-    def is_stepping(self, number: int) -> bool:
-        return self._number == number
-
     def _take(self, update: Update) -> bool:
-        if self._number is None:
+        number, self._number = self._number, None
+        if number is None:
             return False
-        self._run(self._number, update)
+        self._run(number, update)
         return True
 
     def _run(self, number: int, update: Update) -> None:
@@ -99,6 +109,7 @@ class StreamedStep:
         kind = engine_dtype(gradient.dtype)
         weights = NewWeights(stage3, number)
         for chunk, (begin, numel) in enumerate(group.cuts):
+            self._announce(swapper)
             one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
             self._run_chunk(group, chunk, one, weights)
 
@@ -112,31 +123,44 @@ class StreamedStep:
             group.commit(name, chunk, lease)
 
     def _declare_moments(self, stage3: Any, swapper: OptimizerSwapper) -> None:
-        """Of all sub-groups at once, so that the first step plans once. Their masters are announced: the engine does not
-        know the order of use yet.
-        """
-        groups = [swapper.group(master) for master in stage3.fp32_partitioned_groups_flat]
-        swapped = [group for group in groups if group is not None]
-        for group in swapped:
+        """Of all sub-groups at once, so that the first step plans once."""
+        for group in _groups(stage3, swapper):
             for name in _MOMENTS:
                 if name not in group.tensors:
                     group.declare(name, torch.float32)
                     swapper.session.plan_is_stale = True
-        swapper.session.plan_if_stale()
-        swapper.engine.prefetch([tensor for group in swapped for tensor in group.tensors[MASTER]])
+
+    def _begin_order(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        self._order = [(group, chunk) for group in _groups(stage3, swapper) for chunk in range(len(group.cuts))]
+        self._begun = self._announced = 0
+
+    def _announce(self, swapper: OptimizerSwapper) -> None:
+        """What comes next: in the first steps the engine does not know the order of use."""
+        self._begun += 1
+        upto = min(self._begun + _CHUNKS_AHEAD, len(self._order))
+        ahead = self._order[self._announced : upto]
+        swapper.engine.prefetch([tensor for group, chunk in ahead for tensor in group.contents_of(chunk)])
+        self._announced = max(self._announced, upto)
 
 
-def _is_cut(stage3: Any, optimizer: Any, dtype: torch.dtype) -> bool:
-    """Whether every element is stepped by itself, by what penstock has kernels for."""
+def _groups(stage3: Any, swapper: OptimizerSwapper) -> list[SubGroup]:
+    """The sub-groups that are swapped, in the order of the step."""
+    groups = [swapper.group(master) for master in stage3.fp32_partitioned_groups_flat]
+    return [group for group in groups if group is not None]
+
+
+def _why_whole(stage3: Any, optimizer: Any, dtype: torch.dtype) -> str | None:
+    """Why an optimizer is not stepped in chunks; None: it is."""
     kind = type(optimizer)
-    return (
-        (kind.__module__, kind.__name__) == ("deepspeed.ops.adam.cpu_adam", "DeepSpeedCPUAdam")
-        and dtype == torch.float32
-        and getattr(optimizer, "fp32_optimizer_states", False)
-        and not getattr(stage3, "torch_autocast_gradscaler", None)
-        and not getattr(stage3, "zenflow", False)
-        and equals_op(optimizer.ds_opt_adam, optimizer.adam_w_mode)
-    )
+    if (kind.__module__, kind.__name__) != ("deepspeed.ops.adam.cpu_adam", "DeepSpeedCPUAdam"):
+        return "penstock has kernels for DeepSpeedCPUAdam"
+    if dtype != torch.float32 or not getattr(optimizer, "fp32_optimizer_states", False):
+        return "its masters and states are not float32"
+    if getattr(stage3, "torch_autocast_gradscaler", None) or getattr(stage3, "zenflow", False):
+        return "torch's GradScaler and ZenFlow look at whole gradients"
+    if not equals_op(optimizer.ds_opt_adam, optimizer.adam_w_mode):
+        return "DeepSpeed's compiled op rounds otherwise than penstock's kernels here (before 0.19 it does)"
+    return None
 
 
 # Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
@@ -185,7 +209,6 @@ def reassigning(original: Callable[..., None]) -> Callable[..., None]:
         if step is None:
             original(self, sub_group_id)
             return
-        step.end()
         if self.fp16_partitioned_groups_flat[sub_group_id] is not None:
             self._unflatten_partitioned_parameters(sub_group_id)
 

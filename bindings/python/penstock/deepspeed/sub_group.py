@@ -78,6 +78,10 @@ class SubGroup:
 
     # Of one chunk.
 
+    def contents_of(self, chunk: int) -> list[int]:
+        """The tensors of a chunk that have a content."""
+        return [tensors[chunk] for name, tensors in self.tensors.items() if chunk in self._written[name]]
+
     def lease_of(self, name: str, chunk: int) -> Lease:
         """Memory of the next content of a chunk, with the last one in it: zero where there is none."""
         tensor = self.tensors[name][chunk]
