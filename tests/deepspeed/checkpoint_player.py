@@ -24,8 +24,8 @@ FAULTY_DRIVE = Path(os.environ.get("PENSTOCK_FAULTY_DRIVE", ROOT / "build/releas
 @dataclass(frozen=True)
 class Play:
     """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part),
-    `convert:TAG` (to the universal checkpoint `universal`), `see`, `limit:N`, `tell:RULE`. What save and load raise is
-    printed as FAILED, and the training goes on.
+    `convert:TAG` (to the universal checkpoint `universal`), `see`, `limit:N`, `tell:RULE`, `break:N` (a step that fails
+    at its Nth chunk). What save, load and break raise is printed as FAILED, and the training goes on.
     """
 
     device: str  # nvme (through penstock) or cpu
@@ -35,6 +35,8 @@ class Play:
     layers: int = 4  # one of them is frozen
     is_uneven: bool = False  # a matrix whose elements no even number of ranks divides
     ram_bytes: str = "0"
+    chunk_numel: int = 0  # of states, instead of what users have
+    equals_op: bool = True  # False: as where penstock's kernels differ from the compiled op
     # The directory is a file system of its own, which goes with the process:
     tmpfs_bytes: int = 0  # of this size; `limit:N` changes it
     faulty: bool = False  # a drive that fails as `tell:RULE` says (tests/faults/faulty_file.h)
@@ -126,6 +128,14 @@ def _train(what: Play, rank: int, ranks: int) -> None:
         import penstock.deepspeed
 
         penstock.deepspeed.install()
+        if what.chunk_numel:
+            from penstock.deepspeed import optimizer_swapper
+
+            optimizer_swapper.STATE_CHUNK_ELEMENTS = what.chunk_numel
+        if not what.equals_op:
+            from penstock.deepspeed import streamed_step
+
+            streamed_step.equals_op = lambda *_: False
     deepspeed.init_distributed(dist_backend="gloo", verbose=False)
     trial = Trial(what.device == "cpu", what.swap, rank, ranks)
     schedule = {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5}}
@@ -164,7 +174,9 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         Path(directory, ".faults").write_text(f"{argument}\n")
     else:
         try:
-            if verb == "save":
+            if verb == "break":
+                _break(engine, trial, int(argument))
+            elif verb == "save":
                 client = {"mine": [engine.global_steps]}
                 engine.save_checkpoint(directory, tag=argument or None, client_state=client)
             else:
@@ -173,6 +185,26 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
                 print("CLIENT", client.get("mine"))
         except Exception as error:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)
+
+
+def _break(engine: Any, trial: Any, chunk: int) -> None:
+    """One step, of which the chunks before this one are updated."""
+    from penstock.deepspeed.sub_group import SubGroup
+
+    original, left = SubGroup.lease_of, [3 * chunk]  # leases
+
+    def lease_of(self: Any, name: str, number: int) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(5, "the drive of this test fails")
+        return original(self, name, number)
+
+    SubGroup.lease_of = lease_of  # type: ignore[method-assign]
+    try:
+        trial.steps(engine, 1)
+    finally:
+        SubGroup.lease_of = original  # type: ignore[method-assign]
+        trial.seen.clear()
 
 
 def _convert(directory: str, tag: str) -> None:

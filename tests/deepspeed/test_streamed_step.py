@@ -1,0 +1,96 @@
+"""The step over chunks: of many of them, cut short, checked against the compiled op, and given up for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_player import Play, Played, play
+from checkpoints import differences
+
+CHUNK = 50 * 128  # elements; of a matrix of this test there are more than a hundred
+
+
+def train(device: str, directory: Path, *steps: str, ranks: int = 1, **changes: Any) -> Played:
+    what = Play(device, str(directory), f"{directory}.swap", steps, chunk_numel=CHUNK, **changes)
+    played = play(what, ranks)
+    assert played.exits == [0] * ranks, played.output
+    return played
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_checkpoints_of_many_chunks(compiled: None, tmp_path: Path, ranks: int) -> None:
+    saved = {
+        device: train(device, tmp_path / device, "train:2", "save", "train:3", "see", ranks=ranks, is_uneven=True)
+        for device in ("nvme", "cpu")
+    }
+    assert differences(tmp_path / "nvme" / "global_step2", tmp_path / "cpu" / "global_step2") == []
+    seen = {device: run.seen("train:3") + run.seen("see") for device, run in saved.items()}
+    assert seen["nvme"] == seen["cpu"]
+    resumed = train("nvme", tmp_path / "cpu", "load", "train:3", "see", ranks=ranks, is_uneven=True)
+    assert not resumed.failures
+    assert resumed.seen("train:3") + resumed.seen("see") == seen["nvme"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_universal_checkpoint_into_many_chunks(compiled: None, tmp_path: Path, ranks: int) -> None:
+    """The matrix has padding in two ranks, which runs over the ends of chunks."""
+    train("cpu", tmp_path / "saved", "train:2", "save:good", "convert:good", is_uneven=True)
+    changes = {"checkpoint": {"load_universal": True}}
+    runs = {
+        device: train(
+            device, tmp_path / "saved", "load:universal", "train:3", "see", ranks=ranks, is_uneven=True, changes=changes
+        )
+        for device in ("nvme", "cpu")
+    }
+    seen = {device: run.seen("train:3") + run.seen("see") for device, run in runs.items()}
+    assert not runs["nvme"].failures
+    assert seen["nvme"] == seen["cpu"]
+
+
+def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
+    """Its first chunks are updated and the others are not. A checkpoint puts all of it right; also of the first step,
+    which has made some of the moments.
+    """
+    whole = train("nvme", tmp_path / "whole", "train:2", "save", "train:3", "see")
+    later = train("nvme", tmp_path / "whole", "train:4", "break:5", "load", "train:3", "see")
+    first = train("nvme", tmp_path / "whole", "break:5", "save:broken", "load:global_step2", "train:3", "see")
+    for run in (later, first):
+        assert [line.partition(":")[0] for line in run.failures] == ["FAILED OSError"], run.output
+        assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+
+
+def test_the_proof_finds_another_op(compiled: None) -> None:
+    from deepspeed.ops.op_builder import CPUAdamBuilder
+    from penstock.deepspeed.cpu_adam import equals_op
+
+    op = CPUAdamBuilder().load(verbose=False)
+    assert equals_op(op, True) and equals_op(op, False)
+
+    class Older:
+        """Before 0.19 each call but the first of a step computed the powers of the betas anew."""
+
+        def __init__(self) -> None:
+            self.step = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(op, name)
+
+        def adam_update(self, number: int, step: int, lr: float, *rest: Any) -> None:
+            if step == self.step:
+                op.adam_update(number, 0, lr, *rest[:5], *(tensor.new_empty(0) for tensor in rest[5:]))
+            self.step = step
+            op.adam_update(number, step, lr, *rest)
+
+    assert not equals_op(Older(), True)
+
+
+def test_without_the_proof_whole_sub_groups_are_stepped(compiled: None, tmp_path: Path) -> None:
+    runs = {}
+    for device, is_equal in (("cpu", True), ("nvme", True), ("nvme", False)):
+        run = train(device, tmp_path / f"{device}{is_equal}", "train:4", "see", equals_op=is_equal)
+        runs[device, is_equal] = run.seen("train:4") + run.seen("see")
+        assert ("a whole sub-group at a time: DeepSpeed's compiled op" in run.output) == (not is_equal)
+    assert runs["nvme", True] == runs["nvme", False] == runs["cpu", True]
