@@ -33,15 +33,11 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
         record->memory.updates > 0 || !record->drive.stored) {
       return Answer::kNothingToDo;
     }
-    const SwapStore& store = *reader_.table_.store_of(*record);
-    if (store.check_readable(*record->drive.stored, record->info->name).has_error()) {
-      return Answer::kNothingToDo;
-    }
     const std::optional<std::uint64_t> limit = reader_.context_.options.lookahead_bytes;
     if (limit && reader_.memory_.ahead().bytes() + record->bytes() > *limit) {
       return skip(*record, Answer::kStop, "lookahead_bytes allows no more");
     }
-    const bool stays = record->place == Place::kRam &&
+    const bool stays = record->place == Place::kRam && is_readable(*record) &&
                        reader_.memory_.residency().claim(
                            tensor, record->bytes(),
                            record->ruled ? Residency::Claim::kRule : Residency::Claim::kPlan);
@@ -56,6 +52,10 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
       return large_waits ? Answer::kNoRoom
                          : skip(*record, Answer::kNoRoom,
                                 "no slot is free, nor is pageable memory kept for reuse");
+    }
+    if (!is_readable(*record)) {
+      locked_.drop(std::move(block));
+      return Answer::kNothingToDo;
     }
     begin(*record);
     record->memory.block = std::move(block);
@@ -72,6 +72,12 @@ class AheadReader::Surroundings final : public PrefetchSurroundings {
   }
 
  private:
+  /// Asks the file system, so only of what there is memory for: most of a scan finds none.
+  bool is_readable(const TensorRecord& record) PENSTOCK_NEEDS_LOCK {
+    const SwapStore& store = *reader_.table_.store_of(record);
+    return !store.check_readable(*record.drive.stored, record.info->name).has_error();
+  }
+
   /// Said of the first tensor that waits, once, not each time that something ends.
   Answer skip(const TensorRecord& record, Answer answer, std::string_view why) PENSTOCK_NEEDS_LOCK {
     if (log_enabled(LogLevel::kDebug) && reader_.skipped_ != record.id) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "swap/update/state_chunk.h"
 #include "tests/bench/swap_jobs.h"
 
 namespace penstock::bench {
@@ -21,7 +22,7 @@ TEST(UpdateRun, ReadsStepsAndWritesEveryState) {
   job.loops = 2;
   const JobResult result = run_job(job);  // verify= compares every element
   EXPECT_EQ(result.write.io_bytes, 2 * kElements * 12);
-  EXPECT_EQ(result.read.total_ios, 2 * ((kElements - 1) / kUpdateChunkElements + 1));
+  EXPECT_EQ(result.read.total_ios, 2 * ((kElements - 1) / kStateChunkElements + 1));
   EXPECT_GE(result.elapsed_ns, 2 * kElements * 12 * 1'000'000 / kMiB * 2);  // the writes alone
 }
 

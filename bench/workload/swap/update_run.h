@@ -7,11 +7,8 @@
 namespace penstock::bench {
 
 /// `workload=update`: the optimizer states of a model (fp32 master and two moments of every
-/// parameter) read, stepped by AdamW and written, chunk by chunk of kUpdateChunkElements. A loop is
+/// parameter) read, stepped by AdamW and written, chunk by chunk of kStateChunkElements. A loop is
 /// one step over all of them. verify= compares every element with the same steps made beside.
 std::unique_ptr<WorkloadRun> make_update_run(const Job& job, std::uint32_t thread);
-
-/// 12 MiB: master and two moments behind each other.
-inline constexpr std::uint64_t kUpdateChunkElements = 1ULL << 20U;
 
 }  // namespace penstock::bench

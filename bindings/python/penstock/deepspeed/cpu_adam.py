@@ -46,8 +46,18 @@ class CpuAdam:
         exp_avg: torch.Tensor,
         exp_avg_sq: torch.Tensor,
     ) -> None:
-        options = (step, lr, beta1, beta2, eps, weight_decay, bool(bias_correction), self._decoupled_decay)
-        update = functools.partial(self._adam.update, *options, threads=torch.get_num_threads())
+        update = functools.partial(
+            self._adam.update,
+            int(step),
+            float(lr),  # these may be tensors of one element
+            float(beta1),
+            float(beta2),
+            float(eps),
+            float(weight_decay),
+            bool(bias_correction),
+            self._decoupled_decay,
+            threads=torch.get_num_threads(),
+        )
         if not self._take(update):
             update(master, exp_avg, exp_avg_sq, gradient, "f32", 1.0)
 

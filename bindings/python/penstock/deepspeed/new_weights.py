@@ -39,6 +39,10 @@ class NewWeights:
             if self._done == target.numel():
                 self._end_parameter()
 
+    def drop(self) -> None:
+        """Gives back the memory of what is not whole: it has its last content still."""
+        self._target = self._lease = None
+
     def _begin_parameter(self) -> None:
         from penstock.deepspeed.checkpoint.swapped import parameter_swapper
 

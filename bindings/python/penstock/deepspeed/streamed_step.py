@@ -18,6 +18,7 @@ from torch import distributed
 from torch.utils.dlpack import from_dlpack
 
 from penstock import messages
+from penstock._core import Lease
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -108,19 +109,31 @@ class StreamedStep:
         assert gradient is not None
         kind = engine_dtype(gradient.dtype)
         weights = NewWeights(stage3, number)
-        for chunk, (begin, numel) in enumerate(group.cuts):
-            self._announce(swapper)
-            one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
-            self._run_chunk(group, chunk, one, weights)
+        try:
+            for chunk, (begin, numel) in enumerate(group.cuts):
+                self._announce(swapper)
+                one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
+                self._run_chunk(group, chunk, one, weights)
+        finally:
+            weights.drop()
 
     def _run_chunk(self, group: SubGroup, chunk: int, update: Update, weights: NewWeights) -> None:
-        """What is in memory of the chunk goes back with this call."""
-        leases = {name: group.lease_of(name, chunk) for name in (MASTER, *_MOMENTS)}
-        master, exp_avg, exp_avg_sq = (from_dlpack(lease) for lease in leases.values())
-        update(master, exp_avg, exp_avg_sq, gradient_factor=self._factor)
-        weights.take(group.cuts[chunk][0], master)
-        for name, lease in leases.items():
-            group.commit(name, chunk, lease)
+        """What is in memory of the chunk goes back with this call, also where it fails and the caller keeps the error
+        with all that was seen on its way.
+        """
+        leases: dict[str, Lease] = {}
+        states: list[torch.Tensor] = []
+        try:
+            for name in (MASTER, *_MOMENTS):
+                leases[name] = group.lease_of(name, chunk)
+                states.append(from_dlpack(leases[name]))
+            update(*states, gradient_factor=self._factor)
+            weights.take(group.cuts[chunk][0], states[0])
+            for name, lease in leases.items():
+                group.commit(name, chunk, lease)
+        finally:
+            states.clear()
+            leases.clear()
 
     def _declare_moments(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         """Of all sub-groups at once, so that the first step plans once."""
