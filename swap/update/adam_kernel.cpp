@@ -67,23 +67,36 @@ PENSTOCK_ADAM_KERNELS(update_avx2, 8U, [[gnu::target("avx2,fma")]]);
 PENSTOCK_ADAM_KERNELS(update_avx512, 16U, [[gnu::target("avx512f,avx2,fma")]]);
 #endif
 
-const ByDecay& fastest() noexcept {
+struct Kernels {
+  std::string_view instructions;
+  const ByDecay& by_decay;
+};
+
+Kernels fastest() noexcept {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f") != 0) {
-    return update_avx512_by_decay;
+    return {"avx512", update_avx512_by_decay};
   }
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
-    return update_avx2_by_decay;
+    return {"avx2", update_avx2_by_decay};
   }
 #endif
-  return update_anywhere_by_decay;
+  return {"any", update_anywhere_by_decay};
+}
+
+const Kernels& kernels() noexcept {
+  static const Kernels chosen = fastest();
+  return chosen;
 }
 
 }  // namespace
 
+std::string_view adam_instructions() noexcept {
+  return kernels().instructions;
+}
+
 AdamKernel adam_kernel(AdamDecay decay) noexcept {
-  static const ByDecay& kernels = fastest();
-  return kernels[static_cast<std::size_t>(decay)];
+  return kernels().by_decay[static_cast<std::size_t>(decay)];
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace penstock {
 
@@ -23,6 +24,9 @@ enum class AdamDecay : std::uint8_t { kNone, kParameter, kGradient };
 /// Updates `count` elements. The four do not overlap.
 using AdamKernel = void (*)(float* master, float* exp_avg, float* exp_avg_sq, const float* gradient,
                             std::size_t count, const AdamFactors& factors);
+
+/// What the kernels of this machine use: "avx512", "avx2", or "any" for what every one has.
+std::string_view adam_instructions() noexcept;
 
 /// The fastest that this machine runs. They differ in the last bits of what remains behind the last
 /// whole vector: see AdamStep. Without fused multiply-add in hardware it is slow. Pure.

@@ -102,6 +102,9 @@ STATE_CHUNK_ELEMENTS: int
 class Adam:
     """Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam to the last bit. Not thread-safe."""
 
+    instructions: str
+    """That this machine's kernels use: avx512, avx2 or any."""
+
     def update(
         self,
         step: int,

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.deepspeed import (
     adagrad,
     announcement,
+    compiled_op,
     engine_configuration,
     gathering,
     gradient_cycle,
@@ -151,6 +152,7 @@ TABLE: tuple[Place, ...] = (
     _of_optimizer("_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
     _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
     # The step in chunks.
+    _class("ops/adam/cpu_adam.py", "CPUAdamBuilder", compiled_op.loading_later),
     _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
     _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
     _of_optimizer("_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")),
