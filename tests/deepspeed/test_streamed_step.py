@@ -87,6 +87,7 @@ def test_the_proof_finds_another_op(compiled: None) -> None:
     assert not equals_op(Older(), True)
 
 
+@pytest.mark.deep
 def test_without_the_proof_whole_sub_groups_are_stepped(compiled: None, tmp_path: Path) -> None:
     runs = {}
     for device, is_equal in (("cpu", True), ("nvme", True), ("nvme", False)):
