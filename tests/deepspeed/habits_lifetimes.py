@@ -90,10 +90,8 @@ def notebook(trial: Trial) -> None:
         engine = _life(trial)
         gc.collect()
         on_drive.append(held(trial)["on_drive"])
-        ends = time.monotonic() + 30
-        while on_drive[-1] > on_drive[0] * 1.05 and time.monotonic() < ends:  # writes of the engine before
-            time.sleep(0.05)
-            on_drive[-1] = held(trial)["on_drive"]
     assert engine is not None
-    assert trial.reference or max(on_drive) <= on_drive[0] * 1.05, on_drive
+    # A file grows by 64 MiB where old contents and new ones on their way do not fit. What three cells left behind would
+    # be more.
+    assert trial.reference or max(on_drive) <= on_drive[0] + (64 << 20), on_drive
     trial.see_weights(engine)
