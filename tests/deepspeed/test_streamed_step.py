@@ -95,3 +95,26 @@ def test_without_the_proof_whole_sub_groups_are_stepped(compiled: None, tmp_path
         runs[device, is_equal] = run.seen("train:4") + run.seen("see")
         assert ("a whole sub-group at a time: DeepSpeed's compiled op" in run.output) == (not is_equal)
     assert runs["nvme", True] == runs["nvme", False] == runs["cpu", True]
+
+
+def test_ranges_of_a_state(tmp_path: Path) -> None:
+    """Of one chunk, of several, over their ends; as they are cut and as they are not."""
+    import torch
+    from penstock._core import SwapEngine
+    from penstock.deepspeed.sub_group import SubGroup
+
+    engine = SwapEngine("{}", "test")
+    space = engine.open_namespace("states", [str(tmp_path)])
+    content = torch.arange(1000, dtype=torch.float32)
+    for number, chunk_numel in enumerate((128, 1000, 4096)):
+        group = SubGroup(engine, space, f"group {number}", 1000, chunk_numel)
+        group.write("master", [content[:10], content[10:10], content[10:777], content[777:]], torch.float32)
+        group.put("exp_avg", -content)
+        for begin, numel in ((0, 1000), (0, 128), (127, 2), (300, 500), (999, 1), (1000, 0)):
+            wanted = content[begin : begin + numel]
+            assert torch.equal(group.read("master", torch.float32, begin, numel), wanted)
+            assert torch.equal(group.read("exp_avg", torch.float32, begin, numel), -wanted)
+            pieces = list(group.ranges("master", begin, numel))
+            assert sum(count for _, _, count in pieces) == numel
+            assert [before for _, before, _ in pieces] == sorted({before for _, before, _ in pieces})
+    engine.close()

@@ -145,6 +145,27 @@ class OptimizerSwapper:
 
     # safe_get_*, safe_set_*, Muon.
 
+    def read_state(self, parameter: torch.Tensor, name: str | None, begin: int, numel: int) -> torch.Tensor | None:
+        """A range of the state, or of the master; None: there is no such content, or it is in memory."""
+        group, name = self.group(parameter), name or MASTER
+        if group is None or parameter.numel() != 0 or not group.has_content(name):
+            return None
+        group.complete(name)
+        like = parameter if name == MASTER else self.optimizer.state[parameter][name]
+        return group.read(name, like.dtype, begin, numel)
+
+    def read_gradient(self, parameter: torch.Tensor, begin: int, numel: int) -> torch.Tensor | None:
+        """A range of the gradient in the master's dtype; None: it is in memory."""
+        group, flat = self.group(parameter), self.flat_gradient(parameter)
+        if group is None or flat is None or parameter.numel() != 0:
+            return None
+        gradient = torch.empty(numel, dtype=self.dtype).copy_(flat.narrow(0, begin, numel))
+        for offset, count, content in self._valid_set_gradients(group):
+            start, end = max(begin, offset), min(begin + numel, offset + count)
+            if start < end:
+                gradient.narrow(0, start - begin, end - start).copy_(content.narrow(0, start - offset, end - start))
+        return gradient
+
     def release_swap_buffers(self, parameter: torch.Tensor) -> None:
         """Drops what is in memory without writing; views of it stay valid as long as they live."""
         group = self.group(parameter)
@@ -315,10 +336,16 @@ class OptimizerSwapper:
         if cycle is not None:
             cycle.settle()
         gradient = group.scratch(self.dtype).copy_(source)
+        for offset, numel, content in self._valid_set_gradients(group):
+            gradient.narrow(0, offset, numel).copy_(content)
+        return gradient
+
+    def _valid_set_gradients(self, group: SubGroup) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """What the script has set and no backward has replaced: offset, elements, content."""
+        cycle = self._cycle()
         for ds_id, (offset, numel, tensor) in group.set_gradients.items():
             if ds_id is None or cycle is None or cycle.is_by_hand(ds_id):
-                gradient.narrow(0, offset, numel).copy_(from_dlpack(self.engine.get(tensor).result()))
-        return gradient
+                yield offset, numel, from_dlpack(self.engine.get(tensor).result())
 
     def _keep_gradient(self, parameter: torch.Tensor, group: SubGroup, gradient: torch.Tensor) -> None:
         """Keeps what the script has set; all of the sub-group where DeepSpeed has computed it anew (Muon)."""

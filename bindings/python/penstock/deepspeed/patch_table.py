@@ -22,6 +22,7 @@ from penstock.deepspeed import (
     lifetime,
     naming,
     partial_offload,
+    range_access,
     refusals,
     stock_swappers,
     streamed_step,
@@ -156,6 +157,21 @@ TABLE: tuple[Place, ...] = (
     _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
     _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
     _of_optimizer("_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")),
+    # What a script asks of one parameter.
+    _of_optimizer(
+        "_get_fp32_opt_state_partition",
+        range_access.reading_state,
+        ("self", "param", "release_swap_buffers", "optim_state_key"),
+        required=False,
+        text=False,
+    ),
+    _of_optimizer(
+        "_get_fp32_grad_state_partition",
+        range_access.reading_gradient,
+        ("self", "param", "release_swap_buffers"),
+        required=False,
+        text=False,
+    ),
     # Which gradients a step has.
     _of_optimizer(
         "partition_grads",

@@ -129,16 +129,23 @@ class SubGroup:
             future.result()
         self.note_content(name)
 
-    def read(self, name: str, dtype: torch.dtype) -> torch.Tensor:
-        """The content in memory of its own."""
-        whole = torch.empty(self.numel, dtype=dtype)
-        futures = [
-            self._engine.get_into(tensor, whole.narrow(0, *cut))
-            for tensor, cut in zip(self.tensors[name], self.cuts, strict=True)
-        ]
+    def read(self, name: str, dtype: torch.dtype, begin: int = 0, numel: int | None = None) -> torch.Tensor:
+        """The content, or a range of it, in memory of its own."""
+        part = torch.empty(self.numel if numel is None else numel, dtype=dtype)
+        futures = []
+        for tensor, (first, count) in zip(self.tensors[name], self.cuts, strict=True):
+            start, end = max(begin, first), min(begin + part.numel(), first + count)
+            if start >= end:
+                continue
+            target = part.narrow(0, start - begin, end - start)
+            if end - start == count:
+                futures.append(self._engine.get_into(tensor, target))
+            else:
+                content = from_dlpack(self._engine.get(tensor).result())
+                target.copy_(content.narrow(0, start - first, end - start))
         for future in futures:
             future.result()
-        return whole
+        return part
 
     def chunks(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
         """Where each chunk begins, and its content to read, as long as that tensor lives."""
