@@ -115,7 +115,9 @@ Result<ArchiveFilling::Part> ArchiveFilling::next_part() {
   const Result<std::optional<ContentReader::Part>> part = reader_->next();
   PENSTOCK_TRY(part);
   PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", record.name);
-  missing -= (*part)->last ? 1 : 0;
+  if ((*part)->last) {
+    --missing;
+  }
   return Part{(*part)->bytes, missing == 0};
 }
 
