@@ -69,15 +69,13 @@ class AdamObject {
   Adam adam_;  // touched with the GIL held only
 };
 
-const std::string kInstructions(adam_instructions());
-
 }  // namespace
 
 void bind_adam(nb::module_& module) {
   module.attr("STATE_CHUNK_ELEMENTS") = kStateChunkElements;
+  module.def("adam_instructions", [] { return std::string(adam_instructions()); });
   nb::class_<AdamObject>(module, "Adam", "Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam.")
       .def(nb::init<>())
-      .def_ro_static("instructions", &kInstructions)
       .def("update", &AdamObject::update, nb::arg("step"), nb::arg("learning_rate"),
            nb::arg("beta1"), nb::arg("beta2"), nb::arg("epsilon"), nb::arg("weight_decay"),
            nb::arg("bias_correction"), nb::arg("decoupled_decay"), nb::arg("master"),

@@ -23,7 +23,7 @@ def _saved(store: Path, archive: Path, nbytes: int) -> None:
     engine = SwapEngine(json.dumps(CONFIG), "the test")
     try:
         tensor, _, _ = engine.tensors(engine.open_namespace("main", [str(store)]))["t"]
-        filling = engine.fill_archive(str(archive), [("data/0", tensor, 0)])
+        filling = engine.fill_archive(str(archive), [("data/0", [tensor], 0)])
         while filling.step() is not None:
             pass
     finally:
@@ -47,6 +47,32 @@ def test_a_content_that_the_drive_has_changed_is_found(tmp_path: Path, nbytes: i
     data.write_bytes(stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :])
     with pytest.raises(CorruptError, match="'t' is damaged"):
         _saved(store, archive, nbytes)
+
+
+def test_a_record_of_several_contents(engine: SwapEngine, tmp_path: Path) -> None:
+    """One behind the other; records before and behind it have theirs."""
+    space = engine.open_namespace("main", [str(tmp_path)])
+    parts = [numpy.random.default_rng(number).bytes(size) for number, size in enumerate((2 * MIB + 1, 5, MIB, 9))]
+    tensors = []
+    for number, part in enumerate(parts):
+        tensors.append(engine.declare(space, f"t{number}", "u8", [len(part)]))
+        engine.put(tensors[-1], numpy.frombuffer(part, numpy.uint8)).result()
+    archive = tmp_path / "archive.pt"
+    sizes = {"data/0": len(parts[3]), "data/1": sum(map(len, parts[:3])), "data/2": len(parts[1])}
+    with zipfile.ZipFile(archive, "w") as reserved:
+        for name, size in sizes.items():
+            reserved.writestr(f"model/{name}", bytes(size))
+    filled = [("data/0", tensors[3:], 0), ("data/1", tensors[:3], 0), ("data/2", tensors[1:2], 0)]
+    filling = engine.fill_archive(str(archive), filled)
+    while filling.step() is not None:
+        pass
+    with zipfile.ZipFile(archive) as written:
+        assert written.testzip() is None
+        assert written.read("model/data/0") == parts[3]
+        assert written.read("model/data/1") == b"".join(parts[:3])
+        assert written.read("model/data/2") == parts[1]
+    with pytest.raises(ArgumentError, match="2 tensors up to 't1'"):
+        engine.fill_archive(str(archive), [("data/1", tensors[:2], 0)])
 
 
 def _archive(path: Path, **records: numpy.ndarray) -> str:

@@ -99,11 +99,11 @@ class SwapEngine:
 STATE_CHUNK_ELEMENTS: int
 """Of an optimizer's state in one tensor, where it is stepped in chunks."""
 
+def adam_instructions() -> str:
+    """What the kernels of this machine use: avx512, avx2, or any for what every one has."""
+
 class Adam:
     """Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam to the last bit. Not thread-safe."""
-
-    instructions: str
-    """That this machine's kernels use: avx512, avx2 or any."""
 
     def update(
         self,

@@ -19,7 +19,7 @@ from torch import distributed
 from torch.utils.dlpack import from_dlpack
 
 from penstock import messages
-from penstock._core import Adam, Lease
+from penstock._core import Lease, adam_instructions
 from penstock.deepspeed.compiled_op import CompiledOp
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
@@ -186,7 +186,7 @@ def _is_known_to_equal(op: Any) -> bool:
         is_tested = metadata.version("deepspeed") in _PROVEN_VERSIONS
     except metadata.PackageNotFoundError:
         return False
-    return isinstance(op, CompiledOp) and not op.is_loaded and is_tested and Adam.instructions in ("avx2", "avx512")
+    return isinstance(op, CompiledOp) and not op.is_loaded and is_tested and adam_instructions() in ("avx2", "avx512")
 
 
 # Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
