@@ -14,6 +14,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
+#include "swap/store/swap_store.h"
 #include "swap/transfer/checksum.h"
 #include "tests/alloc/random_bytes.h"
 #include "tests/alloc/refusing_source.h"
