@@ -18,14 +18,8 @@ def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def initialize(self: Any) -> None:
+        original(self)
         swapper = self.optimizer_swapper
-        if swapper is not None:
-            swapper.is_initializing = True
-        try:
-            original(self)
-        finally:
-            if swapper is not None:
-                swapper.is_initializing = False
         if swapper is None or not isinstance(self.optimizer, torch.optim.Adagrad):
             return
         swapper.optimizer = self.optimizer

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import messages
-from penstock.deepspeed.compiled_op import load_where_needed
 
 
 def announcing(original: Callable[..., None]) -> Callable[..., None]:
@@ -16,7 +15,6 @@ def announcing(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        load_where_needed(getattr(self, "basic_optimizer", None))
         reason = _nothing_to_swap(self)
         if reason and getattr(self, "global_rank", 0) == 0:
             messages.note(f"nothing to swap ({reason}); DeepSpeed runs unchanged")

@@ -63,11 +63,19 @@ def loading_later(builder: Any) -> Any:
     return LaterBuilder
 
 
-def load_where_needed(optimizer: Any) -> None:
-    """An optimizer that penstock does not step has its op from its construction on, as without penstock."""
-    op = getattr(optimizer, "ds_opt_adam", None)
-    if isinstance(op, CompiledOp):
-        op.loaded()
+def loading_where_needed(original: Callable[..., None]) -> Callable[..., None]:
+    """For the engine's constructor: an optimizer that penstock does not step has its op from the start, as without
+    penstock.
+    """
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        op = getattr(getattr(self, "basic_optimizer", None), "ds_opt_adam", None)
+        if isinstance(op, CompiledOp):
+            op.loaded()
+
+    return init
 
 
 def _is_installed(name: str) -> bool:

@@ -138,6 +138,7 @@ TABLE: tuple[Place, ...] = (
         tensor_swapping.configure_tensor_swapping,
         ("self", "offload_optimizer_config", "aio_config"),
     ),
+    _of_optimizer("initialize_optimizer_states", tensor_swapping.initializing, ("self",), text=False),
     _of_optimizer("initialize_optimizer_states", adagrad.with_swapped_sums, ("self",)),
     _of_optimizer(
         "_swappable_optimizer_subgroup",
@@ -251,6 +252,7 @@ TABLE: tuple[Place, ...] = (
     # What the engine does around them.
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
+    Place(ENGINE, "DeepSpeedEngine", "__init__", compiled_op.loading_where_needed, text=False),
     # Checkpoints.
     Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving),
     Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param")),

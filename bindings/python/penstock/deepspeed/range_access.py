@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,12 +17,12 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get(self: Any, param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
-        def read(swapper: Any, master: torch.Tensor, begin: int, numel: int) -> torch.Tensor | None:
-            result: torch.Tensor | None = swapper.read_state(master, optim_state_key, begin, numel)
-            return result
-
-        found = _read(self, param, read) if release_swap_buffers else None
-        return original(self, param, release_swap_buffers, optim_state_key) if found is None else found
+        place = _place(self, param) if release_swap_buffers else None
+        if place is not None:
+            part = self.optimizer_swapper.read_state(place.master, optim_state_key, place.begin, place.numel)
+            if part is not None:
+                return part, place.number
+        return original(self, param, release_swap_buffers, optim_state_key)
 
     return get
 
@@ -32,31 +32,35 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get(self: Any, param: Any, release_swap_buffers: bool) -> Any:
-        def read(swapper: Any, master: torch.Tensor, begin: int, numel: int) -> torch.Tensor | None:
-            result: torch.Tensor | None = swapper.read_gradient(master, begin, numel)
-            return result
-
-        found = _read(self, param, read) if release_swap_buffers else None
-        return original(self, param, release_swap_buffers) if found is None else found
+        place = _place(self, param) if release_swap_buffers else None
+        if place is not None:
+            part = self.optimizer_swapper.read_gradient(place.master, place.begin, place.numel)
+            if part is not None:
+                return part, place.number
+        return original(self, param, release_swap_buffers)
 
     return get
 
 
-def _read(
-    stage3: Any, param: Any, read: Callable[[Any, torch.Tensor, int, int], torch.Tensor | None]
-) -> tuple[torch.Tensor, int] | None:
-    """The range and the number of its sub-group; None: DeepSpeed reads it."""
+class _Place(NamedTuple):
+    """Of a parameter: its sub-group, and its range there."""
+
+    number: int
+    master: torch.Tensor
+    begin: int
+    numel: int
+
+
+def _place(stage3: Any, param: Any) -> _Place | None:
+    """None: the sub-group is not swapped."""
     from deepspeed.accelerator import get_accelerator
 
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
-    swapper = stage3.optimizer_swapper
-    if not isinstance(swapper, OptimizerSwapper):
-        return None
     number, begin, numel = stage3.grad_position[stage3.get_param_id(param)]
-    if not stage3._swappable_optimizer_subgroup(number):
+    is_ours = isinstance(stage3.optimizer_swapper, OptimizerSwapper)
+    if not is_ours or not stage3._swappable_optimizer_subgroup(number):
         return None
     if not get_accelerator().resolves_data_dependency():
         stage3.reduce_and_partition_stream.synchronize()  # as DeepSpeed does before it looks
-    part = read(swapper, stage3.fp32_partitioned_groups_flat[number], begin, numel)
-    return None if part is None else (part, number)
+    return _Place(number, stage3.fp32_partitioned_groups_flat[number], begin, numel)

@@ -8,9 +8,10 @@ where they belong.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,7 @@ class StreamedStep:
         self._swapper = weakref.ref(swapper)
         self._number: int | None = None  # of the sub-group that is stepped
         self._factor = 1.0
-        self._order: list[tuple[SubGroup, int]] = []  # the chunks of a step, from its first sub-group on
-        self._begun = 0  # of them
-        self._announced = 0  # likewise
+        self._ahead: Iterator[list[int]] | None = None  # tensors of chunks that the step has not announced yet
 
     @staticmethod
     def of(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None:
@@ -73,8 +72,6 @@ class StreamedStep:
         assert group is not None
         if not all(name in group.tensors for name in _MOMENTS):
             self._declare_moments(stage3, swapper)
-        if not self._order:
-            self._begin_order(stage3, swapper)
         swapper.session.plan_if_stale()
         swapper.engine.check()
         master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
@@ -83,7 +80,7 @@ class StreamedStep:
     def end(self) -> None:
         """Of the step of all sub-groups, also of one that has failed: what the optimizer steps next is none of them."""
         self._number = None
-        self._order.clear()
+        self._ahead = None
 
     def multiply(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
         """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
@@ -115,7 +112,7 @@ class StreamedStep:
         weights = NewWeights(stage3, number)
         try:
             for chunk, (begin, numel) in enumerate(group.cuts):
-                self._announce(swapper)
+                self._announce(stage3, swapper)
                 one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
                 self._run_chunk(group, chunk, one, weights)
         finally:
@@ -147,17 +144,15 @@ class StreamedStep:
                     group.declare(name, torch.float32)
                     swapper.session.plan_is_stale = True
 
-    def _begin_order(self, stage3: Any, swapper: OptimizerSwapper) -> None:
-        self._order = [(group, chunk) for group in _groups(stage3, swapper) for chunk in range(len(group.cuts))]
-        self._begun = self._announced = 0
-
-    def _announce(self, swapper: OptimizerSwapper) -> None:
-        """What comes next: in the first steps the engine does not know the order of use."""
-        self._begun += 1
-        upto = min(self._begun + _CHUNKS_AHEAD, len(self._order))
-        ahead = self._order[self._announced : upto]
-        swapper.engine.prefetch([tensor for group, chunk in ahead for tensor in group.contents_of(chunk)])
-        self._announced = max(self._announced, upto)
+    def _announce(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        """What comes next, a chunk for each that is stepped: in the first steps the engine does not know the order."""
+        count = 1
+        if self._ahead is None:
+            groups = _groups(stage3, swapper)
+            self._ahead = (group.contents_of(chunk) for group in groups for chunk in range(len(group.cuts)))
+            count += _CHUNKS_AHEAD
+        for tensors in itertools.islice(self._ahead, count):
+            swapper.engine.prefetch(tensors)
 
 
 def _groups(stage3: Any, swapper: OptimizerSwapper) -> list[SubGroup]:

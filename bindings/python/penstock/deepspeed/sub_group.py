@@ -37,17 +37,14 @@ class SubGroup:
     def is_cut(self) -> bool:
         return len(self.cuts) > 1
 
-    def declare(self, name: str, dtype: torch.dtype) -> list[int]:
+    def declare(self, name: str, dtype: torch.dtype) -> None:
         """Makes the tensors of a state, which have no content yet."""
-        role = "master" if name == MASTER else "moment"
-        tensors = [
+        kind, role = engine_dtype(dtype), "master" if name == MASTER else "moment"
+        self.tensors[name] = [
             self._engine.declare(self._space, f"{self.key}.{name}{self._suffix(chunk)}", kind, [numel], role)
-            for kind in [engine_dtype(dtype)]
             for chunk, (_, numel) in enumerate(self.cuts)
         ]
-        self.tensors[name] = tensors
         self._written[name] = set()
-        return tensors
 
     def rename(self, prefix: str) -> None:
         """To `prefix` and the state's name. Chunks have their number behind a slash, as in `penstock plan`."""

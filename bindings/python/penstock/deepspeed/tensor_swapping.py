@@ -34,6 +34,24 @@ def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., No
     return configure
 
 
+def initializing(original: Callable[..., None]) -> Callable[..., None]:
+    """Of initialize_optimizer_states, which swaps every sub-group in and out and changes none."""
+
+    @functools.wraps(original)
+    def initialize(self: Any) -> None:
+        swapper = self.optimizer_swapper
+        if swapper is None:
+            original(self)
+            return
+        swapper.is_initializing = True
+        try:
+            original(self)
+        finally:
+            swapper.is_initializing = False
+
+    return initialize
+
+
 def writing_back(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of _partitioned_params_swap_out, which copies new values into the partitions that are in memory.
 
