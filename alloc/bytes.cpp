@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 
 #include "alloc/excerpt.h"
+#include "alloc/lower_case.h"
 
 namespace penstock {
 namespace {
@@ -99,9 +99,7 @@ void take_exponent(std::string_view& text, Decimal& number) {
 }
 
 std::optional<std::uint64_t> unit_bytes(std::string_view text) {
-  std::string name(text);
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower_case(std::string(text));
   const auto unit = std::ranges::find(kUnits, name, &Unit::name);
   return unit == kUnits.end() ? std::nullopt : std::optional(unit->bytes);
 }

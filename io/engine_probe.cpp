@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "alloc/lower_case.h"
 #include "io/aio_engine.h"
 #include "io/null_engine.h"
 #include "io/thread_engine.h"
@@ -66,9 +66,7 @@ Error none_usable(const std::vector<EngineCandidate>& refused, const Error& last
 }  // namespace
 
 Result<EngineKind> parse_engine_kind(std::string_view text) {
-  std::string name(text);
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower_case(std::string(text));
   const auto alias = std::ranges::find(kAliases, name, &Alias::name);
   if (alias == kAliases.end()) {
     return fault(Fault::kConfiguration,

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "alloc/lower_case.h"
 #include "bindings/cli/accelerate_keys.h"
 #include "bindings/cli/rank_count.h"
 #include "bindings/cli/yaml_document.h"
@@ -42,12 +42,6 @@ struct DeepSpeedKeys {
   bool saves_16bit = false;
 };
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 void warn(ConfigReading& reading, std::string key, std::string text) {
   reading.warnings.push_back({"accelerate", std::move(text), std::move(key)});
 }
@@ -56,7 +50,7 @@ void warn(ConfigReading& reading, std::string key, std::string text) {
 bool is_true(ConfigSection& section, std::string_view key) {
   const json* found = section.given(key);
   return found != nullptr &&
-         (found->is_string() ? lower(found->get<std::string>()) == "true" : *found == true);
+         (found->is_string() ? lower_case(found->get<std::string>()) == "true" : *found == true);
 }
 
 DeepSpeedKeys read_deepspeed_keys(ConfigSection& section) {
@@ -120,7 +114,7 @@ std::string built_json(const DeepSpeedKeys& keys, const std::optional<std::strin
 void warn_of_lost_path(ConfigReading& reading, std::string_view whose, std::size_t device) {
   if (kDeviceNames[device] == "nvme") {
     const std::string variable = fmt::format("ACCELERATE_DEEPSPEED_OFFLOAD_{}_NVME_PATH", whose);
-    const std::string key = fmt::format("offload_{}_nvme_path", lower(std::string(whose)));
+    const std::string key = fmt::format("offload_{}_nvme_path", lower_case(std::string(whose)));
     warn(reading, "deepspeed_config." + key,
          fmt::format("accelerate launch does not pass {} on: DeepSpeed swaps to the directory "
                      "\"none\" unless {} is set or a deepspeed_config_file says it",
@@ -173,7 +167,7 @@ std::optional<std::string> read_precision(ConfigSection& top) {
   if (found == nullptr) {
     return is_true(top, "fp16") ? std::optional<std::string>("fp16") : std::nullopt;
   }
-  const std::string text = found->is_string() ? lower(found->get<std::string>()) : "";
+  const std::string text = found->is_string() ? lower_case(found->get<std::string>()) : "";
   if (*found == false) {
     return "no";
   }

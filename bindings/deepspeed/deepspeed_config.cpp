@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "alloc/lower_case.h"
 #include "bindings/inventory/json_document.h"
 
 namespace penstock {
@@ -181,11 +181,11 @@ bool is_false(const json* value) {
 // As DeepSpeed chooses where an optimizer is offloaded (runtime/engine.py:
 // _configure_basic_optimizer). A script's own is refused unless it is that, or the file allows
 // others.
-bool has_cpu_adam(ConfigSection& top, std::string type) {
-  if (type.empty()) {
+bool has_cpu_adam(ConfigSection& top, const std::string& written_type) {
+  if (written_type.empty()) {
     return !is_false(top.given("zero_force_ds_cpu_optimizer"));
   }
-  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string type = lower_case(written_type);
   const json* const optimizer = top.given("optimizer");
   const json::json_pointer torch("/params/torch_adam");
   const bool is_torch = optimizer->contains(torch) && (*optimizer)[torch] == true;

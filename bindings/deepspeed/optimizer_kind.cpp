@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 
+#include "alloc/lower_case.h"
 #include "swap/plan/nearest_name.h"
 
 namespace penstock {
@@ -35,9 +35,7 @@ Result<OptimizerKind> parse_optimizer(std::string_view text) {
 }
 
 OptimizerKind optimizer_of_type(std::string_view type) {
-  std::string lower(type);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(std::string(type));
   const bool is_8bit = lower.find("8bit") != std::string::npos;
   const bool is_4bit = lower.find("4bit") != std::string::npos;
   return is_8bit   ? OptimizerKind::kAdamW8Bit

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 
 #include "alloc/excerpt.h"
+#include "alloc/lower_case.h"
 #include "swap/plan/inventory.h"
 #include "swap/plan/nearest_name.h"
 
@@ -47,13 +47,6 @@ const DTypeEntry& entry_of(DType dtype) noexcept {
   return kDTypes[static_cast<std::size_t>(dtype)];
 }
 
-std::string to_lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 constexpr std::array<std::string_view, 5> kRoleNames{"param", "master", "moment", "gradient",
                                                      "buffer"};
 
@@ -72,7 +65,7 @@ std::string_view dtype_name(DType dtype) noexcept {
 }
 
 Result<DType> parse_dtype(std::string_view text) {
-  const std::string lower = to_lower(text);
+  const std::string lower = lower_case(std::string(text));
   std::string_view wanted = lower;
   if (wanted.starts_with("torch.")) {
     wanted.remove_prefix(6);
