@@ -73,6 +73,7 @@ class AdamObject {
 
 void bind_adam(nb::module_& module) {
   module.attr("STATE_CHUNK_ELEMENTS") = kStateChunkElements;
+  module.attr("STATE_CHUNKS_AHEAD") = kStateChunksAhead;
   module.def("adam_instructions", [] { return std::string(adam_instructions()); });
   nb::class_<AdamObject>(module, "Adam", "Steps of Adam and AdamW, equal to DeepSpeed's CPU Adam.")
       .def(nb::init<>())

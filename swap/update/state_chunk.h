@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace penstock {
@@ -8,5 +9,9 @@ namespace penstock {
 /// 4 MiB of fp32, which a drive reads as fast as more, and of which a few fit any budget. A
 /// multiple of kAdamCutElements.
 inline constexpr std::uint64_t kStateChunkElements = std::uint64_t{1} << 20;
+
+/// Chunks behind the one that is stepped, all their states, that are announced to the engine: in
+/// the first steps it does not know the order of use.
+inline constexpr std::size_t kStateChunksAhead = 4;
 
 }  // namespace penstock

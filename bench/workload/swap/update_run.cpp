@@ -245,11 +245,9 @@ Result<void> UpdateRun::step_chunk(std::size_t number, const AdamStep& adam) {
   return session_.engine->check();
 }
 
-/// What comes after the chunk: in the first steps the engine does not know the order.
 void UpdateRun::announce(std::size_t number) {
-  constexpr std::size_t kAhead = 4;
-  for (std::size_t next = number == 0 ? 1 : number + kAhead;
-       next <= number + kAhead && next < chunks_.size(); ++next) {
+  const std::size_t last = number + kStateChunksAhead;
+  for (std::size_t next = number == 0 ? 0 : last; next <= last && next < chunks_.size(); ++next) {
     session_.engine->prefetch(chunks_[next].tensors);
   }
 }

@@ -98,6 +98,8 @@ class SwapEngine:
 
 STATE_CHUNK_ELEMENTS: int
 """Of an optimizer's state in one tensor, where it is stepped in chunks."""
+STATE_CHUNKS_AHEAD: int
+"""Chunks behind the one that is stepped that are announced to the engine."""
 
 def adam_instructions() -> str:
     """What the kernels of this machine use: avx512, avx2, or any for what every one has."""

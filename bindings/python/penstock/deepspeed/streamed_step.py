@@ -20,7 +20,7 @@ from torch import distributed
 from torch.utils.dlpack import from_dlpack
 
 from penstock import messages
-from penstock._core import Lease, adam_instructions
+from penstock._core import STATE_CHUNKS_AHEAD, Lease, adam_instructions
 from penstock.deepspeed.compiled_op import CompiledOp
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _PROVEN_VERSIONS = TESTED_VERSIONS[TESTED_VERSIONS.index("0.19.4") :]  # before 0.19 the op rounded otherwise
-_CHUNKS_AHEAD = 4  # that are announced: 48 MiB
 
 
 class StreamedStep:
@@ -150,7 +149,7 @@ class StreamedStep:
         if self._ahead is None:
             groups = _groups(stage3, swapper)
             self._ahead = (group.contents_of(chunk) for group in groups for chunk in range(len(group.cuts)))
-            count += _CHUNKS_AHEAD
+            count += STATE_CHUNKS_AHEAD
         for tensors in itertools.islice(self._ahead, count):
             swapper.engine.prefetch(tensors)
 
