@@ -112,6 +112,9 @@ void convert(DType from, std::span<const std::byte> source, DType to, std::span<
   PENSTOCK_CHECK(source.size() / dtype_bytes(from) == target.size() / dtype_bytes(to),
                  "{} bytes of {} into {} of {}", source.size(), dtype_name(from), target.size(),
                  dtype_name(to));
+  if (source.empty()) {
+    return;  // memory of nothing may be null
+  }
   if (from == to) {
     std::memcpy(target.data(), source.data(), source.size());
     return;
