@@ -172,6 +172,16 @@ void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
                 "follows from buffer_count and buffer_size"));
 }
 
+// Which the command line may have chosen, by the optimizer's name.
+void set_states(const SwapPlan& plan, ConfigDraft& draft) {
+  const StateFormat narrow = plan.setup.state_formats().narrow;
+  if (plan.setup.steps_in_chunks() && narrow != plan.setup.config.states.narrow) {
+    draft.set("penstock.optimizer_states",
+              std::string(kStateFormatNames[static_cast<std::size_t>(narrow)]),
+              "given by --optimizer");
+  }
+}
+
 bool swaps_anything(const SwapPlan& plan) {
   return !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme ||
          plan.setup.optimizer_device() == OffloadDevice::kNvme;
@@ -193,6 +203,7 @@ EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
     }
   }
   set_budgets(plan, draft);
+  set_states(plan, draft);
   return EmittedConfig{draft.document(), document_text(draft.document()), draft.rows()};
 }
 

@@ -55,6 +55,11 @@ std::string moments(const TrainingSetup& setup) {
   if (setup.optimizer == OptimizerKind::kNone) {
     return "none without an optimizer";
   }
+  if (setup.steps_in_chunks()) {
+    const StateFormat format = setup.state_formats().narrow;
+    return fmt::format("{}, two of {}{}; divided from stage 1 on", optimizer_name(setup.optimizer),
+                       kStateFormatNames[static_cast<std::size_t>(format)], divided(setup, 1));
+  }
   return fmt::format("{}: {} a parameter{}; divided from stage 1 on, the same at stages 2 and 3",
                      optimizer_name(setup.optimizer),
                      setup.optimizer == OptimizerKind::kAdamW       ? "8 bytes (two of fp32)"

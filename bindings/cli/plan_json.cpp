@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report/optional_json.h"
+#include "bindings/deepspeed/moment_chunks.h"
 
 namespace penstock::cli {
 namespace {
@@ -65,6 +66,17 @@ ordered_json memory_json(const std::vector<MemoryRow>& memory) {
   return list;
 }
 
+/// By value of optimizer_states; null: the step is not penstock's.
+ordered_json moments_json(const SwapPlan& plan) {
+  ordered_json bytes;
+  for (std::size_t i = 0; i < kStateFormatNames.size(); ++i) {
+    if (const std::uint64_t of = swapped_moment_bytes(plan.setup, static_cast<StateFormat>(i))) {
+      bytes[std::string(kStateFormatNames[i])] = of;
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 ordered_json warnings_json(const SwapPlan& plan) {
@@ -103,6 +115,7 @@ std::string plan_json(const SwapPlan& plan, bool verbose) {
                              {"write_bytes", plan.traffic.write_bytes},
                              // Needs drives that were measured.
                              {"lower_bound_seconds", or_null(plan.lower_bound_seconds)}}},
+                           {"moment_bytes", moments_json(plan)},
                            {"warnings", warnings_json(plan)}};
   std::string document = text_of(before, 1);
   document.resize(document.size() - 2);  // its "\n}"

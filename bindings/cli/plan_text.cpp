@@ -9,6 +9,7 @@
 #include "bindings/cli/memory_formula.h"
 #include "bindings/cli/printable.h"
 #include "bindings/cli/text_table.h"
+#include "bindings/deepspeed/moment_chunks.h"
 #include "bindings/inventory/json_document.h"
 #include "swap/plan/saturating.h"
 
@@ -114,6 +115,22 @@ std::string optimizer_text(const SwapPlan& plan) {
       format_bytes(kept.bytes));
 }
 
+// What each value of optimizer_states makes of the moments on the drive.
+std::string states_text(const SwapPlan& plan) {
+  const std::size_t chosen = static_cast<std::size_t>(plan.setup.state_formats().narrow);
+  std::string text;
+  for (std::size_t i = 0; i < kStateFormatNames.size(); ++i) {
+    const std::uint64_t bytes = swapped_moment_bytes(plan.setup, static_cast<StateFormat>(i));
+    if (bytes == 0) {
+      return {};
+    }
+    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", kStateFormatNames[i], format_bytes(bytes),
+                        i == chosen ? " (chosen)" : "");
+  }
+  return fmt::format("             moments by optimizer_states: {}; read and written each step\n",
+                     text);
+}
+
 std::string fates_text(const SwapPlan& plan) {
   std::map<std::pair<Place, std::string>, Fate> fates;
   const std::size_t listed = plan.setup.inventory.tensors.size();
@@ -139,7 +156,7 @@ std::string fates_text(const SwapPlan& plan) {
                           all_named ? "" : ", ...");
     }
   }
-  return text + optimizer_text(plan);
+  return text + optimizer_text(plan) + states_text(plan);
 }
 
 std::string stock_text(const SwapPlan& plan) {

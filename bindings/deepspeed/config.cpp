@@ -101,7 +101,9 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
   Config config;
   config.deepspeed = read_deepspeed_config(top);
   config.deepspeed.is_given = parsed->size() > parsed->count("penstock") + parsed->count("$schema");
-  config.penstock = read_penstock_config(top);
+  PenstockConfig block = read_penstock_config(top);
+  config.penstock = std::move(block.engine);
+  config.states = std::move(block.states);
   if (reading.problem) {
     return std::move(*reading.problem);
   }

@@ -12,6 +12,7 @@
 #include "bindings/deepspeed/plan_warning.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"
+#include "swap/update/state_format.h"
 
 namespace penstock {
 
@@ -69,6 +70,7 @@ struct DeepSpeedConfig {
 struct Config {
   DeepSpeedConfig deepspeed;
   EngineConfig penstock;  ///< the `penstock` block alone; see engine_config()
+  StateFormats states;    ///< of the optimizer: optimizer_states, fp32_states
   /// Where a value that is not the default came from, by dotted key: a file's name or
   /// PENSTOCK_ENGINE.
   std::map<std::string, std::string> origins;

@@ -121,6 +121,8 @@ Forms forms_of(const ConfigKey& key) {
       return {whole_number(key), size_text(key)};
     case KeyKind::kSizes:
       return {list_of(any_of({whole_number(key), size_text(key)}))};
+    case KeyKind::kTexts:
+      return {list_of(filled_text())};
     case KeyKind::kPaths:
       return {of_type("string"), list_of(filled_text())};
     case KeyKind::kSection:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "swap/update/state_chunk.h"
+#include "bindings/deepspeed/moment_chunks.h"
 
 namespace penstock {
 namespace {
@@ -17,6 +17,17 @@ std::uint64_t largest_weights_bytes(const TrainingSetup& setup) {
   return largest;
 }
 
+// A master and two moments.
+std::uint64_t largest_chunk_bytes(const TrainingSetup& setup) {
+  std::uint64_t largest = 0;
+  for (const MomentChunks& group : moment_chunks(setup)) {
+    for (const std::vector<StateSegment>& chunk : group) {
+      largest = std::max(largest, elements_of(chunk) * 4 + 2 * state_bytes(chunk));
+    }
+  }
+  return largest;
+}
+
 // What the optimizer holds while it steps its largest sub-group, or a chunk of it: then besides the
 // new weights of one parameter, until they are whole.
 std::uint64_t step_bytes(const TrainingSetup& setup) {
@@ -25,8 +36,7 @@ std::uint64_t step_bytes(const TrainingSetup& setup) {
   }
   const std::uint64_t largest = setup.largest_sub_group();
   if (setup.steps_in_chunks()) {
-    const std::uint64_t chunk = std::min(largest, kStateChunkElements);
-    return chunk * 4 + moment_bytes(setup.optimizer, chunk) +
+    return largest_chunk_bytes(setup) +
            (setup.param_device() == OffloadDevice::kNvme ? largest_weights_bytes(setup) : 0);
   }
   return largest * (4 + kGradientBytes + dtype_bytes(setup.config.deepspeed.held_dtype())) +

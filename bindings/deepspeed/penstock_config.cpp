@@ -119,6 +119,20 @@ void read_rules(ConfigSection& block, std::vector<TensorRule>& rules) {
   }
 }
 
+void read_states(ConfigSection& block, StateFormats& states) {
+  auto narrow = static_cast<std::size_t>(states.narrow);
+  block.read_choice("optimizer_states", narrow);
+  states.narrow = static_cast<StateFormat>(narrow);
+  for (const json& entry : list_under(block, "fp32_states", "a list of patterns")) {
+    if (!entry.is_string() || entry.get_ref<const std::string&>().empty()) {
+      block.refuse("fp32_states", fmt::format("has {}; patterns such as \"*embed*\" are allowed",
+                                              describe_json(entry)));
+      return;
+    }
+    states.fp32_patterns.push_back(entry.get<std::string>());
+  }
+}
+
 }  // namespace
 
 Result<EngineKind> parse_storing_engine(std::string_view text) {
@@ -132,11 +146,12 @@ Result<EngineKind> parse_storing_engine(std::string_view text) {
   return kind;
 }
 
-EngineConfig read_penstock_config(ConfigSection& top) {
-  EngineConfig config;
+PenstockConfig read_penstock_config(ConfigSection& top) {
+  PenstockConfig read;
+  EngineConfig& config = read.engine;
   std::optional<ConfigSection> block = top.section("penstock");
   if (!block) {
-    return config;
+    return read;
   }
   block->refuse_others();
   block->read_size("max_pinned_bytes", config.max_pinned_bytes);
@@ -158,7 +173,8 @@ EngineConfig read_penstock_config(ConfigSection& top) {
   read_size_classes(*block, config.size_classes);
   read_paths(*block, config.paths);
   read_rules(*block, config.tensors);
-  return config;
+  read_states(*block, read.states);
+  return read;
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "bindings/deepspeed/penstock_keys.h"
 
 #include "swap/plan/place.h"
+#include "swap/update/state_format.h"
 
 namespace penstock {
 namespace {
@@ -37,6 +38,16 @@ constexpr auto kBlock = std::to_array<ConfigKey>({
                 "the process",
      .by_default = R"("scratch")",
      .choices = kModeNames},
+    {.name = "optimizer_states",
+     .kind = KeyKind::kChoice,
+     .meaning = "How the moments of DeepSpeedCPUAdam are stored; all but fp32 train otherwise than "
+                "without penstock",
+     .by_default = R"("fp32")",
+     .choices = kStateFormatNames},
+    {.name = "fp32_states",
+     .kind = KeyKind::kTexts,
+     .meaning = "Patterns over names of parameters (*, ?) whose moments stay fp32",
+     .by_default = "[]"},
     {.name = "size_classes",
      .kind = KeyKind::kSizes,
      .meaning = "Bytes of the slots of pinned memory, where the plan's own are not wanted",

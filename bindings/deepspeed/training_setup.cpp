@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "alloc/bytes.h"
+#include "bindings/deepspeed/moment_chunks.h"
 #include "swap/plan/saturating.h"
-#include "swap/update/state_chunk.h"
 
 namespace penstock {
 namespace {
@@ -136,22 +136,50 @@ void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
   }
 }
 
-// Cut as the step needs it; where it lies is decided for the whole state.
-void append_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes,
-                  std::vector<PlanTensor>& tensors) {
+// Where it lies is decided for the whole state, by the bytes that it has without penstock.
+PlanTensor whole_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes) {
   PlanTensor whole = plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
   place_optimizer_state(setup, Role::kMoment, whole);
-  const std::uint64_t chunk = setup.steps_in_chunks() ? kStateChunkElements * 4 : bytes;
-  if (!whole.swappable || bytes <= chunk) {
+  return whole;
+}
+
+// Cut as the step needs it.
+void append_chunks(PlanTensor whole, const std::vector<std::uint64_t>& chunk_bytes,
+                   std::vector<PlanTensor>& tensors) {
+  if (!whole.swappable) {
     tensors.push_back(std::move(whole));
     return;
   }
-  for (std::uint64_t begin = 0; begin < bytes; begin += chunk) {
+  for (std::size_t i = 0; i < chunk_bytes.size(); ++i) {
     PlanTensor tensor = whole;
-    tensor.name = fmt::format("{}/{}", name, begin / chunk);
-    tensor.bytes = std::min(chunk, bytes - begin);
+    tensor.name = chunk_bytes.size() == 1 ? whole.name : fmt::format("{}/{}", whole.name, i);
+    tensor.bytes = chunk_bytes[i];
     tensors.push_back(std::move(tensor));
   }
+}
+
+// Of each chunk of a sub-group: bytes of its master, or of one of its moments.
+struct ChunkBytes {
+  std::vector<std::uint64_t> master;
+  std::vector<std::uint64_t> moment;
+};
+
+std::vector<ChunkBytes> chunk_bytes(const TrainingSetup& setup) {
+  std::vector<ChunkBytes> bytes;
+  if (!setup.steps_in_chunks()) {
+    for (const SubGroup& group : setup.sub_groups()) {
+      bytes.push_back({{group.elements * 4}, {moment_bytes(setup.optimizer, group.elements) / 2}});
+    }
+    return bytes;
+  }
+  for (const MomentChunks& group : moment_chunks(setup)) {
+    ChunkBytes& of_group = bytes.emplace_back();
+    for (const std::vector<StateSegment>& chunk : group) {
+      of_group.master.push_back(elements_of(chunk) * 4);
+      of_group.moment.push_back(state_bytes(chunk));
+    }
+  }
+  return bytes;
 }
 
 void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
@@ -162,13 +190,19 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
   const bool has_moments = setup.lists(Role::kMoment);
   const std::vector<SubGroup> groups = setup.sub_groups();
   // In the order in which training makes them: masters at the start, moments in the first step.
+  const std::vector<ChunkBytes> bytes = chunk_bytes(setup);
   for (std::size_t i = 0; i < groups.size() && !has_masters; ++i) {
-    append_state(setup, fmt::format("sub-group {} master", i), groups[i].elements * 4, tensors);
+    const std::uint64_t whole = groups[i].elements * 4;
+    append_chunks(whole_state(setup, fmt::format("sub-group {} master", i), whole), bytes[i].master,
+                  tensors);
   }
   for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
-    const std::uint64_t half = moment_bytes(setup.optimizer, groups[i].elements) / 2;
-    append_state(setup, fmt::format("sub-group {} exp_avg", i), half, tensors);
-    append_state(setup, fmt::format("sub-group {} exp_avg_sq", i), half, tensors);
+    const std::uint64_t whole =
+        setup.steps_in_chunks() ? groups[i].elements * 4 : bytes[i].moment.front();
+    for (const std::string_view moment : {"exp_avg", "exp_avg_sq"}) {
+      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, moment), whole),
+                    bytes[i].moment, tensors);
+    }
   }
 }
 
@@ -249,14 +283,28 @@ std::vector<SubGroup> TrainingSetup::sub_groups() const {
   std::vector<std::uint64_t> partitions;
   for (const TensorInfo& tensor : inventory.tensors) {
     if (trains(tensor)) {
-      partitions.push_back(divide_up(tensor.elements(), stage >= 1 ? world_size : 1));
+      partitions.push_back(partition_elements(tensor));
     }
   }
   return make_sub_groups(partitions, config.deepspeed.sub_group_size);
 }
 
+std::uint64_t TrainingSetup::partition_elements(const TensorInfo& tensor) const noexcept {
+  return divide_up(tensor.elements(), stage >= 1 ? world_size : 1);
+}
+
+StateFormats TrainingSetup::state_formats() const {
+  StateFormats formats = config.states;
+  if (optimizer == OptimizerKind::kAdamW8Bit) {
+    formats.narrow = StateFormat::k8Bit;
+  } else if (optimizer == OptimizerKind::kAdamW4Bit) {
+    formats.narrow = StateFormat::k4Bit;
+  }
+  return formats;
+}
+
 bool TrainingSetup::steps_in_chunks() const noexcept {
-  return swaps_optimizer() && optimizer == OptimizerKind::kAdamW && config.deepspeed.has_cpu_adam;
+  return swaps_optimizer() && config.deepspeed.has_cpu_adam;
 }
 
 std::uint64_t TrainingSetup::largest_sub_group() const {

@@ -52,6 +52,10 @@ struct TrainingSetup {
   bool swaps_optimizer() const noexcept;
   /// The optimizer's sub-groups over the trained parameters of the inventory.
   std::vector<SubGroup> sub_groups() const;
+  /// Elements of a trained parameter that this rank's optimizer steps, padding included.
+  std::uint64_t partition_elements(const TensorInfo& tensor) const noexcept;
+  /// How moments are to be stored: the file's, unless the optimizer says so.
+  StateFormats state_formats() const;
   /// Whether the step goes chunk by chunk over its states, of kStateChunkElements each, instead of
   /// over whole sub-groups.
   bool steps_in_chunks() const noexcept;

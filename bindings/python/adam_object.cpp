@@ -18,9 +18,18 @@ namespace {
 
 std::span<float> elements_of(const Target& array) {
   if (array.dtype() != nb::dtype<float>()) {
-    raise(fault(Fault::kInvalidArgument, "masters and moments are float32"));
+    raise(fault(Fault::kInvalidArgument, "masters are float32"));
   }
   return {static_cast<float*>(array.data()), array.size()};
+}
+
+std::span<std::byte> bytes_of(const Target& array) {
+  return {static_cast<std::byte*>(array.data()), array.nbytes()};
+}
+
+MomentLayout fp32_layout(Moment moment, std::size_t elements) {
+  const StateSegment whole{elements, StateFormat::kF32};
+  return {moment, {&whole, 1}};
 }
 
 class AdamObject {
@@ -28,15 +37,20 @@ class AdamObject {
   void update(std::uint64_t step, float learning_rate, float beta1, float beta2, float epsilon,
               float weight_decay, bool bias_correction, bool decoupled_decay, nb::handle master,
               nb::handle exp_avg, nb::handle exp_avg_sq, nb::handle gradient,
-              const std::string& gradient_dtype, float gradient_factor, unsigned threads) {
+              const std::string& gradient_dtype, float gradient_factor, unsigned threads,
+              const MomentLayout* exp_avg_layout, const MomentLayout* exp_avg_sq_layout) {
     const Target masters = array_of<Target>(master);
     const Target averages = array_of<Target>(exp_avg);
     const Target squares = array_of<Target>(exp_avg_sq);
     const Source gradients = array_of<Source>(gradient);
+    const MomentLayout fp32_first = fp32_layout(Moment::kFirst, masters.size());
+    const MomentLayout fp32_second = fp32_layout(Moment::kSecond, masters.size());
     const AdamStretch stretch{
         .master = elements_of(masters),
-        .exp_avg = elements_of(averages),
-        .exp_avg_sq = elements_of(squares),
+        .exp_avg = bytes_of(averages),
+        .exp_avg_sq = bytes_of(squares),
+        .exp_avg_layout = exp_avg_layout != nullptr ? *exp_avg_layout : fp32_first,
+        .exp_avg_sq_layout = exp_avg_sq_layout != nullptr ? *exp_avg_sq_layout : fp32_second,
         .gradient = {static_cast<const std::byte*>(gradients.data()), gradients.nbytes()},
         .gradient_dtype = unwrap(parse_dtype(gradient_dtype)),
         .gradient_factor = gradient_factor};
@@ -57,12 +71,18 @@ class AdamObject {
     const std::size_t count = stretch.master.size();
     const DType dtype = stretch.gradient_dtype;
     const bool is_real = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
-    if ((step == 0 && count > 0) || !is_real || stretch.exp_avg.size() != count ||
-        stretch.exp_avg_sq.size() != count ||
-        stretch.gradient.size() != count * dtype_bytes(dtype)) {
+    const bool fits =
+        stretch.exp_avg_layout.elements() == count &&
+        stretch.exp_avg_sq_layout.elements() == count &&
+        stretch.exp_avg_layout.runs().size() == stretch.exp_avg_sq_layout.runs().size() &&
+        stretch.exp_avg.size() == stretch.exp_avg_layout.bytes() &&
+        stretch.exp_avg_sq.size() == stretch.exp_avg_sq_layout.bytes() &&
+        stretch.gradient.size() == count * dtype_bytes(dtype);
+    if ((step == 0 && count > 0) || !is_real || !fits) {
       raise(fault(Fault::kInvalidArgument,
-                  "a step of Adam takes equally many masters, moments and gradients (float32, "
-                  "bfloat16 or float16), and steps count from 1"));
+                  "a step of Adam takes equally many masters, moments (float32, or as their "
+                  "layouts say) and gradients (float32, bfloat16 or float16), and steps count "
+                  "from 1"));
     }
   }
 
@@ -81,7 +101,9 @@ void bind_adam(nb::module_& module) {
            nb::arg("beta1"), nb::arg("beta2"), nb::arg("epsilon"), nb::arg("weight_decay"),
            nb::arg("bias_correction"), nb::arg("decoupled_decay"), nb::arg("master"),
            nb::arg("exp_avg"), nb::arg("exp_avg_sq"), nb::arg("gradient"),
-           nb::arg("gradient_dtype"), nb::arg("gradient_factor") = 1.0F, nb::arg("threads") = 1U);
+           nb::arg("gradient_dtype"), nb::arg("gradient_factor") = 1.0F, nb::arg("threads") = 1U,
+           nb::arg("exp_avg_layout").none() = nb::none(),
+           nb::arg("exp_avg_sq_layout").none() = nb::none());
 }
 
 }  // namespace penstock::python

@@ -1,6 +1,7 @@
 #include "archive_object.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -68,8 +69,8 @@ std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records
   for (const auto& [name, tensors, address] : records) {
     FilledRecord& record = filled.emplace_back();
     record.record = name;
-    for (const std::uint64_t tensor : tensors) {
-      record.tensors.push_back(TensorId{tensor});
+    for (const auto& [tensor, layout] : tensors) {
+      record.tensors.push_back({TensorId{tensor}, layout});
     }
     if (tensors.empty()) {
       record.memory = reinterpret_cast<const std::byte*>(address);
@@ -93,6 +94,12 @@ void bind_archive(nb::module_& module) {
           },
           nb::arg("path"), nb::arg("records"))
       .def("step", [](IntakeObject& self) { return step(*self.intake); })
+      .def(
+          "encode",
+          [](IntakeObject& self, std::uint64_t tensor, std::shared_ptr<MomentLayout> layout) {
+            self.intake->encode(TensorId{tensor}, std::move(layout));
+          },
+          nb::arg("tensor"), nb::arg("layout"))
       .def(
           "pad",
           [](IntakeObject& self, std::size_t lane, std::uint64_t tensor, std::uint64_t elements) {

@@ -21,8 +21,9 @@ struct IntakeObject {
   std::unique_ptr<ArchiveIntake> intake;
 };
 
-/// (record, tensors, 0) or (record, [], address)
-using FilledTuple = std::tuple<std::string, std::vector<std::uint64_t>, std::uintptr_t>;
+/// (record, [(tensor, its layout or None), …], 0) or (record, [], address)
+using FilledTensorTuple = std::tuple<std::uint64_t, std::shared_ptr<MomentLayout>>;
+using FilledTuple = std::tuple<std::string, std::vector<FilledTensorTuple>, std::uintptr_t>;
 std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records);
 
 void bind_archive(nanobind::module_& module);

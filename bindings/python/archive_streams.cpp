@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -35,14 +36,18 @@ std::uint64_t end_of(const RecordTarget& target) {
   return target.offset + target.elements * dtype_bytes(target.dtype);
 }
 
-Result<void> check_size(const SwapEngine& engine, const std::vector<TensorId>& tensors,
+Result<void> check_size(const SwapEngine& engine, const std::vector<FilledTensor>& tensors,
                         const ZipRecord& record) {
   std::uint64_t bytes = 0;
   std::string name;
-  for (const TensorId tensor : tensors) {
+  for (const auto& [tensor, layout] : tensors) {
     const Result<TensorInfo> info = engine.info(tensor);
     PENSTOCK_TRY(info);
-    bytes += info->bytes();
+    if (layout != nullptr && layout->bytes() != info->bytes()) {
+      return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, its layout {}",
+                                                  info->name, info->bytes(), layout->bytes()));
+    }
+    bytes += layout != nullptr ? layout->elements() * sizeof(float) : info->bytes();
     name = info->name;
   }
   if (record.bytes != bytes) {
@@ -67,10 +72,10 @@ Result<std::unique_ptr<ArchiveFilling>> ArchiveFilling::begin(
   for (const FilledRecord& filled : records) {
     const Result<const ZipRecord*> record = find(writer->directory(), filled.record, path);
     PENSTOCK_TRY(record);
-    filling->sources_.push_back({**record, filled.memory, filled.tensors.size()});
+    filling->sources_.push_back({**record, filled.memory, filled.tensors});
     if (!filled.tensors.empty()) {
       PENSTOCK_TRY(check_size(engine, filled.tensors, **record));
-      tensors.insert(tensors.end(), filled.tensors.begin(), filled.tensors.end());
+      std::ranges::transform(filled.tensors, std::back_inserter(tensors), &FilledTensor::tensor);
     }
   }
   Result<ContentReader> reader = engine.read(tensors);
@@ -107,18 +112,37 @@ Result<std::optional<std::uint64_t>> ArchiveFilling::step() {
 
 /// Of the record that is being filled.
 Result<ArchiveFilling::Part> ArchiveFilling::next_part() {
-  auto& [record, memory, missing] = sources_[source_];
-  if (memory != nullptr) {
-    const std::uint64_t bytes = std::min(kPartBytes, record.bytes - offset_);
-    return Part{{memory + offset_, bytes}, offset_ + bytes == record.bytes};
+  Source& source = sources_[source_];
+  if (source.memory != nullptr) {
+    const std::uint64_t bytes = std::min(kPartBytes, source.record.bytes - offset_);
+    return Part{{source.memory + offset_, bytes}, offset_ + bytes == source.record.bytes};
+  }
+  if (const auto& layout = source.tensors[source.done].layout) {
+    const Result<std::span<const std::byte>> values = next_decoded(*layout);
+    PENSTOCK_TRY(values);
+    ++source.done;
+    return Part{*values, source.done == source.tensors.size()};
   }
   const Result<std::optional<ContentReader::Part>> part = reader_->next();
   PENSTOCK_TRY(part);
-  PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", record.name);
-  if ((*part)->last) {
-    --missing;
+  PENSTOCK_CHECK(part->has_value(), "the contents end before record {}", source.record.name);
+  source.done += (*part)->last ? 1U : 0U;
+  return Part{(*part)->bytes, source.done == source.tensors.size()};
+}
+
+/// All of the next content, as floats.
+Result<std::span<const std::byte>> ArchiveFilling::next_decoded(const MomentLayout& layout) {
+  encoded_.clear();
+  for (bool last = false; !last;) {
+    const Result<std::optional<ContentReader::Part>> part = reader_->next();
+    PENSTOCK_TRY(part);
+    PENSTOCK_CHECK(part->has_value(), "the contents end within a tensor");
+    encoded_.insert(encoded_.end(), (*part)->bytes.begin(), (*part)->bytes.end());
+    last = (*part)->last;
   }
-  return Part{(*part)->bytes, missing == 0};
+  decoded_.resize(layout.elements());
+  layout.decode(encoded_, decoded_);
+  return std::as_bytes(std::span(decoded_));
 }
 
 Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {
@@ -129,7 +153,7 @@ Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     Result<ContentWriter> writer = engine.write();
     PENSTOCK_TRY(writer);
-    intake->lanes_.push_back({IntakeLane(engine, std::move(*writer))});
+    intake->lanes_.push_back({IntakeLane(engine, std::move(*writer), intake->layouts_)});
   }
   return intake;
 }
@@ -181,6 +205,7 @@ Result<void> ArchiveIntake::check(const TakenRecord& taken, const ZipRecord& rec
 Result<void> ArchiveIntake::check(const RecordTarget& target, const ZipRecord& record) const {
   const Result<TensorInfo> info = engine_.info(target.tensor);
   PENSTOCK_TRY(info);
+  const DType taken = layouts_.contains(target.tensor) ? DType::kF32 : info->dtype;
   const std::uint64_t element_bytes = dtype_bytes(target.dtype);
   if (target.offset > record.bytes ||
       target.elements > (record.bytes - target.offset) / element_bytes) {
@@ -189,16 +214,16 @@ Result<void> ArchiveIntake::check(const RecordTarget& target, const ZipRecord& r
                                                 target.elements, dtype_name(target.dtype),
                                                 target.offset, excerpt(record.name), record.bytes));
   }
-  if (info->dtype == target.dtype) {
+  if (taken == target.dtype) {
     return {};
   }
   // Parts of a record end at blocks of the file, and only whole elements are converted.
-  if (!converts(target.dtype, info->dtype) ||
-      (record.offset + target.offset) % element_bytes != 0 || record.offset % element_bytes != 0) {
-    return fault(Fault::kUnsupported,
-                 fmt::format("tensor '{}' is {} and cannot take {} at byte {} of the file",
-                             info->name, dtype_name(info->dtype), dtype_name(target.dtype),
-                             record.offset + target.offset));
+  if (!converts(target.dtype, taken) || (record.offset + target.offset) % element_bytes != 0 ||
+      record.offset % element_bytes != 0) {
+    return fault(
+        Fault::kUnsupported,
+        fmt::format("tensor '{}' is {} and cannot take {} at byte {} of the file", info->name,
+                    dtype_name(taken), dtype_name(target.dtype), record.offset + target.offset));
   }
   return {};
 }
@@ -241,6 +266,10 @@ Result<void> ArchiveIntake::give(const RecordReader::Part& part) {
     }
   }
   return {};
+}
+
+void ArchiveIntake::encode(TensorId tensor, std::shared_ptr<const MomentLayout> layout) {
+  layouts_[tensor] = std::move(layout);
 }
 
 Result<void> ArchiveIntake::pad(std::size_t lane, TensorId tensor, std::uint64_t elements) {

@@ -13,14 +13,22 @@
 #include "intake_lane.h"
 #include "io/io_queue.h"
 #include "swap/swap_engine.h"
+#include "swap/update/moment_layout.h"
 
 namespace penstock::python {
+
+/// A tensor whose content goes into an archive: its bytes or, of a moment with a layout, the
+/// floats that they stand for.
+struct FilledTensor {
+  TensorId tensor{};
+  std::shared_ptr<const MomentLayout> layout;
+};
 
 /// A record of an archive, and what it is filled with: the contents of tensors, one behind the
 /// other, or, without tensors, as much memory as the record has, which stays as it is meanwhile.
 struct FilledRecord {
   std::string record;
-  std::vector<TensorId> tensors;
+  std::vector<FilledTensor> tensors;
   const std::byte* memory = nullptr;
 };
 
@@ -41,13 +49,15 @@ class ArchiveFilling {
   struct Source {
     ZipRecord record;
     const std::byte* memory = nullptr;  // null: of the reader
-    std::size_t tensors = 0;            // of it that have not been read to their ends
+    std::vector<FilledTensor> tensors;
+    std::size_t done = 0;  // of them
   };
   struct Part {
     std::span<const std::byte> bytes;
     bool last = false;  // of the record
   };
   Result<Part> next_part();
+  Result<std::span<const std::byte>> next_decoded(const MomentLayout& layout);
 
   std::unique_ptr<IoQueue> queue_;
   std::vector<Source> sources_;
@@ -55,6 +65,8 @@ class ArchiveFilling {
   std::uint64_t offset_ = 0;  // within its record
   std::uint64_t moved_bytes_ = 0;
   std::optional<ContentReader> reader_;
+  std::vector<std::byte> encoded_;  // of one tensor
+  std::vector<float> decoded_;
   std::optional<RecordWriter> writer_;  // last: it waits for what is under way
 };
 
@@ -91,6 +103,8 @@ class ArchiveIntake {
   /// Moves about 32 MiB on. Gives the bytes of this archive that were read so far; nothing when it
   /// has been read and every CRC-32 was right. Errors: of a read or a write; Fault::kCorrupt.
   Result<std::optional<std::uint64_t>> step();
+  /// What this tensor takes from now on are floats, which are stored as `layout` says.
+  void encode(TensorId tensor, std::shared_ptr<const MomentLayout> layout);
   /// The next elements of a tensor of this lane are 0; the archive before has been read. Errors:
   /// more than the tensor has; of a write.
   Result<void> pad(std::size_t lane, TensorId tensor, std::uint64_t elements);
@@ -111,6 +125,7 @@ class ArchiveIntake {
 
   SwapEngine& engine_;
   std::unique_ptr<IoQueue> queue_;
+  MomentLayouts layouts_;
   std::vector<TakenRecord> records_;
   std::uint64_t read_bytes_ = 0;
   std::vector<Lane> lanes_;

@@ -11,6 +11,7 @@
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
+#include "moment_layout_object.h"
 #include "warning_inbox.h"
 
 NB_MODULE(_core, module) {
@@ -26,6 +27,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_future(module);
   penstock::python::bind_archive(module);
   penstock::python::bind_engine(module);
+  penstock::python::bind_moment_layout(module);
   penstock::python::bind_adam(module);
   module.def("deliver_warnings", &penstock::python::deliver_warnings);
   module.def("warning_codes", [] {

@@ -25,6 +25,7 @@ KEYS = [
     "deepspeed_bytes",
     "deepspeed_error",
     "per_step",
+    "moment_bytes",
     "warnings",
 ]
 # Whatever machine runs the tests, the plans are those of one with 24 GiB.

@@ -61,9 +61,10 @@ def compare(plan: dict[str, Any], run: dict[str, Any]) -> None:
         {"ram_bytes": 0},
         {"ram_bytes": "40MiB"},
         {"ram_bytes": "40MiB", "tensors": [{"match": "sub-group 0 master", "place": "ram"}]},
+        {"ram_bytes": 0, "optimizer_states": "8bit", "fp32_states": ["*o_proj*"]},
         {},
     ],
-    ids=["nothing in RAM", "some in RAM", "a rule for a state", "as the file is"],
+    ids=["nothing in RAM", "some in RAM", "a rule for a state", "narrow states", "as the file is"],
 )
 def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
     config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, **({"penstock": block} if block else {}))
@@ -73,7 +74,11 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("block", [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}], ids=["nothing in RAM", "some in RAM"])
+@pytest.mark.parametrize(
+    "block",
+    [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}, {"ram_bytes": 0, "optimizer_states": "4bit"}],
+    ids=["nothing in RAM", "some in RAM", "narrow states"],
+)
 def test_two_ranks(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
     config = full_finetune_config(swap, train_batch_size=2, zero_optimization__sub_group_size=3e6, penstock=block)
     script = ["-m", "penstock.deepspeed", str(DATA / "full_finetune.py"), str(small_model), runner.config(config), "2"]

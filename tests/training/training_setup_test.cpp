@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bindings/deepspeed/moment_chunks.h"
 #include "tests/training/training_fixture.h"
 
 namespace penstock {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 Inventory three() {
   Inventory inventory;
@@ -110,6 +113,65 @@ TEST(TrainingSetupTest, OnlyCpuAdamIsSteppedInChunks) {
   EXPECT_EQ(states_under(R"("optimizer": {"type": "AdamW", "params": {"torch_adam": true}},)"),
             kWhole);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "Lion"},)"), kWhole);
+}
+
+TrainingSetup narrow_setup(const char* block, const char* keys = "") {
+  return test::setup_with(three(), fmt::format(R"({{{} "penstock": {{{}}},
+      "zero_optimization": {{"stage": 3, "sub_group_size": 1000000,
+          "offload_optimizer": {{"device": "nvme", "nvme_path": "/n"}}}}}})",
+                                               keys, block));
+}
+
+std::uint64_t bytes_named(const std::vector<PlanTensor>& tensors, std::string_view prefix) {
+  std::uint64_t bytes = 0;
+  for (const PlanTensor& tensor : tensors) {
+    bytes += tensor.name.starts_with(prefix) ? tensor.bytes : 0;
+  }
+  return bytes;
+}
+
+TEST(TrainingSetupTest, NarrowMomentsHaveTheBytesOfTheirBlocks) {
+  const std::uint64_t whole = bytes_named(rank_tensors(narrow_setup("")), "sub-group 0 exp_avg");
+  EXPECT_EQ(whole, 2 * 3'001'000U * 4);
+  const TrainingSetup setup = narrow_setup(R"("optimizer_states": "8bit")");
+  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  EXPECT_EQ(bytes_named(tensors, "sub-group 0 master"), 3'001'000U * 4) << "masters stay fp32";
+  const std::uint64_t blocks = 4096 + 4096 + (903'848 + 255) / 256;  // of three chunks
+  EXPECT_EQ(bytes_named(tensors, "sub-group 0 exp_avg"), 2 * (3'001'000U + blocks * 4));
+  EXPECT_EQ(swapped_moment_bytes(setup, StateFormat::k8Bit),
+            bytes_named(tensors, "sub-group 0 exp_avg"));
+  EXPECT_EQ(swapped_moment_bytes(setup, StateFormat::kF32), whole);
+  EXPECT_EQ(bytes_named(tensors, "sub-group 1 exp_avg"), 2 * 201'000U * 4)
+      << "too small to be swapped: as without penstock";
+}
+
+TEST(TrainingSetupTest, TheOptimizersNameChoosesNarrowMomentsToo) {
+  TrainingSetup setup = narrow_setup("");
+  setup.optimizer = OptimizerKind::kAdamW4Bit;
+  EXPECT_EQ(rank_tensors(setup).back().bytes, 201'000U * 4);
+  EXPECT_EQ(bytes_named(rank_tensors(setup), "sub-group 0 exp_avg_sq"),
+            bytes_named(rank_tensors(narrow_setup(R"("optimizer_states": "4bit")")),
+                        "sub-group 0 exp_avg_sq"));
+}
+
+std::vector<std::string> codes(const TrainingSetup& setup) {
+  std::vector<std::string> found;
+  for (const PlanWarning& warning : warn_about_states(setup)) {
+    found.push_back(warning.code + (warning.is_misfit ? "!" : ""));
+  }
+  return found;
+}
+
+TEST(TrainingSetupTest, WarnsOfStatesThatTrainingRefusesOrIgnores) {
+  EXPECT_THAT(codes(narrow_setup(R"("optimizer_states": "8bit")")), IsEmpty());
+  EXPECT_THAT(
+      codes(narrow_setup(R"("optimizer_states": "8bit")", R"("optimizer": {"type": "Lion"},)")),
+      ElementsAre("optimizer-states!"));
+  EXPECT_THAT(codes(narrow_setup(R"("optimizer_states": "8bit", "fp32_states": ["*", "x*"])")),
+              ElementsAre("idle-pattern"));
+  EXPECT_THAT(codes(test::setup_with(three(), R"({"penstock": {"optimizer_states": "4bit"},
+                                                  "zero_optimization": {"stage": 3}})")),
+              ElementsAre("idle-states"));
 }
 
 TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {

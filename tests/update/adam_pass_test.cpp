@@ -49,14 +49,19 @@ TEST_P(AdamPassTest, EqualsWideningMultiplyingAndStepping) {
   const std::vector<std::byte> before = stored;
   PassStates found{normal_floats(count, 2), std::vector<float>(count), std::vector<float>(count)};
   PassStates expected = found;
+  const std::vector<StateSegment> segments{{count, StateFormat::kF32}};
+  const MomentLayout first(Moment::kFirst, segments);
+  const MomentLayout second(Moment::kSecond, segments);
   Adam adam;
   for (const std::uint64_t number : {1U, 2U}) {
     const AdamStep step = adam.step(number, {});
     step_whole(step, expected, stored, dtype, 0.37F);
     update_stretch(step,
                    {.master = found.master,
-                    .exp_avg = found.exp_avg,
-                    .exp_avg_sq = found.exp_avg_sq,
+                    .exp_avg = std::as_writable_bytes(std::span(found.exp_avg)),
+                    .exp_avg_sq = std::as_writable_bytes(std::span(found.exp_avg_sq)),
+                    .exp_avg_layout = first,
+                    .exp_avg_sq_layout = second,
                     .gradient = stored,
                     .gradient_dtype = dtype,
                     .gradient_factor = 0.37F},
@@ -65,6 +70,57 @@ TEST_P(AdamPassTest, EqualsWideningMultiplyingAndStepping) {
   EXPECT_EQ(found, expected);
   EXPECT_EQ(stored, before) << "the gradient is the runtime's";
 }
+
+/// Moments of one stretch with every format, their blocks cut short among them.
+class NarrowPassTest : public testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr std::size_t kElements = 400'003;
+  const std::vector<StateSegment> segments_{{100'001, StateFormat::k8Bit},
+                                            {7, StateFormat::kF32},
+                                            {99'995, StateFormat::k4Bit},
+                                            {50'000, StateFormat::kBF16},
+                                            {150'000, StateFormat::k8Bit}};
+  const MomentLayout first_{Moment::kFirst, segments_};
+  const MomentLayout second_{Moment::kSecond, segments_};
+};
+
+TEST_P(NarrowPassTest, EqualsDecodingSteppingAndEncoding) {
+  const std::vector<float> gradient = normal_floats(kElements, 1);
+  std::vector<float> found_master = normal_floats(kElements, 2);
+  std::vector<std::byte> found_avg(first_.bytes());
+  std::vector<std::byte> found_sq(second_.bytes());
+  std::vector<std::byte> encoded_avg = found_avg;
+  std::vector<std::byte> encoded_sq = found_sq;
+  PassStates expected{found_master, std::vector<float>(kElements), std::vector<float>(kElements)};
+  Adam adam;
+  for (const std::uint64_t number : {1U, 2U, 3U}) {
+    const AdamStep step = adam.step(number, {});
+    first_.decode(encoded_avg, expected.exp_avg);
+    second_.decode(encoded_sq, expected.exp_avg_sq);
+    for (const MomentLayout::Run& run : first_.runs()) {  // their ends are those of vectors
+      const auto part = [&run](std::vector<float>& values) {
+        return std::span(values).subspan(run.element, run.elements);
+      };
+      step.update({part(expected.master), part(expected.exp_avg), part(expected.exp_avg_sq),
+                   std::span(gradient).subspan(run.element, run.elements)});
+    }
+    first_.encode(expected.exp_avg, encoded_avg);
+    second_.encode(expected.exp_avg_sq, encoded_sq);
+    update_stretch(step,
+                   {.master = found_master,
+                    .exp_avg = found_avg,
+                    .exp_avg_sq = found_sq,
+                    .exp_avg_layout = first_,
+                    .exp_avg_sq_layout = second_,
+                    .gradient = std::as_bytes(std::span(gradient))},
+                   GetParam());
+  }
+  EXPECT_EQ(found_master, expected.master);
+  EXPECT_EQ(found_avg, encoded_avg);
+  EXPECT_EQ(found_sq, encoded_sq);
+}
+
+INSTANTIATE_TEST_SUITE_P(, NarrowPassTest, testing::Values(1U, 2U, 7U));
 
 INSTANTIATE_TEST_SUITE_P(, AdamPassTest,
                          testing::Combine(testing::Values(DType::kF32, DType::kBF16, DType::kF16),

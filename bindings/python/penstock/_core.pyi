@@ -53,6 +53,8 @@ class ArchiveIntake:
         that follow each other in a lane, also those of several archives, fill a tensor together.
         """
     def step(self) -> int | None: ...
+    def encode(self, tensor: int, layout: MomentLayout) -> None:
+        """What the tensor takes is float32; it is stored as the layout says."""
     def pad(self, lane: int, tensor: int, elements: int) -> None:
         """The tensor's next elements in this lane are 0."""
     def publish(self) -> None: ...
@@ -82,9 +84,11 @@ class SwapEngine:
     ) -> Future: ...
     def device_stream(self, device: str, to_device: bool) -> int: ...
     def prefetch(self, tensors: Sequence[int]) -> None: ...
-    def fill_archive(self, path: str, records: Sequence[tuple[str, Sequence[int], int]]) -> ArchiveFilling:
+    def fill_archive(
+        self, path: str, records: Sequence[tuple[str, Sequence[tuple[int, MomentLayout | None]], int]]
+    ) -> ArchiveFilling:
         """For each record, in the archive's order, the tensors, one behind the other, or the address of the memory that
-        it is filled with.
+        it is filled with. A tensor with a layout gives the floats that it stands for.
         """
     def take_archives(self) -> ArchiveIntake: ...
     def flush(self) -> None: ...
@@ -100,6 +104,24 @@ STATE_CHUNK_ELEMENTS: int
 """Of an optimizer's state in one tensor, where it is stepped in chunks."""
 STATE_CHUNKS_AHEAD: int
 """Chunks behind the one that is stepped that are announced to the engine."""
+
+class MomentLayout:
+    """How a chunk of a moment lies in bytes that are not all float32."""
+
+    @staticmethod
+    def cut(moment: str, segments: Sequence[tuple[int, str]], chunk_elements: int) -> list[MomentLayout | None]:
+        """Of each chunk of `moment`: "exp_avg_sq" has no signs. segments: elements in a row, and their format. None:
+        the chunk is float32.
+        """
+    @property
+    def elements(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def decode(self, bytes: Any, values: Any) -> None: ...
+    def encode(self, values: Any, bytes: Any) -> None: ...
+
+def state_format(narrow: str, fp32_patterns: Sequence[str], parameter: str, elements: int) -> str:
+    """Of the moments of one parameter, under `optimizer_states` and `fp32_states` of the configuration."""
 
 def adam_instructions() -> str:
     """What the kernels of this machine use: avx512, avx2, or any for what every one has."""
@@ -124,7 +146,9 @@ class Adam:
         gradient_dtype: str,
         gradient_factor: float = 1.0,
         threads: int = 1,
+        exp_avg_layout: MomentLayout | None = None,
+        exp_avg_sq_layout: MomentLayout | None = None,
     ) -> None:
-        """`step` counts from 1; 0, with no elements, begins anew. Masters and moments, float32, are changed; the
-        gradient is not.
+        """`step` counts from 1; 0, with no elements, begins anew. Masters, float32, and moments, float32 or the bytes
+        of their layouts, are changed; the gradient is not.
         """

@@ -9,7 +9,16 @@ import logging
 import sys
 
 # Of the warnings that begin in Python; the engine's are in `_core.warning_codes()`. docs/TUNING.md has a table of both.
-CODES = ("idle-parameters", "one-budget", "overflow", "stats-file", "through-host-memory", "untested-deepspeed")
+CODES = (
+    "idle-parameters",
+    "idle-pattern",
+    "idle-states",
+    "one-budget",
+    "overflow",
+    "stats-file",
+    "through-host-memory",
+    "untested-deepspeed",
+)
 
 _logger = logging.getLogger("penstock")
 

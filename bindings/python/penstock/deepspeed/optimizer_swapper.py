@@ -14,6 +14,7 @@ from torch.utils.dlpack import from_dlpack
 from penstock._core import STATE_CHUNK_ELEMENTS, Lease
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
+from penstock.deepspeed.narrow_states import NarrowStates
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
 from penstock.deepspeed.streamed_step import StreamedStep
@@ -54,6 +55,7 @@ class OptimizerSwapper:
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
         self.step = StreamedStep.of(stage3, self)
+        self._narrow = NarrowStates.of(self.session.config, self.step is not None)
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
         self._space = self.session.open_namespace("optimizer", swap_config.nvme_path)
         self.close = weakref.finalize(self, self.session.close_namespace, self._space)  # once, by the first who calls
@@ -219,7 +221,13 @@ class OptimizerSwapper:
         for name in names:
             group.complete(name)
         return {
-            name: Content(self.engine, group.tensors[name], group.numel, parameter if name == MASTER else states[name])
+            name: Content(
+                self.engine,
+                group.tensors[name],
+                group.numel,
+                parameter if name == MASTER else states[name],
+                group.layouts(name),
+            )
             for name in names
         }
 
@@ -227,9 +235,27 @@ class OptimizerSwapper:
         """For a state that comes from a checkpoint. It has its content when the checkpoint is taken over."""
         group = self._groups[self.parameter_id(parameter)]
         if name not in group.tensors:
-            group.declare(name, dtype)
-            self.session.plan_is_stale = True
+            self.declare_state(group, name, dtype)
         return group
+
+    def declare_state(self, group: SubGroup, name: str, dtype: torch.dtype) -> None:
+        """A state that does not exist yet."""
+        self._narrow_states()
+        group.declare(name, dtype)
+        self.session.plan_is_stale = True
+
+    def _narrow_states(self) -> None:
+        """Before the first moment is made. Names of parameters are not known when masters are."""
+        narrow, self._narrow = self._narrow, None
+        stage3: Any = self._stage3()
+        if narrow is None or stage3 is None:
+            return
+        for number, master in enumerate(stage3.fp32_partitioned_groups_flat):
+            group = self.group(master)
+            if group is not None:
+                group.segments = narrow.segments(stage3, number)
+        if torch.distributed.get_rank() == 0:
+            narrow.check_patterns(stage3)
 
     def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:
         """Gives up states that are void: all but those named, which have their content from a checkpoint."""
@@ -286,7 +312,7 @@ class OptimizerSwapper:
         leases: dict[str, Lease] = {}
         for name in targets:
             group.complete(name)
-        if group.is_cut:
+        if group.is_cut or group.segments:
             contents = {name: group.read(name, target.dtype) for name, target in targets.items()}
         else:
             futures = {name: self.engine.get(group.tensors[name][0], True) for name in targets}
@@ -323,7 +349,7 @@ class OptimizerSwapper:
             group.commit(name, 0, lease)
         else:  # read whole, made by the optimizer, or another tensor was put there
             if name not in group.tensors:
-                self.session.plan_is_stale = True
+                self.declare_state(group, name, data.dtype)
             group.put(name, data)
         target.data = self.nothing(data.dtype)
 

@@ -17,6 +17,7 @@ from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import return_free_heap
+from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.node_ranks import ranks_on_node
 from penstock.errors import ConfigError, Error, UnsupportedError
 
@@ -44,6 +45,7 @@ class Session:
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
+        _warn_of_idle_states(config)
         self._settlers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._namespaces = 0
         self._stepped = False
@@ -126,6 +128,15 @@ class Session:
             self._pinned_bytes_advised = needed
             rank = os.environ.get("RANK", "0")
             messages.warn("overflow", f"rank {rank}: {advice}")
+
+
+def _warn_of_idle_states(config: dict[str, Any]) -> None:
+    offload = (config.get("zero_optimization") or {}).get("offload_optimizer") or {}
+    if setting_of(config) != "fp32" and offload.get("device") != "nvme" and os.environ.get("RANK", "0") == "0":
+        messages.warn(
+            "idle-states",
+            f"penstock.optimizer_states is '{setting_of(config)}' and changes nothing: no optimizer is on NVMe",
+        )
 
 
 def open_session(config: dict[str, Any]) -> Session:

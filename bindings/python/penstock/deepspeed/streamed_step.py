@@ -24,6 +24,7 @@ from penstock._core import STATE_CHUNKS_AHEAD, Lease, adam_instructions
 from penstock.deepspeed.compiled_op import CompiledOp
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
+from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
@@ -31,7 +32,6 @@ from penstock.deepspeed.torch_dtype import engine_dtype
 if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 _PROVEN_VERSIONS = TESTED_VERSIONS[TESTED_VERSIONS.index("0.19.4") :]  # before 0.19 the op rounded otherwise
 
 
@@ -69,7 +69,7 @@ class StreamedStep:
             swapper.swap_out_optimizer_state(master)
         group = swapper.group(master)
         assert group is not None
-        if not all(name in group.tensors for name in _MOMENTS):
+        if not all(name in group.tensors for name in MOMENTS):
             self._declare_moments(stage3, swapper)
         swapper.session.plan_if_stale()
         swapper.engine.check()
@@ -124,10 +124,11 @@ class StreamedStep:
         leases: dict[str, Lease] = {}
         states: list[torch.Tensor] = []
         try:
-            for name in (MASTER, *_MOMENTS):
+            for name in (MASTER, *MOMENTS):
                 leases[name] = group.lease_of(name, chunk)
                 states.append(from_dlpack(leases[name]))
-            update(*states, gradient_factor=self._factor)
+            layouts = {f"{name}_layout": group.layout(name, chunk) for name in MOMENTS}
+            update(*states, gradient_factor=self._factor, **layouts)
             weights.take(group.cuts[chunk][0], states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)
@@ -138,10 +139,9 @@ class StreamedStep:
     def _declare_moments(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         """Of all sub-groups at once, so that the first step plans once."""
         for group in _groups(stage3, swapper):
-            for name in _MOMENTS:
+            for name in MOMENTS:
                 if name not in group.tensors:
-                    group.declare(name, torch.float32)
-                    swapper.session.plan_is_stale = True
+                    swapper.declare_state(group, name, torch.float32)
 
     def _announce(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         """What comes next, a chunk for each that is stepped: in the first steps the engine does not know the order."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from penstock._core import Lease, SwapEngine
+from penstock._core import Future, Lease, MomentLayout, SwapEngine
+from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 MASTER = "master"
@@ -26,10 +27,13 @@ class SubGroup:
         self.cuts = [(begin, min(chunk_numel, numel - begin)) for begin in range(0, numel, chunk_numel)]
         self.tensors: dict[str, list[int]] = {}  # of "master" and of states, by name: a tensor a chunk
         self.leases: dict[str, Lease] = {}  # of states of one chunk that are swapped in
+        self.segments: list[tuple[int, str]] = []  # of moments that are not all fp32: elements in a row, and format
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
         self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
         self._engine = engine
         self._space = space
+        self._chunk_numel = chunk_numel
+        self._layouts: dict[str, list[MomentLayout | None]] = {}  # of moments with `segments`, by chunk; None: fp32
         self._written: dict[str, set[int]] = {}  # chunks that have a content
         self._scratch: int | None = None  # never committed
 
@@ -40,11 +44,23 @@ class SubGroup:
     def declare(self, name: str, dtype: torch.dtype) -> None:
         """Makes the tensors of a state, which have no content yet."""
         kind, role = engine_dtype(dtype), "master" if name == MASTER else "moment"
-        self.tensors[name] = [
-            self._engine.declare(self._space, f"{self.key}.{name}{self._suffix(chunk)}", kind, [numel], role)
-            for chunk, (_, numel) in enumerate(self.cuts)
-        ]
+        if self.segments and name in MOMENTS and dtype == torch.float32:
+            self._layouts[name] = MomentLayout.cut(name, self.segments, self._chunk_numel)
+        self.tensors[name] = []
+        for chunk, (_, numel) in enumerate(self.cuts):
+            layout = self.layout(name, chunk)
+            form = (kind, [numel]) if layout is None else ("u8", [layout.nbytes])
+            full_name = f"{self.key}.{name}{self._suffix(chunk)}"
+            self.tensors[name].append(self._engine.declare(self._space, full_name, *form, role))
         self._written[name] = set()
+
+    def layout(self, name: str, chunk: int) -> MomentLayout | None:
+        """How a chunk lies in its tensor; None: as it is."""
+        layouts = self._layouts.get(name)
+        return None if layouts is None else layouts[chunk]
+
+    def layouts(self, name: str) -> list[MomentLayout | None]:
+        return self._layouts.get(name) or [None] * len(self.cuts)
 
     def rename(self, prefix: str) -> None:
         """To `prefix` and the state's name. Chunks have their number behind a slash, as in `penstock plan`."""
@@ -56,6 +72,7 @@ class SubGroup:
         """Gives a state up. One that does not exist is left alone."""
         self.leases.pop(name, None)
         self._written.pop(name, None)
+        self._layouts.pop(name, None)
         for tensor in self.tensors.pop(name, ()):
             self._engine.forget(tensor)
 
@@ -75,12 +92,31 @@ class SubGroup:
 
     # Of one chunk.
 
+    def read_chunk(self, name: str, chunk: int) -> torch.Tensor:
+        """The content to read, as long as that tensor lives."""
+        content, layout = from_dlpack(self._engine.get(self.tensors[name][chunk]).result()), self.layout(name, chunk)
+        if layout is None:
+            return content
+        values = torch.empty(layout.elements)
+        layout.decode(content, values)
+        return values
+
+    def put_chunk(self, name: str, chunk: int, content: torch.Tensor) -> Future:
+        """`content`, which stays as it is until then, becomes the content."""
+        layout = self.layout(name, chunk)
+        if layout is not None:
+            content, values = torch.empty(layout.nbytes, dtype=torch.uint8), content
+            layout.encode(values.contiguous(), content)
+        return self._engine.put(self.tensors[name][chunk], content)
+
     def contents_of(self, chunk: int) -> list[int]:
         """The tensors of a chunk that have a content."""
         return [tensors[chunk] for name, tensors in self.tensors.items() if chunk in self._written[name]]
 
     def lease_of(self, name: str, chunk: int) -> Lease:
-        """Memory of the next content of a chunk, with the last one in it: zero where there is none."""
+        """Memory of the next content of a chunk, with the last one in it: zero where there is none. It lies as its
+        layout says; bytes of zero are zeros there too.
+        """
         tensor = self.tensors[name][chunk]
         if chunk in self._written[name]:
             lease: Lease = self._engine.get(tensor, True).result()
@@ -118,11 +154,7 @@ class SubGroup:
         if name not in self.tensors:
             self.declare(name, content.dtype)
         flat = content.contiguous()
-        futures = [
-            self._engine.put(tensor, flat.narrow(0, *cut))
-            for tensor, cut in zip(self.tensors[name], self.cuts, strict=True)
-        ]
-        for future in futures:
+        for future in [self.put_chunk(name, chunk, flat.narrow(0, *cut)) for chunk, cut in enumerate(self.cuts)]:
             future.result()
         self.note_content(name)
 
@@ -130,24 +162,23 @@ class SubGroup:
         """The content, or a range of it, in memory of its own."""
         part = torch.empty(self.numel if numel is None else numel, dtype=dtype)
         futures = []
-        for tensor, (first, count) in zip(self.tensors[name], self.cuts, strict=True):
+        for chunk, (first, count) in enumerate(self.cuts):
             start, end = max(begin, first), min(begin + part.numel(), first + count)
             if start >= end:
                 continue
             target = part.narrow(0, start - begin, end - start)
-            if end - start == count:
-                futures.append(self._engine.get_into(tensor, target))
+            if end - start == count and self.layout(name, chunk) is None:
+                futures.append(self._engine.get_into(self.tensors[name][chunk], target))
             else:
-                content = from_dlpack(self._engine.get(tensor).result())
-                target.copy_(content.narrow(0, start - first, end - start))
+                target.copy_(self.read_chunk(name, chunk).narrow(0, start - first, end - start))
         for future in futures:
             future.result()
         return part
 
     def chunks(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
         """Where each chunk begins, and its content to read, as long as that tensor lives."""
-        for tensor, (begin, _) in zip(self.tensors[name], self.cuts, strict=True):
-            yield begin, from_dlpack(self._engine.get(tensor).result())
+        for chunk, (begin, _) in enumerate(self.cuts):
+            yield begin, self.read_chunk(name, chunk)
 
     def ranges(self, name: str, begin: int, numel: int) -> Iterator[tuple[int, int, int]]:
         """The tensors over elements [begin, begin + numel) of a state: tensor, elements before it, elements in it."""

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from penstock._core import ArchiveIntake, SwapEngine, archive_records
+from penstock._core import ArchiveIntake, MomentLayout, SwapEngine, archive_records
 from penstock.errors import CorruptError, StorageError, UnsupportedError
 
 # Records begin there, so that direct I/O reaches them.
@@ -38,12 +38,19 @@ Progress = Callable[[int], None]
 class Content:
     """Stands in what is saved for a tensor whose content the engine has: one-dimensional, on the CPU.
 
-    tensors: of the engine, which have it one after the other.
+    tensors: of the engine, which have it one after the other. layouts: of those that have it in fewer bits.
     """
 
-    def __init__(self, engine: SwapEngine, tensors: list[int], numel: int, like: torch.Tensor) -> None:
+    def __init__(
+        self,
+        engine: SwapEngine,
+        tensors: list[int],
+        numel: int,
+        like: torch.Tensor,
+        layouts: list[MomentLayout | None] | None = None,
+    ) -> None:
         self.engine = engine
-        self.tensors = tensors
+        self.tensors = list(zip(tensors, layouts or [None] * len(tensors), strict=True))
         self.numel = numel
         self.dtype = like.dtype
         self.requires_grad = like.requires_grad
@@ -55,10 +62,14 @@ class Content:
     def read(self) -> torch.Tensor:
         """A copy of it in memory."""
         copy, done = torch.empty(self.numel, dtype=self.dtype), 0
-        for tensor in self.tensors:
+        for tensor, layout in self.tensors:
             part = from_dlpack(self.engine.get(tensor).result())
-            copy.narrow(0, done, part.numel()).copy_(part)
-            done += part.numel()
+            target = copy.narrow(0, done, part.numel() if layout is None else layout.elements)
+            if layout is None:
+                target.copy_(part)
+            else:
+                layout.decode(part, target)
+            done += target.numel()
         return copy.requires_grad_(self.requires_grad)
 
     def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
@@ -103,7 +114,7 @@ class ArchivePlan:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
         frame: Any = _Frame()  # of a file, it has what torch calls, and not all that torch's types ask for
         writer: Any = torch._C.PyTorchFileWriter(frame, True, ALIGNMENT)
-        filled: list[tuple[str, list[int], int]] = []
+        filled: list[tuple[str, list[tuple[int, MomentLayout | None]], int]] = []
         for record in self._records:
             if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
                 writer.write_record(record.name, record.data, record.nbytes)

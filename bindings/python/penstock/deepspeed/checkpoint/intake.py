@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from penstock._core import SwapEngine
+from penstock._core import MomentLayout, SwapEngine
 from penstock.deepspeed.checkpoint.archive import Archive, stream
 from penstock.deepspeed.checkpoint.progress import ProgressLine
 from penstock.deepspeed.sub_group import SubGroup
@@ -48,6 +49,7 @@ class Intake:
         self._engine = engine
         self._archives: list[Archive] = []
         self._lanes: dict[str, dict[str, _Lanes]] = {}  # path -> record -> lanes
+        self._layouts: dict[int, MomentLayout] = {}
         self._pieces: list[Piece] = []
         self._at_begin: list[Callable[[], Any]] = []
         self._at_publish: list[Callable[[], Any]] = []
@@ -73,8 +75,18 @@ class Intake:
     def to_state(self, archive: Archive, saved: torch.Tensor, group: SubGroup, name: str) -> None:
         """`saved` is to be the content of a sub-group's state, or master."""
         flat = saved.detach()
-        for tensor, begin, numel in group.ranges(name, 0, group.numel):
-            self.to_engine(archive, flat.narrow(0, begin, numel), tensor)
+        self.encode(group, name)
+        for chunk, (tensor, begin, numel) in enumerate(group.ranges(name, 0, group.numel)):
+            part = flat.narrow(0, begin, numel)
+            if group.layout(name, chunk) is None or archive.record_of(part) is not None:
+                self.to_engine(archive, part, tensor)
+            else:
+                self._at_publish.append(functools.partial(self._put_chunk, archive, part, group, name, chunk))
+
+    def encode(self, group: SubGroup, name: str) -> None:
+        """A state that is stored in fewer bits: its targets take float32."""
+        layouts = zip(group.tensors[name], group.layouts(name), strict=True)
+        self._layouts.update((tensor, layout) for tensor, layout in layouts if layout is not None)
 
     def add_piece(self, piece: Piece) -> None:
         """Its record is checked, also where no tensor takes it. Pieces of one tensor and lane come in a row."""
@@ -91,6 +103,8 @@ class Intake:
     def run(self, path: str, speaks: bool) -> None:
         """Reads all archives. Errors: a file system's; CorruptError; no room. Nothing has changed then."""
         self._core = self._engine.take_archives()
+        for tensor, layout in self._layouts.items():
+            self._core.encode(tensor, layout)
         total = sum(archive.nbytes for archive in self._archives) + sum(piece.nbytes for piece in self._pieces)
         progress = ProgressLine("loading", path, total, speaks)
         for archive in self._archives:
@@ -117,6 +131,10 @@ class Intake:
         core.publish()
         for work in self._at_publish:
             work()
+
+    @staticmethod
+    def _put_chunk(archive: Archive, saved: torch.Tensor, group: SubGroup, name: str, chunk: int) -> None:
+        group.put_chunk(name, chunk, archive.read(saved).float()).result()
 
     def _put(self, archive: Archive, saved: torch.Tensor, tensor: int) -> None:
         lease = self._engine.allocate(tensor)

@@ -94,6 +94,7 @@ class LoadedCheckpoint(CheckpointReading):
         path = self._engine._get_ckpt_name(self._directory, self._tag)
         archive = self._open(path)
         module = archive.load()
+        self.note_format(module)
         self._frozen = module.get("frozen_param_fragments")
         module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
         archive.read_all(module)

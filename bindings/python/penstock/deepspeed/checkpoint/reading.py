@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from penstock import messages
 from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import current_session
 
 
@@ -22,6 +24,8 @@ class CheckpointReading:
         self._directory = directory
         self._tag = tag
         self._intake = Intake(session.engine)
+        self._format = setting_of(session.config)  # of this run's moments
+        self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None
 
     @property
@@ -44,3 +48,13 @@ class CheckpointReading:
 
     def publish(self) -> None:
         self._intake.publish()
+        if self.states is not None and self.saved_format != self._format and self._engine.global_rank == 0:
+            messages.note(
+                f"{self.path} was saved with {self.saved_format} states, which are {self._format} from here on: this "
+                "run does not go on in the same digits"
+            )
+
+    def note_format(self, module: dict[str, Any]) -> None:
+        """module: what the file of the model's states has. A run on the CPU has no `penstock` block."""
+        config = module.get("ds_config")
+        self.saved_format = setting_of(config) if isinstance(config, dict) else "fp32"

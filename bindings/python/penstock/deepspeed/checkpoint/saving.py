@@ -16,6 +16,7 @@ from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
+from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import current_session
 from penstock.errors import StorageError, UnsupportedError
 
@@ -113,6 +114,8 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
     session = current_session()
     assert session is not None
     together(session.engine.check)
+    if setting_of(session.config) != "fp32":
+        _say_state_format(session.config, files)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
     together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:
@@ -126,6 +129,13 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
     except BaseException:
         checkpoint.discard()
         raise
+
+
+def _say_state_format(config: dict[str, Any], files: CollectingEngine) -> None:
+    """A run that resumes sees it in `ds_config`, where DeepSpeed has a path if it was given one."""
+    for _, state in files.states:
+        if not isinstance(state.get("ds_config", {}), dict):
+            state["ds_config"] = {"penstock": config["penstock"]}
 
 
 def _write_files(

@@ -21,6 +21,7 @@ class UniversalCheckpoint(CheckpointReading):
         archive = opened(model)
         self._intake.add(archive)
         module: dict[str, Any] = archive.load()
+        self.note_format(module)
         archive.read_all({name: part for name, part in module.items() if name != "frozen_param_fragments"})
         shapes = {name: shape for group in module.get("param_shapes") or [] for name, shape in group.items()}
         # Versions that cannot do without the moments load them whatever they are asked for.

@@ -185,6 +185,7 @@ class UniversalStates:
         group = self._swapper.prepare_state(master, key, master.dtype)
         if not group.has_content(key):
             self._prepared.append((group, key))
+        self._intake.encode(group, key)
         self._taken.setdefault(number, []).append(key)
         return group
 

@@ -1,0 +1,55 @@
+"""Which moments of an optimizer are stored in fewer bits, as `optimizer_states` and `fp32_states` say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import messages
+from penstock._core import state_format
+from penstock.errors import ConfigError
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class NarrowStates:
+    """The setting of one optimizer. Its engine has checked the values."""
+
+    def __init__(self, narrow: str, fp32_patterns: list[str]) -> None:
+        self._narrow = narrow
+        self._fp32_patterns = fp32_patterns
+
+    @staticmethod
+    def of(config: dict[str, Any], steps_in_chunks: bool) -> NarrowStates | None:
+        """None: all states are fp32. Raises ConfigError where this optimizer's cannot be anything else."""
+        narrow = setting_of(config)
+        if narrow == "fp32":
+            return None
+        if not steps_in_chunks:
+            raise ConfigError(
+                f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
+                "with fp32 masters has. Use it, or leave optimizer_states out"
+            )
+        return NarrowStates(narrow, list((config.get("penstock") or {}).get("fp32_states") or []))
+
+    def segments(self, stage3: Any, number: int) -> list[tuple[int, str]]:
+        """Of sub-group `number`, this rank's part: elements in a row, and their format."""
+        partitions = stage3.fp16_partitioned_groups[number]
+        return [
+            (int(partition.ds_numel), self._format(stage3.param_names[param], int(param.ds_numel)))
+            for param, partition in zip(stage3.fp16_groups[number], partitions, strict=True)
+        ]
+
+    def check_patterns(self, stage3: Any) -> None:
+        """Warns of patterns that are no trained parameter's: a name may be misspelt."""
+        names = [stage3.param_names[param] for group in stage3.fp16_groups for param in group]
+        for pattern in self._fp32_patterns:
+            if not any(state_format("8bit", [pattern], name, 1 << 40) == "fp32" for name in names):
+                messages.warn("idle-pattern", f"penstock.fp32_states has '{pattern}', which matches no parameter")
+
+    def _format(self, name: str, numel: int) -> str:
+        return state_format(self._narrow, self._fp32_patterns, name, numel)
+
+
+def setting_of(config: dict[str, Any]) -> str:
+    value = (config.get("penstock") or {}).get("optimizer_states")
+    return "fp32" if value in (None, "auto") else str(value)

@@ -1,0 +1,163 @@
+#include "swap/update/moment_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "alloc/check.h"
+#include "swap/transfer/dtype_conversion.h"
+
+namespace penstock {
+namespace {
+
+static_assert(MomentLayout::kRunElements % k8BitBlockElements == 0 &&
+              MomentLayout::kRunElements % k4BitBlockElements == 0);
+
+// What state_bytes() rounds up at the end of a run is zero, so that equal values are equal bytes.
+constexpr std::size_t kPaddingMax = 4;
+
+std::size_t block_elements(StateFormat format) noexcept {
+  return format == StateFormat::k8Bit ? k8BitBlockElements : k4BitBlockElements;
+}
+
+/// The element of the largest magnitude; of two with opposite signs the positive one. NaN where an
+/// element is not finite.
+float scale_of(std::span<const float> values) noexcept {
+  float highest = 0;
+  float lowest = 0;
+  float poison = 0;  // 0, or NaN
+  for (const float value : values) {
+    highest = std::max(highest, value);
+    lowest = std::min(lowest, value);
+    poison += value * 0;
+  }
+  return (highest >= -lowest ? highest : lowest) + poison;
+}
+
+void encode_block(StateFormat format, const CodeBook& book, std::span<const float> values,
+                  std::byte* out) noexcept {
+  const float scale = scale_of(values);
+  std::memcpy(out, &scale, sizeof(scale));
+  std::byte* const codes = out + sizeof(scale);
+  const float divisor = scale == 0 ? 1 : scale;
+  if (format == StateFormat::k8Bit) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      codes[i] = std::byte{book.nearest(values[i] / divisor)};
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    const std::uint8_t low = book.nearest(values[i] / divisor);
+    const std::uint8_t high =
+        i + 1 < values.size() ? book.nearest(values[i + 1] / divisor) : std::uint8_t{0};
+    codes[i / 2] = static_cast<std::byte>(low | (high << 4U));
+  }
+}
+
+void decode_block(StateFormat format, const CodeBook& book, const std::byte* in,
+                  std::span<float> values) noexcept {
+  float scale = 0;
+  std::memcpy(&scale, in, sizeof(scale));
+  const std::byte* const codes = in + sizeof(scale);
+  if (format == StateFormat::k8Bit) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = book.value(std::to_integer<std::uint8_t>(codes[i])) * scale;
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto pair = std::to_integer<unsigned>(codes[i / 2]);
+    values[i] = book.value(static_cast<std::uint8_t>((pair >> (i % 2 * 4)) & 15U)) * scale;
+  }
+}
+
+/// Calls act(first element, elements, first byte) for each block of a run.
+template <class Act>
+void for_each_block(const MomentLayout::Run& run, Act act) {
+  const std::size_t step = block_elements(run.format);
+  const std::uint64_t bytes = state_bytes(run.format, step);
+  std::uint64_t byte = run.byte;
+  for (std::size_t begin = 0; begin < run.elements; begin += step, byte += bytes) {
+    act(begin, std::min(step, run.elements - begin), byte);
+  }
+}
+
+}  // namespace
+
+MomentLayout::MomentLayout(Moment moment, std::span<const StateSegment> segments)
+    : moment_(moment) {
+  for (const StateSegment& segment : segments) {
+    for (std::uint64_t done = 0; done < segment.elements; done += kRunElements) {
+      const std::size_t count = std::min<std::uint64_t>(kRunElements, segment.elements - done);
+      runs_.push_back({elements_, bytes_, count, segment.format});
+      elements_ += count;
+      bytes_ += state_bytes(segment.format, count);
+    }
+  }
+}
+
+void MomentLayout::decode(const Run& run, std::span<const std::byte> bytes,
+                          std::span<float> values) const {
+  PENSTOCK_CHECK(values.size() == run.elements, "{} values for a run of {}", values.size(),
+                 run.elements);
+  switch (run.format) {
+    case StateFormat::kF32:
+      std::memcpy(values.data(), bytes.data() + run.byte, values.size_bytes());
+      return;
+    case StateFormat::kBF16:
+      convert(DType::kBF16, bytes.subspan(run.byte, run.elements * 2), DType::kF32,
+              std::as_writable_bytes(values));
+      return;
+    case StateFormat::k8Bit:
+    case StateFormat::k4Bit:
+      break;
+  }
+  const CodeBook& book = code_book(run.format, moment_);
+  for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {
+    decode_block(run.format, book, bytes.data() + byte, values.subspan(begin, count));
+  });
+}
+
+void MomentLayout::encode(const Run& run, std::span<const float> values,
+                          std::span<std::byte> bytes) const {
+  PENSTOCK_CHECK(values.size() == run.elements, "{} values for a run of {}", values.size(),
+                 run.elements);
+  const std::uint64_t run_bytes = state_bytes(run.format, run.elements);
+  std::memset(bytes.data() + run.byte + run_bytes - kPaddingMax, 0, kPaddingMax);
+  switch (run.format) {
+    case StateFormat::kF32:
+      std::memcpy(bytes.data() + run.byte, values.data(), values.size_bytes());
+      return;
+    case StateFormat::kBF16:
+      convert(DType::kF32, std::as_bytes(values), DType::kBF16,
+              bytes.subspan(run.byte, run.elements * 2));
+      return;
+    case StateFormat::k8Bit:
+    case StateFormat::k4Bit:
+      break;
+  }
+  const CodeBook& book = code_book(run.format, moment_);
+  for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {
+    encode_block(run.format, book, values.subspan(begin, count), bytes.data() + byte);
+  });
+}
+
+void MomentLayout::decode(std::span<const std::byte> bytes, std::span<float> values) const {
+  PENSTOCK_CHECK(bytes.size() == bytes_ && values.size() == elements_, "{} bytes, {} values",
+                 bytes.size(), values.size());
+  for (const Run& run : runs_) {
+    decode(run, bytes, values.subspan(run.element, run.elements));
+  }
+}
+
+void MomentLayout::encode(std::span<const float> values, std::span<std::byte> bytes) const {
+  PENSTOCK_CHECK(bytes.size() == bytes_ && values.size() == elements_, "{} bytes, {} values",
+                 bytes.size(), values.size());
+  for (const Run& run : runs_) {
+    encode(run, values.subspan(run.element, run.elements), bytes);
+  }
+}
+
+}  // namespace penstock
