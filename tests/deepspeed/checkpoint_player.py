@@ -25,7 +25,8 @@ FAULTY_DRIVE = Path(os.environ.get("PENSTOCK_FAULTY_DRIVE", ROOT / "build/releas
 class Play:
     """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part),
     `convert:TAG` (to the universal checkpoint `universal`), `see`, `limit:N`, `tell:RULE`, `break:N` (a step that fails
-    at its Nth chunk). What save, load and break raise is printed as FAILED, and the training goes on.
+    at its Nth chunk, or sub-group), `try` (a step). What save, load, break and try raise is printed as FAILED, and the
+    training goes on.
     """
 
     device: str  # nvme (through penstock) or cpu
@@ -176,6 +177,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         try:
             if verb == "break":
                 _break(engine, trial, int(argument))
+            elif verb == "try":
+                trial.steps(engine, 1)
             elif verb == "save":
                 client = {"mine": [engine.global_steps]}
                 engine.save_checkpoint(directory, tag=argument or None, client_state=client)
@@ -187,23 +190,27 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)
 
 
-def _break(engine: Any, trial: Any, chunk: int) -> None:
-    """One step, of which the chunks before this one are updated."""
+def _break(engine: Any, trial: Any, count: int) -> None:
+    """One step, of which the chunks before this one are updated, or the sub-groups where those are stepped whole."""
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
     from penstock.deepspeed.sub_group import SubGroup
+    from penstock.errors import StorageError
 
-    original, left = SubGroup.lease_of, [3 * chunk]  # leases
+    in_chunks = engine.optimizer.optimizer_swapper.step is not None
+    owner, name = (SubGroup, "lease_of") if in_chunks else (OptimizerSwapper, "swap_in_optimizer_state")
+    original, left = getattr(owner, name), [3 * count if in_chunks else count]  # calls that succeed
 
-    def lease_of(self: Any, name: str, number: int) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(5, "the drive of this test fails")
-        return original(self, name, number)
+            raise StorageError(5, "the drive of this test fails", "/drive")
+        return original(*arguments, **named)
 
-    SubGroup.lease_of = lease_of  # type: ignore[method-assign]
+    setattr(owner, name, call)
     try:
         trial.steps(engine, 1)
     finally:
-        SubGroup.lease_of = original  # type: ignore[method-assign]
+        setattr(owner, name, original)
         trial.seen.clear()
 
 

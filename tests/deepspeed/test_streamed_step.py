@@ -61,8 +61,39 @@ def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
     later = train("nvme", tmp_path / "whole", "train:4", "break:5", "load", "train:3", "see")
     first = train("nvme", tmp_path / "whole", "break:5", "save:broken", "load:global_step2", "train:3", "see")
     for run in (later, first):
-        assert [line.partition(":")[0] for line in run.failures] == ["FAILED OSError"], run.output
+        assert [line.partition(":")[0] for line in run.failures] == ["FAILED StorageError"], run.output
         assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+
+
+@pytest.mark.parametrize("steps", [("break:5",), ("train:2", "break:0", "train:1", "break:160")])
+def test_a_step_after_one_that_stopped_is_refused(compiled: None, tmp_path: Path, steps: tuple[str, ...]) -> None:
+    """It would update some parameters twice. One that has stopped before its first chunk has changed nothing."""
+    whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see")
+    run = train("nvme", tmp_path, *steps, "try", "try", "load:global_step2", "train:3", "see")
+    stopped, *refused = [line for line in run.failures if "the drive of this test" not in line] or [""]
+    assert run.output.count("the drive of this test fails; the step stopped at parameter 'layers.") == 1, run.output
+    assert len([stopped, *refused]) == 2
+    for line in (stopped, *refused):
+        assert line.startswith("FAILED Error: the optimizer's last step stopped at parameter 'layers."), line
+        assert "the parameters before it are updated, those behind it are not" in line
+        assert line.endswith("load a checkpoint first")
+    assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+
+
+def test_a_step_of_whole_sub_groups_that_stopped(compiled: None, tmp_path: Path) -> None:
+    torch_adam = {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}
+    changes = {
+        "optimizer": torch_adam,
+        "zero_allow_untested_optimizer": True,
+        "zero_optimization__sub_group_size": 1_500_000,  # two matrices, and the third
+    }
+    whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see", changes=changes)
+    steps = ("train:2", "break:0", "train:1", "break:1", "try", "load:global_step2", "train:3", "see")
+    run = train("nvme", tmp_path, *steps, changes=changes)
+    sentence = "stopped at parameter 'layers.2.linear.bias' (sub-group 1 of 2, 0 elements of it are updated)"
+    assert [sentence in line for line in run.failures] == [False, True, True], run.output
+    assert run.failures[2].endswith("load a checkpoint first")
+    assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
 def test_the_proof_finds_another_op(compiled: None) -> None:

@@ -20,6 +20,7 @@ from torch import distributed
 from penstock import messages
 from penstock.deepspeed.naming import full_name
 from penstock.deepspeed.session import current_session
+from penstock.deepspeed.step_progress import StepProgress
 
 IDLE_STEPS = 50  # without a gradient, after which the parameter is named once
 _NAMED_MAX = 5
@@ -38,6 +39,7 @@ class GradientCycle:
 
     def __init__(self, stage3: Any) -> None:
         self._stage3 = weakref.ref(stage3)
+        self.progress = StepProgress()
         self._touched: set[int] = set()  # ds_ids whose slice holds this cycle's gradient
         self._derived: set[int] = set()  # of these: whose norm and copy are of this gradient
         self._by_hand: set[int] = set()  # whose copy the script has set
@@ -244,10 +246,14 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
         cycle = cycle_of(self)
         if cycle is None:
             return original(self, *args, **kwargs)
-        cycle.settle()
-        cycle.restore_averaged_gradients()
         try:
+            cycle.progress.begin()
+            cycle.settle()
+            cycle.restore_averaged_gradients()
             return original(self, *args, **kwargs)
+        except BaseException as error:
+            cycle.progress.fail(self, error)
+            raise
         finally:
             cycle.end()
             if self.optimizer_swapper is not None:

@@ -130,7 +130,7 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return
-        self.engine.check()
+        self.session.check_writes()
         if not self.is_initializing:
             self._commit(group, MASTER, parameter)
         for name, state in self._states(parameter, group).items():

@@ -90,7 +90,7 @@ class ParameterSwapper:
         self, params: Sequence[Any], async_op: bool = False, force_buffer_release: bool = False
     ) -> None:
         """The partition's memory becomes its content; written behind our back, readable at once."""
-        self._engine.check()
+        self._session.check_writes()
         for param in params:
             owner = param.nvme_swapper
             if owner is not self:
@@ -125,7 +125,7 @@ class ParameterSwapper:
         self, dst_fp16_params: Sequence[Any], src_fp32_params: Sequence[torch.Tensor]
     ) -> None:
         """New contents from the optimizer's masters, cast on the way."""
-        self._engine.check()
+        self._session.check_writes()
         for param, source in zip(dst_fp16_params, src_fp32_params, strict=True):
             owner = param.nvme_swapper
             if owner is not self:
@@ -194,7 +194,7 @@ class ParameterSwapper:
 
     def synchronize_writes(self) -> None:
         """Contents are readable as soon as they are handed over; what failed is raised here."""
-        self._engine.check()
+        self._session.check_writes()
 
     def swap_into_buffer(self, param: Any, dest_buffer: torch.Tensor) -> None:
         """The partition moves into DeepSpeed's own memory for good."""

@@ -45,6 +45,7 @@ class Session:
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
+        self.lost_writes = 0  # errors of writes: the drive has an older content than it should
         _warn_of_idle_states(config)
         self._settlers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._namespaces = 0
@@ -103,6 +104,14 @@ class Session:
                 if settle is not None:
                     settle()
             self.engine.plan()
+
+    def check_writes(self) -> None:
+        """Raises what a write behind an earlier call has met."""
+        try:
+            self.engine.check()
+        except Error:
+            self.lost_writes += 1
+            raise
 
     def step_ended(self) -> None:
         """An optimizer's step is over: all that training holds at once has been seen in the first."""

@@ -23,6 +23,7 @@ from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD, Lease, adam_instructions
 from penstock.deepspeed.compiled_op import CompiledOp
 from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
+from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
 from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.new_weights import NewWeights
@@ -72,7 +73,7 @@ class StreamedStep:
         if not all(name in group.tensors for name in MOMENTS):
             self._declare_moments(stage3, swapper)
         swapper.session.plan_if_stale()
-        swapper.engine.check()
+        swapper.session.check_writes()
         master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
         self._number, self._factor = number, 1.0
 
@@ -108,12 +109,14 @@ class StreamedStep:
         gradient = swapper.gradient(master, group) if group.set_gradients else swapper.flat_gradient(master)
         assert gradient is not None
         kind = engine_dtype(gradient.dtype)
-        weights = NewWeights(stage3, number)
+        weights, cycle = NewWeights(stage3, number), cycle_of(stage3)
+        assert cycle is not None
         try:
             for chunk, (begin, numel) in enumerate(group.cuts):
                 self._announce(stage3, swapper)
                 one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
                 self._run_chunk(group, chunk, one, weights)
+                cycle.progress.updated(begin + numel)
         finally:
             weights.drop()
 
@@ -197,11 +200,15 @@ def preparing(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def prepare(self: Any, sub_group_id: int, timer_names: Any) -> None:
-        step = _step_of(self, sub_group_id)
-        if step is None:
-            original(self, sub_group_id, timer_names)
-        else:
+        step, cycle = _step_of(self, sub_group_id), cycle_of(self)
+        if cycle is not None:
+            cycle.progress.enter(sub_group_id)
+        if step is not None:
             step.begin(sub_group_id)
+            return
+        original(self, sub_group_id, timer_names)
+        if cycle is not None:
+            cycle.progress.updated(None)
 
     return prepare
 

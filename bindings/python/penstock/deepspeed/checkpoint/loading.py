@@ -63,9 +63,19 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             checkpoint.give_up()
             raise
         checkpoint.publish()  # where DeepSpeed has not asked for states
+        if with_states:
+            _forget_stopped_step(self.optimizer)
         return result
 
     return load_checkpoint
+
+
+def _forget_stopped_step(stage3: Any) -> None:
+    from penstock.deepspeed.gradient_cycle import cycle_of
+
+    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
+    if cycle is not None:
+        cycle.progress.forget()
 
 
 def _tag(engine: Any, directory: Any, tag: Any) -> str | None:

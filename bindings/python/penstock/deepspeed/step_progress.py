@@ -1,0 +1,79 @@
+"""How far the optimizer's step has come: one that stopped half-way must not be carried out again.
+
+DeepSpeed steps one sub-group after the other. Where a drive fails in between, some parameters are updated and others
+are not; a second step would update the first ones twice, without a word.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from penstock.deepspeed.naming import full_name
+from penstock.deepspeed.session import current_session
+from penstock.errors import Error, StorageError
+
+
+class StepProgress:
+    """Of one stage-3 optimizer. begin(), then for each sub-group enter() and updated(), then end() or fail()."""
+
+    def __init__(self) -> None:
+        self._number = 0  # of the sub-group that is stepped
+        self._elements: int | None = 0  # of it that are updated; None: it is not known which
+        self._stopped = ""  # where an earlier step has; empty: none has
+        self._lost_writes = _lost_writes()  # when all was right
+
+    def begin(self) -> None:
+        """Raises Error where the step before stopped half-way, or what it wrote is not on the drive."""
+        self._number, self._elements = 0, 0
+        if self._stopped:
+            raise Error(
+                f"the optimizer's last step {self._stopped}. Another step would update parameters twice: load a "
+                "checkpoint first"
+            )
+        if self._lost_writes != _lost_writes():
+            raise Error(
+                "a drive has not taken what training wrote, as an earlier error says, so some weights and states are "
+                "older than others: load a checkpoint before the next step"
+            )
+
+    def enter(self, number: int) -> None:
+        """Sub-groups before this one are updated."""
+        self._number, self._elements = number, 0
+
+    def updated(self, elements: int | None) -> None:
+        """So many elements of the sub-group, from its first one on. None: any of them may be."""
+        self._elements = elements
+
+    def fail(self, stage3: Any, error: BaseException) -> None:
+        """A step has raised `error`. One of penstock's says in its message what is updated."""
+        if self._stopped or (self._number == 0 and self._elements == 0):
+            return  # it was refused, or has changed nothing
+        self._stopped = self._place(stage3)
+        if isinstance(error, StorageError):
+            error.strerror = f"{error.strerror}; the step {self._stopped}"
+        elif isinstance(error, Error) and error.args:
+            error.args = (f"{error.args[0]}; the step {self._stopped}", *error.args[1:])
+
+    def forget(self) -> None:
+        """A checkpoint has put all of it right."""
+        self._stopped = ""
+        self._lost_writes = _lost_writes()
+
+    def _place(self, stage3: Any) -> str:
+        sub_group = f"sub-group {self._number} of {len(stage3.fp16_groups)}"
+        if self._elements is None:
+            return f"stopped within {sub_group}: the parameters of those before it are updated, its own may be"
+        params, partitions = stage3.fp16_groups[self._number], stage3.fp16_partitioned_groups[self._number]
+        ends = itertools.accumulate(int(partition.ds_numel) for partition in partitions)
+        param = next((param for param, end in zip(params, ends, strict=True) if self._elements < end), params[-1])
+        name = full_name(param) or f"parameter #{param.ds_id}"
+        return (
+            f"stopped at parameter '{name}' ({sub_group}, {self._elements} elements of it are updated): the parameters "
+            "before it are updated, those behind it are not"
+        )
+
+
+def _lost_writes() -> int:
+    session = current_session()
+    return 0 if session is None else session.lost_writes
