@@ -11,7 +11,7 @@ from checkpoint_player import Play, Played, play
 from conftest import Runner
 
 CHUNK = 50 * 128  # elements; of a matrix of this test there are more than a hundred
-NARROW = ("bf16", "8bit", "4bit")
+NARROW = ("8bit", *(pytest.param(states, marks=pytest.mark.deep) for states in ("bf16", "4bit")))
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -86,7 +86,8 @@ def test_a_checkpoint_is_read_by_every_other_run(compiled: None, tmp_path: Path,
     assert not back.failures
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_a_universal_checkpoint(compiled: None, tmp_path: Path, ranks: int) -> None:
     """One rank has the same states: blocks are those of before. Two have other blocks, and go on all the same."""
     saved = train("nvme", tmp_path, "8bit", "train:2", "save:good", "convert:good", "see")
@@ -110,6 +111,7 @@ def test_patterns_keep_fp32(compiled: None, tmp_path: Path) -> None:
     assert 0.15 < sum(equal) / len(equal) < 0.7
 
 
+@pytest.mark.deep
 def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
     whole = train("nvme", tmp_path / "whole", "8bit", "train:2", "save", "train:3", "see")
     later = train("nvme", tmp_path / "whole", "8bit", "train:4", "break:5", "load", "train:3", "see")
@@ -172,6 +174,7 @@ def test_a_text_is_learned_as_well(runner: Runner, swap: Path) -> None:
         assert losses[states] == pytest.approx(losses["fp32"], rel=within)
 
 
+@pytest.mark.deep
 def test_states_of_an_optimizer_in_ram(compiled: None, tmp_path: Path) -> None:
     """The setting changes nothing there, which one line says."""
     in_ram = {"zero_optimization__offload_optimizer": {"device": "cpu"}}
