@@ -92,7 +92,7 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
 
 def plan(model: Path, config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """`penstock plan --json` of the run, and the configuration that it emits."""
-    inventory, file = model.with_suffix(".inventory.json"), model.with_suffix(".config.json")
+    inventory, file = Path(f"{model}.inventory.json"), Path(f"{model}.config.json")
     listing = subprocess.run([sys.executable, LISTING, model], stdout=subprocess.PIPE, text=True, check=True)
     inventory.write_text(listing.stdout)
     file.write_text(json.dumps(config))

@@ -1,10 +1,9 @@
 #include "swap/update/moment_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <optional>
 
 #include "alloc/check.h"
 #include "swap/transfer/dtype_conversion.h"
@@ -73,6 +72,24 @@ void decode_block(StateFormat format, const CodeBook& book, const std::byte* in,
   }
 }
 
+/// Of a format without codes.
+std::optional<DType> plain_dtype(StateFormat format) noexcept {
+  switch (format) {
+    case StateFormat::kF32:
+      return DType::kF32;
+    case StateFormat::kBF16:
+      return DType::kBF16;
+    case StateFormat::k8Bit:
+    case StateFormat::k4Bit:
+      break;
+  }
+  return std::nullopt;
+}
+
+void check(const MomentLayout::Run& run, std::size_t values) {
+  PENSTOCK_CHECK(values == run.elements, "{} values for a run of {}", values, run.elements);
+}
+
 /// Calls act(first element, elements, first byte) for each block of a run.
 template <class Act>
 void for_each_block(const MomentLayout::Run& run, Act act) {
@@ -100,19 +117,11 @@ MomentLayout::MomentLayout(Moment moment, std::span<const StateSegment> segments
 
 void MomentLayout::decode(const Run& run, std::span<const std::byte> bytes,
                           std::span<float> values) const {
-  PENSTOCK_CHECK(values.size() == run.elements, "{} values for a run of {}", values.size(),
-                 run.elements);
-  switch (run.format) {
-    case StateFormat::kF32:
-      std::memcpy(values.data(), bytes.data() + run.byte, values.size_bytes());
-      return;
-    case StateFormat::kBF16:
-      convert(DType::kBF16, bytes.subspan(run.byte, run.elements * 2), DType::kF32,
-              std::as_writable_bytes(values));
-      return;
-    case StateFormat::k8Bit:
-    case StateFormat::k4Bit:
-      break;
+  check(run, values.size());
+  if (const std::optional<DType> dtype = plain_dtype(run.format)) {
+    convert(*dtype, bytes.subspan(run.byte, run.elements * dtype_bytes(*dtype)), DType::kF32,
+            std::as_writable_bytes(values));
+    return;
   }
   const CodeBook& book = code_book(run.format, moment_);
   for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {
@@ -122,21 +131,13 @@ void MomentLayout::decode(const Run& run, std::span<const std::byte> bytes,
 
 void MomentLayout::encode(const Run& run, std::span<const float> values,
                           std::span<std::byte> bytes) const {
-  PENSTOCK_CHECK(values.size() == run.elements, "{} values for a run of {}", values.size(),
-                 run.elements);
+  check(run, values.size());
   const std::uint64_t run_bytes = state_bytes(run.format, run.elements);
   std::memset(bytes.data() + run.byte + run_bytes - kPaddingMax, 0, kPaddingMax);
-  switch (run.format) {
-    case StateFormat::kF32:
-      std::memcpy(bytes.data() + run.byte, values.data(), values.size_bytes());
-      return;
-    case StateFormat::kBF16:
-      convert(DType::kF32, std::as_bytes(values), DType::kBF16,
-              bytes.subspan(run.byte, run.elements * 2));
-      return;
-    case StateFormat::k8Bit:
-    case StateFormat::k4Bit:
-      break;
+  if (const std::optional<DType> dtype = plain_dtype(run.format)) {
+    convert(DType::kF32, std::as_bytes(values), *dtype,
+            bytes.subspan(run.byte, run.elements * dtype_bytes(*dtype)));
+    return;
   }
   const CodeBook& book = code_book(run.format, moment_);
   for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock import messages
 from penstock._core import state_format
-from penstock.errors import ConfigError
+from penstock.errors import CompatibilityError, ConfigError
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -31,13 +31,19 @@ class NarrowStates:
             )
         return NarrowStates(narrow, list((config.get("penstock") or {}).get("fp32_states") or []))
 
-    def segments(self, stage3: Any, number: int) -> list[tuple[int, str]]:
-        """Of sub-group `number`, this rank's part: elements in a row, and their format."""
+    def segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str]]:
+        """Of sub-group `number`, this rank's `numel` elements: those in a row, and their format."""
         partitions = stage3.fp16_partitioned_groups[number]
-        return [
+        segments = [
             (int(partition.ds_numel), self._format(stage3.param_names[param], int(param.ds_numel)))
             for param, partition in zip(stage3.fp16_groups[number], partitions, strict=True)
         ]
+        if sum(count for count, _ in segments) != numel:
+            raise CompatibilityError(
+                f"the partitions of sub-group {number} have not its {numel} elements, so penstock.optimizer_states "
+                "cannot be applied to them: leave it out"
+            )
+        return segments
 
     def check_patterns(self, stage3: Any) -> None:
         """Warns of patterns that are no trained parameter's: a name may be misspelt."""

@@ -44,7 +44,7 @@ class NewWeights:
         self._target = self._lease = None
 
     def _begin_parameter(self) -> None:
-        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+        from penstock.deepspeed.parameter_swapper import parameter_swapper
 
         self._param, partition = next(self._params)
         swapper = parameter_swapper(self._param)

@@ -253,7 +253,7 @@ class OptimizerSwapper:
         for number, master in enumerate(stage3.fp32_partitioned_groups_flat):
             group = self.group(master)
             if group is not None:
-                group.segments = narrow.segments(stage3, number)
+                group.segments = narrow.segments(stage3, number, group.numel)
         if torch.distributed.get_rank() == 0:
             narrow.check_patterns(stage3)
 

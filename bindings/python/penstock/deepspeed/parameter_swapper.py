@@ -74,8 +74,10 @@ class ParameterSwapper:
     is_swappable_tensor = swappable_tensor
 
     def available_swap_in_buffers(self) -> int:
-        """How many partitions DeepSpeed's own look-ahead may ask for; memory is not the reason to refuse."""
-        return self._look_ahead
+        """How many partitions more DeepSpeed's own look-ahead may ask for: with what is swapped in already, as many as
+        its buffers. It keeps what it asks for until the use; the engine reads ahead whether it is asked or not.
+        """
+        return max(0, self._look_ahead - len(self._leases) - len(self._in_flight))
 
     # Building and updating partitions.
 
@@ -348,3 +350,9 @@ def _forget(reference: weakref.ref[ParameterSwapper], ds_id: int) -> None:
 
 
 _swappers: weakref.WeakSet[ParameterSwapper] = weakref.WeakSet()
+
+
+def parameter_swapper(param: Any) -> ParameterSwapper | None:
+    """The swapper that has the parameter's partition; None: it is in memory."""
+    swapper = getattr(param, "nvme_swapper", None)
+    return swapper if isinstance(swapper, ParameterSwapper) and swapper.keeps(param) else None

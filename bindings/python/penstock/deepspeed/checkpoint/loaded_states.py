@@ -74,7 +74,7 @@ class LoadedStates:
                     self._states.setdefault(id(master), []).append(name)
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
-        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+        from penstock.deepspeed.parameter_swapper import parameter_swapper
 
         master = self.stage3.fp32_partitioned_groups_flat[number]
         group = self._group(master)

@@ -145,7 +145,7 @@ class LoadedCheckpoint(CheckpointReading):
             )
 
     def _collect_frozen(self, archive: Archive) -> None:
-        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+        from penstock.deepspeed.parameter_swapper import parameter_swapper
 
         names = {name: param for param, name in self._engine.param_names.items()}
         for name, saved in (self._frozen or {}).items():

@@ -236,7 +236,7 @@ def fragment(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get_fragment(self: Any, param: Any) -> Any:
-        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+        from penstock.deepspeed.parameter_swapper import parameter_swapper
 
         swapper = parameter_swapper(param)
         if swapper is None:

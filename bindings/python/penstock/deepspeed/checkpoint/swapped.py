@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
-from penstock.deepspeed.parameter_swapper import ParameterSwapper
-
-
-def parameter_swapper(param: Any) -> ParameterSwapper | None:
-    """The swapper that has the parameter's partition; None: it is in memory."""
-    swapper = getattr(param, "nvme_swapper", None)
-    return swapper if isinstance(swapper, ParameterSwapper) and swapper.keeps(param) else None
+from penstock.deepspeed.parameter_swapper import parameter_swapper
 
 
 def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:

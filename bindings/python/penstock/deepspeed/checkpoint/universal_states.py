@@ -191,7 +191,7 @@ class UniversalStates:
 
     def _copy_target(self, number: int, index: int, part: _Range) -> int | None:
         """The tensor that takes a parameter's weights, where they are swapped."""
-        from penstock.deepspeed.checkpoint.swapped import parameter_swapper
+        from penstock.deepspeed.parameter_swapper import parameter_swapper
 
         if self._stage3.fp16_partitioned_groups_flat[number] is not None:
             return None
