@@ -25,8 +25,8 @@ FAULTY_DRIVE = Path(os.environ.get("PENSTOCK_FAULTY_DRIVE", ROOT / "build/releas
 class Play:
     """steps: of `train:N`, `save`, `save:TAG`, `load`, `load:TAG`, `weights` and `module` (loads of a part),
     `convert:TAG` (to the universal checkpoint `universal`), `see`, `limit:N`, `tell:RULE`, `break:N` (a step that fails
-    at its Nth chunk, or sub-group), `try` (a step). What save, load, break and try raise is printed as FAILED, and the
-    training goes on.
+    at its Nth chunk, or sub-group), `try` (a step), `lose` (the engine has met a write that failed). What save, load,
+    break, try and lose raise is printed as FAILED, and the training goes on.
     """
 
     device: str  # nvme (through penstock) or cpu
@@ -175,10 +175,13 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         Path(directory, ".faults").write_text(f"{argument}\n")
     else:
         try:
-            if verb == "break":
-                _break(engine, trial, int(argument))
-            elif verb == "try":
-                trial.steps(engine, 1)
+            faults = {
+                "break": lambda: _break(engine, trial, int(argument)),
+                "try": lambda: trial.steps(engine, 1),
+                "lose": _lose_write,
+            }
+            if verb in faults:
+                faults[verb]()
             elif verb == "save":
                 client = {"mine": [engine.global_steps]}
                 engine.save_checkpoint(directory, tag=argument or None, client_state=client)
@@ -212,6 +215,25 @@ def _break(engine: Any, trial: Any, count: int) -> None:
     finally:
         setattr(owner, name, original)
         trial.seen.clear()
+
+
+def _lose_write() -> None:
+    """As the next call into the swapper finds it."""
+    from types import SimpleNamespace
+
+    from penstock.deepspeed.session import current_session
+    from penstock.errors import StorageError
+
+    def check() -> None:
+        raise StorageError(28, "the drive of this test is full", "/drive")
+
+    session = current_session()
+    assert session is not None
+    engine, session.engine = session.engine, SimpleNamespace(check=check)  # type: ignore[assignment]
+    try:
+        session.check_writes()
+    finally:
+        session.engine = engine
 
 
 def _convert(directory: str, tag: str) -> None:

@@ -96,6 +96,18 @@ def test_a_step_of_whole_sub_groups_that_stopped(compiled: None, tmp_path: Path)
     assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
+def test_no_step_follows_a_lost_write(compiled: None, tmp_path: Path) -> None:
+    """Some weights or states are older than others, until a checkpoint has been loaded."""
+    whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see")
+    run = train("nvme", tmp_path, "train:3", "lose", "try", "try", "load:global_step2", "train:3", "see")
+    lost, *refused = run.failures
+    assert lost == "FAILED StorageError: the drive of this test is full"
+    assert len(refused) == 2
+    for line in refused:
+        assert "a drive has not taken what training wrote" in line and "load a checkpoint before" in line
+    assert run.seen("see") == whole.seen("see")
+
+
 def test_the_proof_finds_another_op(compiled: None) -> None:
     from deepspeed.ops.op_builder import CPUAdamBuilder
     from penstock.deepspeed.cpu_adam import equals_op
