@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 from penstock import ArgumentError, CorruptError, Engine, UnsupportedError
-from penstock._core import ArchiveIntake, SwapEngine
+from penstock._core import ArchiveIntake, MomentLayout, SwapEngine
 
 MIB = 1 << 20
 CONFIG = {"penstock": {"mode": "durable", "ram_bytes": 0, "integrity": "full"}}
@@ -23,7 +23,7 @@ def _saved(store: Path, archive: Path, nbytes: int) -> None:
     engine = SwapEngine(json.dumps(CONFIG), "the test")
     try:
         tensor, _, _ = engine.tensors(engine.open_namespace("main", [str(store)]))["t"]
-        filling = engine.fill_archive(str(archive), [("data/0", [tensor], 0)])
+        filling = engine.fill_archive(str(archive), [("data/0", [(tensor, None)], 0)])
         while filling.step() is not None:
             pass
     finally:
@@ -62,7 +62,8 @@ def test_a_record_of_several_contents(engine: SwapEngine, tmp_path: Path) -> Non
     with zipfile.ZipFile(archive, "w") as reserved:
         for name, size in sizes.items():
             reserved.writestr(f"model/{name}", bytes(size))
-    filled = [("data/0", tensors[3:], 0), ("data/1", tensors[:3], 0), ("data/2", tensors[1:2], 0)]
+    whole = [(tensor, None) for tensor in tensors]
+    filled = [("data/0", whole[3:], 0), ("data/1", whole[:3], 0), ("data/2", whole[1:2], 0)]
     filling = engine.fill_archive(str(archive), filled)
     while filling.step() is not None:
         pass
@@ -72,7 +73,7 @@ def test_a_record_of_several_contents(engine: SwapEngine, tmp_path: Path) -> Non
         assert written.read("model/data/1") == b"".join(parts[:3])
         assert written.read("model/data/2") == parts[1]
     with pytest.raises(ArgumentError, match="2 tensors up to 't1'"):
-        engine.fill_archive(str(archive), [("data/1", tensors[:2], 0)])
+        engine.fill_archive(str(archive), [("data/1", whole[:2], 0)])
 
 
 def _archive(path: Path, **records: numpy.ndarray) -> str:
@@ -172,3 +173,62 @@ def test_elements_that_blocks_of_the_file_would_cut(engine: SwapEngine, space: i
     _stream(engine.take_archives(), path, "content", [(same, 0, 10, "f32")])
     with pytest.raises(UnsupportedError, match="tensor 'f16' is f16 and cannot take f32 at byte 43 of the file"):
         _stream(engine.take_archives(), path, "content", [(half, 0, 10, "f32")])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_moments_in_fewer_bits_pass_through_floats(engine: SwapEngine, space: int, tmp_path: Path, dtype: str) -> None:
+    """Floats of a record become encoded chunks and come back as what these stand for; a second time nothing changes."""
+    segments = [(5000, "8bit"), (3, "fp32"), (2000, "4bit"), (77, "bf16")]
+    numel = sum(count for count, _ in segments)
+    values = numpy.random.default_rng(3).standard_normal(numel).astype(dtype)
+    kind = {"f4": "f32", "f2": "f16"}[dtype]
+    layouts = MomentLayout.cut("exp_avg", segments, 3000)
+    assert [layout.elements for layout in layouts] == [3000, 3000, 1080]
+    tensors = [engine.declare(space, f"m/{chunk}", "u8", [layout.nbytes]) for chunk, layout in enumerate(layouts)]
+    found = values
+    for turn in range(2):
+        path = _archive(tmp_path / f"in{turn}.pt", contents=numpy.append(found, numpy.zeros(4, dtype)))
+        intake = engine.take_archives()
+        for tensor, layout in zip(tensors, layouts, strict=True):
+            intake.encode(tensor, layout)
+        places = [(begin, min(3000, numel - begin)) for begin in range(0, numel, 3000)]
+        targets = [
+            (tensor, begin * values.itemsize, count, kind)
+            for tensor, (begin, count) in zip(tensors, places, strict=True)
+        ]
+        _stream(intake, path, "contents", targets)
+        intake.publish()
+        archive = tmp_path / f"out{turn}.pt"
+        with zipfile.ZipFile(archive, "w") as reserved:
+            reserved.writestr("model/data/0", bytes(4 * numel))
+        filling = engine.fill_archive(str(archive), [("data/0", list(zip(tensors, layouts, strict=True)), 0)])
+        while filling.step() is not None:
+            pass
+        with zipfile.ZipFile(archive) as written:
+            assert written.testzip() is None
+            decoded = numpy.frombuffer(written.read("model/data/0"), "f4")
+        if turn == 0:
+            assert numpy.abs(decoded - values).max() < numpy.abs(values).max() / 8
+            assert numpy.array_equal(decoded[5000:5003], values[5000:5003].astype("f4"))
+            found, dtype, kind = decoded.copy(), "f4", "f32"
+            values = found
+        else:
+            assert numpy.array_equal(decoded, found)
+
+
+def test_layouts_that_do_not_fit(engine: SwapEngine, space: int, tmp_path: Path) -> None:
+    (layout,) = MomentLayout.cut("exp_avg_sq", [(1000, "8bit")], 1000)
+    assert layout is not None and MomentLayout.cut("exp_avg", [(7, "fp32"), (9, "fp32")], 100) == [None]
+    tensor = engine.declare(space, "t", "u8", [layout.nbytes + 4])
+    engine.put(tensor, numpy.zeros(layout.nbytes + 4, "u1")).result()
+    archive = tmp_path / "out.pt"
+    with zipfile.ZipFile(archive, "w") as reserved:
+        reserved.writestr("model/data/0", bytes(4000))
+    with pytest.raises(ArgumentError, match="its layout 1016"):
+        engine.fill_archive(str(archive), [("data/0", [(tensor, layout)], 0)])
+    with pytest.raises(ArgumentError, match="1000 elements of float32 and 1016 bytes are expected"):
+        layout.encode(numpy.zeros(999, "f4"), numpy.zeros(layout.nbytes, "u1"))
+    with pytest.raises(ArgumentError, match="1000 elements of float32 and 1016 bytes are expected"):
+        layout.decode(numpy.zeros(layout.nbytes, "u1"), numpy.zeros(1000, "f8"))
+    with pytest.raises(ArgumentError, match="is no format of states"):
+        MomentLayout.cut("exp_avg", [(1000, "9bit")], 1000)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from penstock import messages
 from penstock._core import state_format
 from penstock.errors import CompatibilityError, ConfigError
+
+if TYPE_CHECKING:
+    from penstock.deepspeed.sub_group import SubGroup
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -17,6 +23,7 @@ class NarrowStates:
     def __init__(self, narrow: str, fp32_patterns: list[str]) -> None:
         self._narrow = narrow
         self._fp32_patterns = fp32_patterns
+        self._is_settled = False
 
     @staticmethod
     def of(config: dict[str, Any], steps_in_chunks: bool) -> NarrowStates | None:
@@ -29,9 +36,22 @@ class NarrowStates:
                 f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
                 "with fp32 masters has. Use it, or leave optimizer_states out"
             )
-        return NarrowStates(narrow, list((config.get("penstock") or {}).get("fp32_states") or []))
+        patterns = config["penstock"].get("fp32_states")
+        return NarrowStates(narrow, [] if patterns in (None, "auto") else list(patterns))
 
-    def segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str]]:
+    def settle(self, stage3: Any, group_of: Callable[[torch.Tensor], SubGroup | None]) -> None:
+        """Before the first moment is made: when masters are, the names of parameters are not known. Once."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        for number, master in enumerate(stage3.fp32_partitioned_groups_flat):
+            group = group_of(master)
+            if group is not None:
+                group.segments = self._segments(stage3, number, group.numel)
+        if torch.distributed.get_rank() == 0:
+            self._check_patterns(stage3)
+
+    def _segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str]]:
         """Of sub-group `number`, this rank's `numel` elements: those in a row, and their format."""
         partitions = stage3.fp16_partitioned_groups[number]
         segments = [
@@ -45,7 +65,7 @@ class NarrowStates:
             )
         return segments
 
-    def check_patterns(self, stage3: Any) -> None:
+    def _check_patterns(self, stage3: Any) -> None:
         """Warns of patterns that are no trained parameter's: a name may be misspelt."""
         names = [stage3.param_names[param] for group in stage3.fp16_groups for param in group]
         for pattern in self._fp32_patterns:

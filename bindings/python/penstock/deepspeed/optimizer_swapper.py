@@ -221,14 +221,8 @@ class OptimizerSwapper:
         for name in names:
             group.complete(name)
         return {
-            name: Content(
-                self.engine,
-                group.tensors[name],
-                group.numel,
-                parameter if name == MASTER else states[name],
-                group.layouts(name),
-            )
-            for name in names
+            name: Content(self.engine, group.tensors[name], group.numel, like, group.layouts(name))
+            for name, like in ((name, parameter if name == MASTER else states[name]) for name in names)
         }
 
     def prepare_state(self, parameter: torch.Tensor, name: str, dtype: torch.dtype) -> SubGroup:
@@ -240,22 +234,10 @@ class OptimizerSwapper:
 
     def declare_state(self, group: SubGroup, name: str, dtype: torch.dtype) -> None:
         """A state that does not exist yet."""
-        self._narrow_states()
+        if self._narrow is not None:
+            self._narrow.settle(self._stage3(), self.group)
         group.declare(name, dtype)
         self.session.plan_is_stale = True
-
-    def _narrow_states(self) -> None:
-        """Before the first moment is made. Names of parameters are not known when masters are."""
-        narrow, self._narrow = self._narrow, None
-        stage3: Any = self._stage3()
-        if narrow is None or stage3 is None:
-            return
-        for number, master in enumerate(stage3.fp32_partitioned_groups_flat):
-            group = self.group(master)
-            if group is not None:
-                group.segments = narrow.segments(stage3, number, group.numel)
-        if torch.distributed.get_rank() == 0:
-            narrow.check_patterns(stage3)
 
     def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:
         """Gives up states that are void: all but those named, which have their content from a checkpoint."""
