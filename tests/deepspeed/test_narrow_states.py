@@ -68,7 +68,8 @@ def test_the_first_step_is_exact_and_its_moments_are_rounded(compiled: None, tmp
             assert (mine - wanted).abs().max() <= wanted.abs().max() / 8
 
 
-@pytest.mark.parametrize("states", NARROW)
+@pytest.mark.deep
+@pytest.mark.parametrize("states", ["bf16", "8bit", "4bit"])
 def test_a_checkpoint_is_read_by_every_other_run(compiled: None, tmp_path: Path, states: str) -> None:
     """It has fp32 moments, so DeepSpeed itself resumes from it, with what penstock has with fp32 states. (In later
     steps DeepSpeed's powers of the betas are others than those of an uninterrupted run.)
@@ -99,6 +100,7 @@ def test_a_universal_checkpoint(compiled: None, tmp_path: Path, ranks: int) -> N
         assert seen(saved, "see") == seen(resumed, "see")
 
 
+@pytest.mark.deep
 def test_patterns_keep_fp32(compiled: None, tmp_path: Path) -> None:
     """All parameters exempt: the run is that without the setting. One: its moments alone are exact."""
     exact = train("nvme", tmp_path / "exact", "fp32", "train:1", "save", "train:3", "see")
@@ -124,8 +126,8 @@ def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"penstock__optimizer_states": "8bits"}, "did you mean '8bit'?"),
-        ({"penstock__fp32_states": "embed"}, "a list of patterns is allowed"),
+        pytest.param({"penstock__optimizer_states": "8bits"}, "did you mean '8bit'?", marks=pytest.mark.deep),
+        pytest.param({"penstock__fp32_states": "embed"}, "a list of patterns is allowed", marks=pytest.mark.deep),
         (
             {"penstock__optimizer_states": "4bit", "optimizer": {"type": "Lion", "params": {"lr": 1e-4}}},
             "penstock.optimizer_states is '4bit', and this optimizer has no such form",

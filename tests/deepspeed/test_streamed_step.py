@@ -65,7 +65,11 @@ def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
         assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
-@pytest.mark.parametrize("steps", [("break:5",), ("train:2", "break:0", "train:1", "break:160")])
+@pytest.mark.parametrize(
+    "steps",
+    [pytest.param(("break:5",), marks=pytest.mark.deep), ("train:2", "break:0", "train:1", "break:160")],
+    ids=["the first step", "a later one"],
+)
 def test_a_step_after_one_that_stopped_is_refused(compiled: None, tmp_path: Path, steps: tuple[str, ...]) -> None:
     """It would update some parameters twice. One that has stopped before its first chunk has changed nothing."""
     whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see")
@@ -80,6 +84,7 @@ def test_a_step_after_one_that_stopped_is_refused(compiled: None, tmp_path: Path
     assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
+@pytest.mark.deep
 def test_a_step_of_whole_sub_groups_that_stopped(compiled: None, tmp_path: Path) -> None:
     torch_adam = {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}
     changes = {
