@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from penstock import messages
 from penstock._core import state_format
 from penstock.errors import CompatibilityError, ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from penstock.deepspeed.sub_group import SubGroup
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -41,6 +41,8 @@ class NarrowStates:
 
     def settle(self, stage3: Any, group_of: Callable[[torch.Tensor], SubGroup | None]) -> None:
         """Before the first moment is made: when masters are, the names of parameters are not known. Once."""
+        from torch import distributed  # here, since the session, which needs setting_of(), comes before torch
+
         if self._is_settled:
             return
         self._is_settled = True
@@ -48,7 +50,7 @@ class NarrowStates:
             group = group_of(master)
             if group is not None:
                 group.segments = self._segments(stage3, number, group.numel)
-        if torch.distributed.get_rank() == 0:
+        if distributed.get_rank() == 0:
             self._check_patterns(stage3)
 
     def _segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str]]:
