@@ -38,7 +38,7 @@ import sys, torch
 from transformers import AutoConfig, AutoModelForCausalLM
 torch.manual_seed(0)
 config = AutoConfig.from_pretrained(sys.argv[1])
-AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(sys.argv[1])
+AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(sys.argv[2])
 """
 LISTING = Path(__file__).resolve().parents[1] / "bindings" / "python" / "penstock" / "inventory.py"
 BINARY = os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock"))
@@ -55,14 +55,19 @@ def main() -> int:
     options = parser.parse_args()
     clean_up_when_ended()
     model = OUT / "large" / options.model
-    run(CONFIGURATION.format(shape=SHAPES[options.model]), str(model))
+    shape = Path(f"{model}.shape")
+    run(CONFIGURATION.format(shape=SHAPES[options.model]), str(shape))
     config = configuration(options)
-    document, stock = plan(model, config)
-    if not fits(document, model) or options.plan:
-        return 0 if options.plan and document["fits"] else 1
-    if not (model / "model.safetensors").exists() and not list(model.glob("model-*.safetensors")):
+    document, stock = plan(shape, config)
+    if not fits(document, model):
+        return 1
+    if options.plan:
+        return 0
+    if not model.exists():
         print(f"making {model}", flush=True)
-        run(WEIGHTS, str(model))
+        partial = Path(f"{model}.partial")
+        run(WEIGHTS, str(shape), str(partial))
+        partial.rename(model)
     legs = [leg("penstock", model, config, options.steps)]
     if options.stock:
         legs.append(leg("stock", model, {key: stock[key] for key in stock if key != "penstock"}, options.steps))
@@ -90,10 +95,10 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-def plan(model: Path, config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def plan(shape: Path, config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """`penstock plan --json` of the run, and the configuration that it emits."""
-    inventory, file = Path(f"{model}.inventory.json"), Path(f"{model}.config.json")
-    listing = subprocess.run([sys.executable, LISTING, model], stdout=subprocess.PIPE, text=True, check=True)
+    inventory, file = shape / "inventory.json", shape / "ds_config.json"
+    listing = subprocess.run([sys.executable, LISTING, shape], stdout=subprocess.PIPE, text=True, check=True)
     inventory.write_text(listing.stdout)
     file.write_text(json.dumps(config))
     command = [BINARY, "plan", str(inventory), "--config", str(file), "--trainable", "all"]
@@ -119,7 +124,7 @@ def fits(document: dict[str, Any], model: Path) -> bool:
     print(f"  the process has {process['peak_bytes'] / 1e9:.1f} GB at its peak, {pinned} MiB of them pinned")
     missing = [w["text"] for w in document["warnings"] if w["code"] in ("memory", "drive-space", "path-unusable")]
     made = sum(path.stat().st_size for path in model.glob("*.safetensors"))
-    free, needed = shutil.disk_usage(model).free, document["nvme_bytes"] + max(0, weights - made)
+    free, needed = shutil.disk_usage(model.parent).free, document["nvme_bytes"] + max(0, weights - made)
     print(
         f"  the drive needs {needed / 1e9:.1f} GB, the model's file among them; {free / 1e9:.1f} GB are free",
         flush=True,

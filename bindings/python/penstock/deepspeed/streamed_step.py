@@ -109,14 +109,12 @@ class StreamedStep:
         gradient = swapper.gradient(master, group) if group.set_gradients else swapper.flat_gradient(master)
         assert gradient is not None
         kind = engine_dtype(gradient.dtype)
-        weights, cycle = NewWeights(stage3, number), cycle_of(stage3)
-        assert cycle is not None
+        weights = NewWeights(stage3, number)
         try:
             for chunk, (begin, numel) in enumerate(group.cuts):
                 self._announce(stage3, swapper)
                 one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
                 self._run_chunk(group, chunk, one, weights)
-                cycle.progress.updated(begin + numel)
         finally:
             weights.drop()
 
@@ -130,9 +128,13 @@ class StreamedStep:
             for name in (MASTER, *MOMENTS):
                 leases[name] = group.lease_of(name, chunk)
                 states.append(from_dlpack(leases[name]))
+            cycle = cycle_of(self._stage3())
+            assert cycle is not None
+            begin, numel = group.cuts[chunk]
+            cycle.progress.updated(begin + numel)  # from here on a state may be changed, also where the rest fails
             layouts = {f"{name}_layout": group.layout(name, chunk) for name in MOMENTS}
             update(*states, gradient_factor=self._factor, **layouts)
-            weights.take(group.cuts[chunk][0], states[0])
+            weights.take(begin, states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)
         finally:

@@ -113,7 +113,7 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
 def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) -> None:
     session = current_session()
     assert session is not None
-    together(session.engine.check)
+    together(session.check_writes)
     if setting_of(session.config) != "fp32":
         _say_state_format(session.config, files)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
