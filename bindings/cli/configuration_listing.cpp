@@ -122,8 +122,7 @@ Values list_values(const Config& config) {
   Values values;
   append_deepspeed(config.deepspeed, values);
   append_penstock(config.penstock, values);
-  const auto narrow = static_cast<std::size_t>(config.states.narrow);
-  values.emplace_back("penstock.optimizer_states", kStateFormatNames[narrow]);
+  values.emplace_back("penstock.optimizer_states", state_format_name(config.states.narrow));
   values.emplace_back("penstock.fp32_states", config.states.fp32_patterns);
   return values;
 }

@@ -176,8 +176,7 @@ void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
 void set_states(const SwapPlan& plan, ConfigDraft& draft) {
   const StateFormat narrow = plan.setup.state_formats().narrow;
   if (plan.setup.steps_in_chunks() && narrow != plan.setup.config.states.narrow) {
-    draft.set("penstock.optimizer_states",
-              std::string(kStateFormatNames[static_cast<std::size_t>(narrow)]),
+    draft.set("penstock.optimizer_states", std::string(state_format_name(narrow)),
               "given by --optimizer");
   }
 }

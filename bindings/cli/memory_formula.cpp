@@ -58,7 +58,7 @@ std::string moments(const TrainingSetup& setup) {
   if (setup.steps_in_chunks()) {
     const StateFormat format = setup.state_formats().narrow;
     return fmt::format("{}, two of {}{}; divided from stage 1 on", optimizer_name(setup.optimizer),
-                       kStateFormatNames[static_cast<std::size_t>(format)], divided(setup, 1));
+                       state_format_name(format), divided(setup, 1));
   }
   return fmt::format("{}: {} a parameter{}; divided from stage 1 on, the same at stages 2 and 3",
                      optimizer_name(setup.optimizer),

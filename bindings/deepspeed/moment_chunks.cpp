@@ -60,7 +60,7 @@ std::vector<PlanWarning> warn_about_states(const TrainingSetup& setup) {
   if (states.narrow == StateFormat::kF32) {
     return warnings;
   }
-  const std::string_view name = kStateFormatNames[static_cast<std::size_t>(states.narrow)];
+  const std::string_view name = state_format_name(states.narrow);
   if (!setup.swaps_optimizer()) {
     warnings.push_back(
         {"idle-states",

@@ -27,9 +27,10 @@ std::span<std::byte> bytes_of(const Target& array) {
   return {static_cast<std::byte*>(array.data()), array.nbytes()};
 }
 
-MomentLayout fp32_layout(Moment moment, std::size_t elements) {
+/// Of either moment: fp32 has no codes, and so no signs.
+MomentLayout fp32_layout(std::size_t elements) {
   const StateSegment whole{elements, StateFormat::kF32};
-  return {moment, {&whole, 1}};
+  return {Moment::kFirst, {&whole, 1}};
 }
 
 class AdamObject {
@@ -43,14 +44,13 @@ class AdamObject {
     const Target averages = array_of<Target>(exp_avg);
     const Target squares = array_of<Target>(exp_avg_sq);
     const Source gradients = array_of<Source>(gradient);
-    const MomentLayout fp32_first = fp32_layout(Moment::kFirst, masters.size());
-    const MomentLayout fp32_second = fp32_layout(Moment::kSecond, masters.size());
+    const MomentLayout fp32 = fp32_layout(masters.size());
     const AdamStretch stretch{
         .master = elements_of(masters),
         .exp_avg = bytes_of(averages),
         .exp_avg_sq = bytes_of(squares),
-        .exp_avg_layout = exp_avg_layout != nullptr ? *exp_avg_layout : fp32_first,
-        .exp_avg_sq_layout = exp_avg_sq_layout != nullptr ? *exp_avg_sq_layout : fp32_second,
+        .exp_avg_layout = exp_avg_layout != nullptr ? *exp_avg_layout : fp32,
+        .exp_avg_sq_layout = exp_avg_sq_layout != nullptr ? *exp_avg_sq_layout : fp32,
         .gradient = {static_cast<const std::byte*>(gradients.data()), gradients.nbytes()},
         .gradient_dtype = unwrap(parse_dtype(gradient_dtype)),
         .gradient_factor = gradient_factor};
@@ -71,14 +71,7 @@ class AdamObject {
     const std::size_t count = stretch.master.size();
     const DType dtype = stretch.gradient_dtype;
     const bool is_real = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
-    const bool fits =
-        stretch.exp_avg_layout.elements() == count &&
-        stretch.exp_avg_sq_layout.elements() == count &&
-        stretch.exp_avg_layout.runs().size() == stretch.exp_avg_sq_layout.runs().size() &&
-        stretch.exp_avg.size() == stretch.exp_avg_layout.bytes() &&
-        stretch.exp_avg_sq.size() == stretch.exp_avg_sq_layout.bytes() &&
-        stretch.gradient.size() == count * dtype_bytes(dtype);
-    if ((step == 0 && count > 0) || !is_real || !fits) {
+    if ((step == 0 && count > 0) || !is_real || !is_whole(stretch)) {
       raise(fault(Fault::kInvalidArgument,
                   "a step of Adam takes equally many masters, moments (float32, or as their "
                   "layouts say) and gradients (float32, bfloat16 or float16), and steps count "

@@ -35,7 +35,7 @@ StateFormat parse_state_format(const std::string& text) {
 std::string state_format(const std::string& narrow, const std::vector<std::string>& fp32_patterns,
                          const std::string& parameter, std::uint64_t elements) {
   const StateFormats formats{parse_state_format(narrow), fp32_patterns};
-  return std::string(kStateFormatNames[static_cast<std::size_t>(formats.of(parameter, elements))]);
+  return std::string(state_format_name(formats.of(parameter, elements)));
 }
 
 std::vector<Layout> cut(const std::string& moment, const std::vector<SegmentTuple>& segments,

@@ -67,23 +67,22 @@ void update_runs(const AdamStep& step, const AdamStretch& stretch, std::size_t b
   }
 }
 
-void check(const AdamStretch& stretch) {
-  const std::size_t count = stretch.master.size();
-  PENSTOCK_CHECK(stretch.gradient.size() == count * dtype_bytes(stretch.gradient_dtype),
-                 "{} bytes of a gradient for {} elements", stretch.gradient.size(), count);
-  const bool fits =
-      stretch.exp_avg_layout.elements() == count && stretch.exp_avg_sq_layout.elements() == count &&
-      stretch.exp_avg_layout.runs().size() == stretch.exp_avg_sq_layout.runs().size() &&
-      stretch.exp_avg.size() == stretch.exp_avg_layout.bytes() &&
-      stretch.exp_avg_sq.size() == stretch.exp_avg_sq_layout.bytes();
-  PENSTOCK_CHECK(fits, "moments of {} and {} bytes for {} elements", stretch.exp_avg.size(),
-                 stretch.exp_avg_sq.size(), count);
-}
-
 }  // namespace
 
+bool is_whole(const AdamStretch& stretch) noexcept {
+  const std::size_t count = stretch.master.size();
+  return stretch.exp_avg_layout.elements() == count &&
+         stretch.exp_avg_sq_layout.elements() == count &&
+         stretch.exp_avg_layout.runs().size() == stretch.exp_avg_sq_layout.runs().size() &&
+         stretch.exp_avg.size() == stretch.exp_avg_layout.bytes() &&
+         stretch.exp_avg_sq.size() == stretch.exp_avg_sq_layout.bytes() &&
+         stretch.gradient.size() == count * dtype_bytes(stretch.gradient_dtype);
+}
+
 void update_stretch(const AdamStep& step, const AdamStretch& stretch, unsigned threads) {
-  check(stretch);
+  PENSTOCK_CHECK(is_whole(stretch), "moments of {} and {} bytes, {} of a gradient for {} elements",
+                 stretch.exp_avg.size(), stretch.exp_avg_sq.size(), stretch.gradient.size(),
+                 stretch.master.size());
   const std::size_t runs = stretch.exp_avg_layout.runs().size();
   const std::size_t parts =
       std::clamp<std::size_t>(stretch.master.size() / kElementsPerThread, 1, std::max(threads, 1U));

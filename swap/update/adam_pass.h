@@ -22,10 +22,14 @@ struct AdamStretch {
   float gradient_factor = 1;            ///< unscales and clips; multiplied in single precision
 };
 
+/// Whether all of it has equally many elements, and moments lie as their layouts say. Pure.
+bool is_whole(const AdamStretch& stretch) noexcept;
+
 /// Steps a stretch in one pass: a few elements at a time, in the caches, the gradient is widened
 /// and multiplied, and moments that are not fp32 are decoded, stepped and encoded. The gradient
 /// stays as it is. Begins `threads` - 1 threads where the stretch is long enough to be worth it;
-/// the result does not depend on them. Thread-safe for stretches that do not overlap.
+/// the result does not depend on them. CHECKs is_whole(). Thread-safe for stretches that do not
+/// overlap.
 void update_stretch(const AdamStep& step, const AdamStretch& stretch, unsigned threads);
 
 }  // namespace penstock

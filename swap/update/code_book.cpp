@@ -76,8 +76,7 @@ std::vector<float> code_values(StateFormat format, Moment moment) {
   if (format == StateFormat::k8Bit) {
     return dynamic_values(7, is_signed);
   }
-  PENSTOCK_CHECK(format == StateFormat::k4Bit, "{} has no codes",
-                 kStateFormatNames[static_cast<std::size_t>(format)]);
+  PENSTOCK_CHECK(format == StateFormat::k4Bit, "{} has no codes", state_format_name(format));
   return is_signed ? dynamic_values(3, true) : linear_values();
 }
 
@@ -87,7 +86,7 @@ const CodeBook& code_book(StateFormat format, Moment moment) {
                                              make_book(StateFormat::k4Bit, Moment::kFirst),
                                              make_book(StateFormat::k4Bit, Moment::kSecond)};
   PENSTOCK_CHECK(format == StateFormat::k8Bit || format == StateFormat::k4Bit, "{} has no codes",
-                 kStateFormatNames[static_cast<std::size_t>(format)]);
+                 state_format_name(format));
   return books[(format == StateFormat::k4Bit ? 2U : 0U) + (moment == Moment::kSecond ? 1U : 0U)];
 }
 

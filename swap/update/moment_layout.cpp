@@ -1,7 +1,6 @@
 #include "swap/update/moment_layout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 

@@ -29,6 +29,10 @@ void append(std::vector<StateSegment>& chunk, const StateSegment& segment) {
 
 }  // namespace
 
+std::string_view state_format_name(StateFormat format) noexcept {
+  return kStateFormatNames[static_cast<std::size_t>(format)];
+}
+
 std::uint64_t state_bytes(StateFormat format, std::uint64_t elements) noexcept {
   switch (format) {
     case StateFormat::kF32:

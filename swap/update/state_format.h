@@ -16,6 +16,8 @@ enum class StateFormat : std::uint8_t { kF32, kBF16, k8Bit, k4Bit };
 /// In the order of StateFormat, as configurations write them.
 inline constexpr std::array<std::string_view, 4> kStateFormatNames{"fp32", "bf16", "8bit", "4bit"};
 
+std::string_view state_format_name(StateFormat format) noexcept;
+
 /// Elements that share one scale. Sources: bitsandbytes (8 bit, functional.py: blocksize=256) and
 /// torchao (4 bit, optim/subclass_4bit.py: block_size=128).
 inline constexpr std::size_t k8BitBlockElements = 256;

@@ -72,16 +72,15 @@ TEST_P(CodeBookTest, APositiveSecondMomentIsNeverZero) {
   EXPECT_EQ(found > 0, GetParam().moment == Moment::kSecond);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , CodeBookTest,
-    testing::Values(Book{StateFormat::k8Bit, Moment::kFirst},
-                    Book{StateFormat::k8Bit, Moment::kSecond},
-                    Book{StateFormat::k4Bit, Moment::kFirst},
-                    Book{StateFormat::k4Bit, Moment::kSecond}),
-    [](const auto& test) {
-      return std::string(kStateFormatNames[static_cast<std::size_t>(test.param.format)]) +
-             (test.param.moment == Moment::kFirst ? "_first" : "_second");
-    });
+INSTANTIATE_TEST_SUITE_P(, CodeBookTest,
+                         testing::Values(Book{StateFormat::k8Bit, Moment::kFirst},
+                                         Book{StateFormat::k8Bit, Moment::kSecond},
+                                         Book{StateFormat::k4Bit, Moment::kFirst},
+                                         Book{StateFormat::k4Bit, Moment::kSecond}),
+                         [](const auto& test) {
+                           return std::string(state_format_name(test.param.format)) +
+                                  (test.param.moment == Moment::kFirst ? "_first" : "_second");
+                         });
 
 /// Numbers that bitsandbytes 0.50.2 (create_dynamic_map) and torchao 0.18.0 (optim/subclass_4bit)
 /// give.

@@ -111,17 +111,16 @@ TEST_P(MomentLayoutTest, TinyNumbersKeepTheirBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , MomentLayoutTest,
-    testing::Values(Case{StateFormat::kBF16, Moment::kFirst},
-                    Case{StateFormat::k8Bit, Moment::kFirst},
-                    Case{StateFormat::k8Bit, Moment::kSecond},
-                    Case{StateFormat::k4Bit, Moment::kFirst},
-                    Case{StateFormat::k4Bit, Moment::kSecond}),
-    [](const auto& test) {
-      return std::string(kStateFormatNames[static_cast<std::size_t>(test.param.format)]) +
-             (test.param.moment == Moment::kFirst ? "_first" : "_second");
-    });
+INSTANTIATE_TEST_SUITE_P(, MomentLayoutTest,
+                         testing::Values(Case{StateFormat::kBF16, Moment::kFirst},
+                                         Case{StateFormat::k8Bit, Moment::kFirst},
+                                         Case{StateFormat::k8Bit, Moment::kSecond},
+                                         Case{StateFormat::k4Bit, Moment::kFirst},
+                                         Case{StateFormat::k4Bit, Moment::kSecond}),
+                         [](const auto& test) {
+                           return std::string(state_format_name(test.param.format)) +
+                                  (test.param.moment == Moment::kFirst ? "_first" : "_second");
+                         });
 
 TEST(BlockScaleTest, TheLargestOfABlockIsExactWhateverItsSign) {
   for (const StateFormat format : {StateFormat::k8Bit, StateFormat::k4Bit}) {
