@@ -53,6 +53,7 @@ struct DeepSpeedConfig {
   std::uint64_t micro_batch_size = 0;
   std::string optimizer_type;  ///< optimizer.type as written; empty: the script brings one
   bool has_cpu_adam = true;    ///< offloaded states are stepped by DeepSpeedCPUAdam
+  bool is_elementwise = true;  ///< by it, or by another optimizer that can be stepped in chunks
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "alloc/lower_case.h"
@@ -192,6 +193,17 @@ bool has_cpu_adam(ConfigSection& top, const std::string& written_type) {
   return (type == "adam" || type == "adamw") && !is_torch;
 }
 
+// Those of penstock/deepspeed/elementwise_step.py, as DeepSpeed names them: its own in any case,
+// torch's as they are. A script's own is taken for one of them.
+bool is_elementwise(const std::string& written_type) {
+  constexpr std::array<std::string_view, 4> kOwn{"adam", "adamw", "lion", "adagrad"};
+  constexpr std::array<std::string_view, 6> kTorch{"Adadelta", "Adamax",  "NAdam",
+                                                   "RAdam",    "RMSprop", "SGD"};
+  return written_type.empty() ||
+         std::ranges::count(kOwn, std::string_view(lower_case(written_type))) != 0 ||
+         std::ranges::count(kTorch, std::string_view(written_type)) != 0;
+}
+
 }  // namespace
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
@@ -212,6 +224,7 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
     optimizer->read_text("type", config.optimizer_type);
   }
   config.has_cpu_adam = has_cpu_adam(top, config.optimizer_type);
+  config.is_elementwise = is_elementwise(config.optimizer_type);
   return config;
 }
 

@@ -35,7 +35,8 @@ std::uint64_t elements_of(std::span<const StateSegment> chunk) noexcept {
 }
 
 std::uint64_t swapped_moment_bytes(TrainingSetup setup, StateFormat format) {
-  if (!setup.steps_in_chunks() || setup.lists(Role::kMoment)) {
+  if (!setup.swaps_optimizer() || !setup.config.deepspeed.has_cpu_adam ||
+      setup.lists(Role::kMoment)) {
     return 0;
   }
   setup.optimizer = OptimizerKind::kAdamW;
@@ -67,7 +68,7 @@ std::vector<PlanWarning> warn_about_states(const TrainingSetup& setup) {
          fmt::format("optimizer_states is \"{}\" and changes nothing: no optimizer is on NVMe",
                      name),
          std::string(kKey)});
-  } else if (!setup.steps_in_chunks()) {
+  } else if (!setup.config.deepspeed.has_cpu_adam) {
     warnings.push_back(
         {"optimizer-states",
          fmt::format("optimizer_states is \"{}\", and training refuses it: only DeepSpeedCPUAdam "

@@ -13,7 +13,7 @@ namespace penstock {
 /// The chunks of a sub-group.
 using MomentChunks = std::vector<std::vector<StateSegment>>;
 
-/// The chunks that the step of DeepSpeedCPUAdam goes through, by sub-group, and how the moments of
+/// The chunks that the step of an optimizer goes through, by sub-group, and how the moments of
 /// each are stored: this rank's partitions in a row, each in the format of its parameter. Pure.
 std::vector<MomentChunks> moment_chunks(const TrainingSetup& setup);
 

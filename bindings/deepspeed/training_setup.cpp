@@ -304,7 +304,7 @@ StateFormats TrainingSetup::state_formats() const {
 }
 
 bool TrainingSetup::steps_in_chunks() const noexcept {
-  return swaps_optimizer() && config.deepspeed.has_cpu_adam;
+  return swaps_optimizer() && config.deepspeed.is_elementwise;
 }
 
 std::uint64_t TrainingSetup::largest_sub_group() const {

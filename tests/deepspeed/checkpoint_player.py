@@ -134,9 +134,9 @@ def _train(what: Play, rank: int, ranks: int) -> None:
 
             optimizer_swapper.STATE_CHUNK_ELEMENTS = what.chunk_numel
         if not what.equals_op:
-            from penstock.deepspeed import streamed_step
+            from penstock.deepspeed import step_choice
 
-            streamed_step.equals_op = lambda *_: False
+            step_choice.equals_op = lambda *_: False
     deepspeed.init_distributed(dist_backend="gloo", verbose=False)
     trial = Trial(what.device == "cpu", what.swap, rank, ranks)
     schedule = {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5}}

@@ -75,6 +75,22 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
+    "optimizer",
+    [{"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}}, {"type": "Lion", "params": {"lr": 1e-4}}],
+    ids=["torch AdamW", "Lion"],
+)
+def test_optimizers_without_kernels(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path, optimizer: dict[str, Any]
+) -> None:
+    changes = {"optimizer": optimizer, "zero_allow_untested_optimizer": True, "penstock": {"ram_bytes": "40MiB"}}
+    config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, **changes)
+    run = runner.full_finetune(small_model, config, 2)
+    assert run.returncode == 0, run.output
+    compare(planned(small_model, config, tmp_path, "--trainable", "all"), runner.stats()["plan"])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
     "block",
     [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}, {"ram_bytes": 0, "optimizer_states": "4bit"}],
     ids=["nothing in RAM", "some in RAM", "narrow states"],

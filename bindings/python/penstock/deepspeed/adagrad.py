@@ -26,9 +26,8 @@ def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
         first = float(self.optimizer.defaults["initial_accumulator_value"])
         for index, master in enumerate(self.fp32_partitioned_groups_flat):
             if self._swappable_optimizer_subgroup(index):
-                swapper.swap_in_optimizer_state(master)
-                self.optimizer.state[master]["sum"] = torch.full_like(master, first)
-                swapper.swap_out_optimizer_state(master)
-                master.grad = None
+                group = swapper.group(master)
+                sums = (torch.full((numel,), first, dtype=swapper.dtype) for _, numel in group.cuts)
+                swapper.initialize_state(master, "sum", sums)
 
     return initialize

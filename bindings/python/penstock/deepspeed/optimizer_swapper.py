@@ -17,7 +17,7 @@ from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.narrow_states import NarrowStates
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
-from penstock.deepspeed.streamed_step import StreamedStep
+from penstock.deepspeed.step_choice import streamed_step
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
@@ -54,8 +54,8 @@ class OptimizerSwapper:
         self.session: Session = open_session(config or {})
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
-        self.step = StreamedStep.of(stage3, self)
-        self._narrow = NarrowStates.of(self.session.config, self.step is not None)
+        self.step = streamed_step(stage3, self)
+        self._narrow = NarrowStates.of(self.session.config, self.step is not None and self.step.has_kernels)
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
         self._space = self.session.open_namespace("optimizer", swap_config.nvme_path)
         self.close = weakref.finalize(self, self.session.close_namespace, self._space)  # once, by the first who calls
@@ -108,8 +108,12 @@ class OptimizerSwapper:
         self.session.plan_is_stale = True
         parameter.data = self.nothing()
 
-    # The step.
+    def initialize_state(self, parameter: torch.Tensor, name: str, parts: Iterable[torch.Tensor]) -> None:
+        """A state that is not zero at first: its chunks in a row."""
+        self.prepare_state(parameter, name, self.dtype).write(name, parts, self.dtype)
+        self.optimizer.state[parameter][name] = self.nothing()
 
+    # The step.
     def swap_in_optimizer_state(self, parameter: torch.Tensor, async_parameter: Any = None) -> None:
         """On return the master, every state tensor and the gradient of `parameter` are in memory."""
         group = self.group(parameter)
@@ -206,7 +210,6 @@ class OptimizerSwapper:
                 group.forget(name)
 
     # Checkpoints.
-
     def group(self, parameter: torch.Tensor) -> SubGroup | None:
         """The sub-group of a flat master; None: it is not swapped."""
         return self._groups.get(getattr(parameter, "ds_id", ""))
@@ -216,13 +219,13 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return {}
-        states = self.optimizer.state.get(parameter, {})
+        states = {**self.optimizer.state.get(parameter, {}), MASTER: parameter}
         names = [name for name in group.tensors if group.has_content(name)]
         for name in names:
             group.complete(name)
         return {
-            name: Content(self.engine, group.tensors[name], group.numel, like, group.layouts(name))
-            for name, like in ((name, parameter if name == MASTER else states[name]) for name in names)
+            name: Content(self.engine, group.tensors[name], group.numel, states[name], group.layouts(name))
+            for name in names
         }
 
     def prepare_state(self, parameter: torch.Tensor, name: str, dtype: torch.dtype) -> SubGroup:
@@ -279,7 +282,6 @@ class OptimizerSwapper:
                 group.rename(f"sub-group {number}")
 
     # Bookkeeping that DeepSpeed calls and nothing here needs.
-
     def init_timers(self) -> None: ...
     def log_timers(self) -> None: ...
     def pre_backward(self) -> None: ...

@@ -157,6 +157,7 @@ TABLE: tuple[Place, ...] = (
     _class("ops/adam/cpu_adam.py", "CPUAdamBuilder", compiled_op.loading_later),
     _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
     _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
+    _of_optimizer("_optimizer_step", streamed_step.stepping, ("self", "sub_group_id")),
     _of_optimizer("_reassign_or_swap_out_partitioned_parameters", streamed_step.reassigning, ("self", "sub_group_id")),
     # What a script asks of one parameter.
     _of_optimizer(
@@ -290,7 +291,6 @@ TABLE: tuple[Place, ...] = (
         "_create_fp32_partitions",
         "_optimizer_states_and_gradient_swap_in",
         "_optimizer_states_and_gradient_swap_out",
-        "_optimizer_step",
         "_release_sub_group",
     ),
 )

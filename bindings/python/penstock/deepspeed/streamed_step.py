@@ -1,191 +1,114 @@
 """The optimizer's step over chunks of states: a few of them are in memory, however large a sub-group is.
 
-DeepSpeed goes through the sub-groups as ever; its optimizer counts steps and chooses hyperparameters. Where it hands
-a sub-group to CPU Adam's compiled op, the chunks are read, updated and written one after the other, and new weights go
-where they belong.
+DeepSpeed goes through the sub-groups as ever; its optimizer counts steps and chooses hyperparameters. The chunks of a
+sub-group are read, updated and written one after the other, and new weights go where they belong.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
-import types
 import weakref
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import distributed
-from torch.utils.dlpack import from_dlpack
 
-from penstock import messages
-from penstock._core import STATE_CHUNKS_AHEAD, Lease, adam_instructions
-from penstock.deepspeed.compiled_op import CompiledOp
-from penstock.deepspeed.cpu_adam import CpuAdam, Update, equals_op
+from penstock._core import STATE_CHUNKS_AHEAD
 from penstock.deepspeed.gradient_cycle import cycle_of
-from penstock.deepspeed.known_texts import TESTED_VERSIONS
-from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.new_weights import NewWeights
-from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.deepspeed.torch_dtype import engine_dtype
+from penstock.deepspeed.sub_group import SubGroup
 
 if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
-_PROVEN_VERSIONS = TESTED_VERSIONS[TESTED_VERSIONS.index("0.19.4") :]  # before 0.19 the op rounded otherwise
+# update(sub-group, number of the chunk, its gradient as it was accumulated, where new weights go)
+ChunkUpdate = Callable[[SubGroup, int, torch.Tensor, NewWeights], None]
 
 
-class StreamedStep:
-    """Steps the sub-groups of one optimizer swapper, one at a time: begin(), then the optimizer's step."""
+class StreamedStep(abc.ABC):
+    """Steps the sub-groups of one optimizer swapper, one at a time: begin(), unscale(), then step()."""
+
+    has_kernels = False  # of penstock's own, which know moments in fewer bits
 
     def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         self._stage3: Callable[[], Any] = weakref.ref(stage3)
         self._swapper = weakref.ref(swapper)
-        self._number: int | None = None  # of the sub-group that is stepped
-        self._factor = 1.0
         self._ahead: Iterator[list[int]] | None = None  # tensors of chunks that the step has not announced yet
-
-    @staticmethod
-    def of(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None:
-        """None: this optimizer is not stepped in chunks."""
-        optimizer: Any = getattr(stage3, "optimizer", None)
-        reason = _why_whole(stage3, optimizer, swapper.dtype)
-        if reason is not None:
-            if distributed.get_rank() == 0:
-                messages.note(f"{type(optimizer).__name__} is stepped a whole sub-group at a time: {reason}")
-            return None
-        step = StreamedStep(stage3, swapper)
-        take = weakref.WeakMethod(step._take)
-        op = optimizer.ds_opt_adam
-        optimizer.ds_opt_adam = CpuAdam(op, optimizer.adam_w_mode, lambda update: bool((m := take()) and m(update)))
-        return step
 
     def begin(self, number: int) -> None:
         """The next step of the optimizer is that of sub-group `number`."""
-        stage3, swapper = self._stage3(), self._swapper()
-        assert stage3 is not None and swapper is not None
-        master = stage3.fp32_partitioned_groups_flat[number]
+        master, _, swapper = self._sub_group(number)
         if master.numel() != 0:  # something has left it swapped in: as it is in memory, it counts
             swapper.swap_out_optimizer_state(master)
-        group = swapper.group(master)
-        assert group is not None
-        if not all(name in group.tensors for name in MOMENTS):
-            self._declare_moments(stage3, swapper)
         swapper.session.plan_if_stale()
         swapper.session.check_writes()
         master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
-        self._number, self._factor = number, 1.0
 
     def end(self) -> None:
         """Of the step of all sub-groups, also of one that has failed: what the optimizer steps next is none of them."""
-        self._number = None
         self._ahead = None
 
-    def multiply(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
-        """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
-        masters = self._stage3().fp32_partitioned_groups_flat
-        master = masters[number]
-        masters[number] = types.SimpleNamespace(grad=torch.ones(1, dtype=torch.float32))
-        try:
-            original(self._stage3(), number, total_norm)
-            self._factor = masters[number].grad.item()
-        finally:
-            masters[number] = master
+    @abc.abstractmethod
+    def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
+        """`original` multiplies the gradient of a sub-group's master, as DeepSpeed unscales and clips it."""
 
-    def _take(self, update: Update) -> bool:
-        number, self._number = self._number, None
-        if number is None:
-            return False
-        self._run(number, update)
-        return True
+    @abc.abstractmethod
+    def step(self, original: Callable[..., Any], number: int) -> None:
+        """In the place of `original`, DeepSpeed's step of a sub-group."""
 
-    def _run(self, number: int, update: Update) -> None:
-        stage3, swapper = self._stage3(), self._swapper()
-        assert stage3 is not None and swapper is not None
-        master = stage3.fp32_partitioned_groups_flat[number]
-        group = swapper.group(master)
-        assert group is not None
+    def _run(self, number: int, update: ChunkUpdate) -> None:
+        master, group, swapper = self._sub_group(number)
         gradient = swapper.gradient(master, group) if group.set_gradients else swapper.flat_gradient(master)
         assert gradient is not None
-        kind = engine_dtype(gradient.dtype)
-        weights = NewWeights(stage3, number)
+        weights = NewWeights(self._stage3(), number)
         try:
             for chunk, (begin, numel) in enumerate(group.cuts):
-                self._announce(stage3, swapper)
-                one = functools.partial(update, gradient=gradient.narrow(0, begin, numel), gradient_dtype=kind)
-                self._run_chunk(group, chunk, one, weights)
+                self._announce()
+                update(group, chunk, gradient.narrow(0, begin, numel), weights)
         finally:
             weights.drop()
 
-    def _run_chunk(self, group: SubGroup, chunk: int, update: Update, weights: NewWeights) -> None:
-        """What is in memory of the chunk goes back with this call, also where it fails and the caller keeps the error
-        with all that was seen on its way.
-        """
-        leases: dict[str, Lease] = {}
-        states: list[torch.Tensor] = []
-        try:
-            for name in (MASTER, *MOMENTS):
-                leases[name] = group.lease_of(name, chunk)
-                states.append(from_dlpack(leases[name]))
-            cycle = cycle_of(self._stage3())
-            assert cycle is not None
-            begin, numel = group.cuts[chunk]
-            cycle.progress.updated(begin + numel)  # from here on a state may be changed, also where the rest fails
-            layouts = {f"{name}_layout": group.layout(name, chunk) for name in MOMENTS}
-            update(*states, gradient_factor=self._factor, **layouts)
-            weights.take(begin, states[0])
-            for name, lease in leases.items():
-                group.commit(name, chunk, lease)
-        finally:
-            states.clear()
-            leases.clear()
+    def _note_change(self, group: SubGroup, chunk: int) -> None:
+        """From here on a state of the chunk may be changed, also where the rest fails."""
+        cycle = cycle_of(self._stage3())
+        assert cycle is not None
+        cycle.progress.updated(sum(group.cuts[chunk]))
 
-    def _declare_moments(self, stage3: Any, swapper: OptimizerSwapper) -> None:
-        """Of all sub-groups at once, so that the first step plans once."""
-        for group in _groups(stage3, swapper):
-            for name in MOMENTS:
+    def _declare(self, states: dict[str, torch.dtype]) -> None:
+        """States that do not exist yet, of all sub-groups at once, so that the first step plans once."""
+        swapper = self._swapper()
+        assert swapper is not None
+        for group in self._groups(swapper):
+            for name, dtype in states.items():
                 if name not in group.tensors:
-                    swapper.declare_state(group, name, torch.float32)
+                    swapper.declare_state(group, name, dtype)
 
-    def _announce(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+    def _announce(self) -> None:
         """What comes next, a chunk for each that is stepped: in the first steps the engine does not know the order."""
+        swapper = self._swapper()
+        assert swapper is not None
         count = 1
         if self._ahead is None:
-            groups = _groups(stage3, swapper)
+            groups = self._groups(swapper)
             self._ahead = (group.contents_of(chunk) for group in groups for chunk in range(len(group.cuts)))
             count += STATE_CHUNKS_AHEAD
         for tensors in itertools.islice(self._ahead, count):
             swapper.engine.prefetch(tensors)
 
+    def _sub_group(self, number: int) -> tuple[torch.Tensor, SubGroup, OptimizerSwapper]:
+        stage3, swapper = self._stage3(), self._swapper()
+        assert stage3 is not None and swapper is not None
+        master = stage3.fp32_partitioned_groups_flat[number]
+        group = swapper.group(master)
+        assert group is not None
+        return master, group, swapper
 
-def _groups(stage3: Any, swapper: OptimizerSwapper) -> list[SubGroup]:
-    """The sub-groups that are swapped, in the order of the step."""
-    groups = [swapper.group(master) for master in stage3.fp32_partitioned_groups_flat]
-    return [group for group in groups if group is not None]
-
-
-def _why_whole(stage3: Any, optimizer: Any, dtype: torch.dtype) -> str | None:
-    """Why an optimizer is not stepped in chunks; None: it is."""
-    kind = type(optimizer)
-    if (kind.__module__, kind.__name__) != ("deepspeed.ops.adam.cpu_adam", "DeepSpeedCPUAdam"):
-        return "penstock has kernels for DeepSpeedCPUAdam"
-    if dtype != torch.float32 or not getattr(optimizer, "fp32_optimizer_states", False):
-        return "its masters and states are not float32"
-    if getattr(stage3, "torch_autocast_gradscaler", None) or getattr(stage3, "zenflow", False):
-        return "torch's GradScaler and ZenFlow look at whole gradients"
-    if not (_is_known_to_equal(optimizer.ds_opt_adam) or equals_op(optimizer.ds_opt_adam, optimizer.adam_w_mode)):
-        return "DeepSpeed's compiled op rounds otherwise than penstock's kernels here (before 0.19 it does)"
-    return None
-
-
-def _is_known_to_equal(op: Any) -> bool:
-    """Whether it is not worth compiling the op for the proof: tests have proven this version for these instructions."""
-    try:
-        is_tested = metadata.version("deepspeed") in _PROVEN_VERSIONS
-    except metadata.PackageNotFoundError:
-        return False
-    return isinstance(op, CompiledOp) and not op.is_loaded and is_tested and adam_instructions() in ("avx2", "avx512")
+    def _groups(self, swapper: OptimizerSwapper) -> list[SubGroup]:
+        """The sub-groups that are swapped, in the order of the step."""
+        groups = [swapper.group(master) for master in self._stage3().fp32_partitioned_groups_flat]
+        return [group for group in groups if group is not None]
 
 
 # Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
@@ -224,9 +147,23 @@ def unscaling(original: Callable[..., None]) -> Callable[..., None]:
         if step is None:
             original(self, sub_group_id, total_norm)
         else:
-            step.multiply(original, sub_group_id, total_norm)
+            step.unscale(original, sub_group_id, total_norm)
 
     return unscale
+
+
+def stepping(original: Callable[..., None]) -> Callable[..., None]:
+    """Of _optimizer_step."""
+
+    @functools.wraps(original)
+    def optimizer_step(self: Any, sub_group_id: int) -> None:
+        step = _step_of(self, sub_group_id)
+        if step is None:
+            original(self, sub_group_id)
+        else:
+            step.step(original, sub_group_id)
+
+    return optimizer_step
 
 
 def reassigning(original: Callable[..., None]) -> Callable[..., None]:

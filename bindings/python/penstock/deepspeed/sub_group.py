@@ -26,6 +26,7 @@ class SubGroup:
         self.numel = numel
         self.cuts = [(begin, min(chunk_numel, numel - begin)) for begin in range(0, numel, chunk_numel)]
         self.tensors: dict[str, list[int]] = {}  # of "master" and of states, by name: a tensor a chunk
+        self.dtypes: dict[str, torch.dtype] = {}  # of the same, as the optimizer sees them
         self.leases: dict[str, Lease] = {}  # of states of one chunk that are swapped in
         self.segments: list[tuple[int, str]] = []  # of moments that are not all fp32: elements in a row, and format
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
@@ -53,6 +54,7 @@ class SubGroup:
             full_name = f"{self.key}.{name}{self._suffix(chunk)}"
             self.tensors[name].append(self._engine.declare(self._space, full_name, *form, role))
         self._written[name] = set()
+        self.dtypes[name] = dtype
 
     def layout(self, name: str, chunk: int) -> MomentLayout | None:
         """How a chunk lies in its tensor; None: as it is."""
@@ -73,11 +75,16 @@ class SubGroup:
         self.leases.pop(name, None)
         self._written.pop(name, None)
         self._layouts.pop(name, None)
+        self.dtypes.pop(name, None)
         for tensor in self.tensors.pop(name, ()):
             self._engine.forget(tensor)
 
     def has_content(self, name: str) -> bool:
         return bool(self._written.get(name))
+
+    def has_chunk(self, name: str, chunk: int) -> bool:
+        """Whether this chunk has a content."""
+        return chunk in self._written[name]
 
     def note_content(self, name: str) -> None:
         """All chunks have one."""
@@ -108,6 +115,10 @@ class SubGroup:
             content, values = torch.empty(layout.nbytes, dtype=torch.uint8), content
             layout.encode(values.contiguous(), content)
         return self._engine.put(self.tensors[name][chunk], content)
+
+    def replace_chunk(self, name: str, chunk: int, content: torch.Tensor) -> None:
+        self.put_chunk(name, chunk, content).result()
+        self._written[name].add(chunk)
 
     def contents_of(self, chunk: int) -> list[int]:
         """The tensors of a chunk that have a content."""

@@ -1,0 +1,166 @@
+"""The step over chunks of optimizers that penstock has no kernels for, and that treat every element by itself.
+
+The optimizer steps each chunk as if it were a parameter of its own. What it keeps besides states of the parameter's
+length (a count of steps) is the same for all chunks of a sub-group.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock._core import Lease
+from penstock.deepspeed.new_weights import NewWeights
+from penstock.deepspeed.streamed_step import StreamedStep
+from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+# By module and name: a subclass may do anything.
+ELEMENTWISE = frozenset(
+    {
+        ("deepspeed.ops.adagrad.cpu_adagrad", "DeepSpeedCPUAdagrad"),
+        ("deepspeed.ops.lion.cpu_lion", "DeepSpeedCPULion"),
+        ("torch.optim.adadelta", "Adadelta"),
+        ("torch.optim.adagrad", "Adagrad"),
+        ("torch.optim.adam", "Adam"),
+        ("torch.optim.adamax", "Adamax"),
+        ("torch.optim.adamw", "AdamW"),
+        ("torch.optim.nadam", "NAdam"),
+        ("torch.optim.radam", "RAdam"),
+        ("torch.optim.rmsprop", "RMSprop"),
+        ("torch.optim.sgd", "SGD"),
+    }
+)
+
+
+class ElementwiseStep(StreamedStep):
+    """Runs the optimizer's own step on one chunk after the other."""
+
+    def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        super().__init__(stage3, swapper)
+        self._unscale: Callable[[], Any] | None = None
+
+    def end(self) -> None:
+        super().end()
+        self._unscale = None
+
+    def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
+        """Done when a chunk's gradient is in memory."""
+        self._unscale = functools.partial(original, self._stage3(), number, total_norm)
+
+    def step(self, original: Callable[..., Any], number: int) -> None:
+        stage3 = self._stage3()
+        optimizer, (master, group, swapper) = stage3.optimizer, self._sub_group(number)
+        kept = dict(optimizer.state.get(master, {}))
+        before = {name: value for name, value in kept.items() if name not in group.tensors}
+        after: dict[str, Any] = {}
+
+        def update(group: SubGroup, chunk: int, gradient: torch.Tensor, weights: NewWeights) -> None:
+            after.update(self._run_chunk(number, group, chunk, gradient, weights, before))
+
+        self._run(number, update)
+        after.update({name: swapper.nothing(dtype) for name, dtype in group.dtypes.items() if name != MASTER})
+        if after:
+            optimizer.state[master] = after
+
+    def _run_chunk(
+        self,
+        number: int,
+        group: SubGroup,
+        chunk: int,
+        gradient: torch.Tensor,
+        weights: NewWeights,
+        before: dict[str, Any],
+    ) -> dict[str, Any]:
+        """before: what the optimizer keeps besides states of the parameter's length. Returns what it keeps now.
+
+        What is in memory of the chunk goes back with this call, also where it fails.
+        """
+        optimizer = self._stage3().optimizer
+        leases: dict[str, Lease] = {}
+        state: dict[str, Any] = {name: _copy(value) for name, value in before.items()}
+        part = torch.nn.Parameter(torch.empty(0), requires_grad=False)
+        try:
+            for name in group.tensors:
+                if name == MASTER or group.has_chunk(name, chunk):
+                    leases[name] = group.lease_of(name, chunk)
+            part.data = from_dlpack(leases[MASTER])
+            part.grad = self._unscaled(number, gradient, part)
+            state.update({name: from_dlpack(lease) for name, lease in leases.items() if name != MASTER})
+            if state:
+                optimizer.state[part] = state
+            self._note_change(group, chunk)
+            with self._only_parameter(number, part):
+                optimizer.step()
+            weights.take(group.cuts[chunk][0], part.data)
+            group.commit(MASTER, chunk, leases[MASTER])
+            return self._commit_states(group, chunk, part, optimizer.state.get(part, {}), leases)
+        finally:
+            optimizer.state.pop(part, None)
+            part.grad = None
+            part.data = torch.empty(0)
+            state.clear()
+            leases.clear()
+
+    def _unscaled(self, number: int, gradient: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        scaled = torch.empty_like(like).copy_(gradient)
+        masters = self._stage3().fp32_partitioned_groups_flat
+        master = masters[number]
+        masters[number] = types.SimpleNamespace(grad=scaled)
+        try:
+            if self._unscale is not None:
+                self._unscale()
+        finally:
+            masters[number] = master
+        return scaled
+
+    @contextmanager
+    def _only_parameter(self, number: int, part: torch.Tensor) -> Iterator[None]:
+        """As DeepSpeed does with the sub-group's master."""
+        stage3 = self._stage3()
+        param_group = stage3.optimizer.param_groups[stage3.sub_group_to_group_id[number]]
+        param_group["params"] = [part]
+        try:
+            yield
+        finally:
+            param_group["params"] = []
+
+    def _commit_states(
+        self, group: SubGroup, chunk: int, part: torch.Tensor, state: dict[str, Any], leases: dict[str, Lease]
+    ) -> dict[str, Any]:
+        """States of the parameter's length become contents. Returns the others."""
+        swapped = {name: value for name, value in state.items() if _is_like(value, part)}
+        if chunk == 0:
+            self._declare({name: value.dtype for name, value in swapped.items()})
+        for name in group.tensors:
+            if name == MASTER or (name not in swapped and name not in leases):
+                continue
+            value = swapped.get(name)
+            if value is None:
+                raise ArgumentError(
+                    f"the optimizer's state '{name}' of sub-group {group.key} has not the length of its parameter any "
+                    'more: penstock cannot swap it. Use "device": "cpu" for offload_optimizer'
+                )
+            if name in leases and value.data_ptr() == leases[name].data_ptr:
+                group.commit(name, chunk, leases[name])
+            else:  # made by the optimizer
+                group.replace_chunk(name, chunk, value)
+        return {name: value for name, value in state.items() if name not in group.tensors}
+
+
+def _copy(value: Any) -> Any:
+    return value.clone() if torch.is_tensor(value) else value
+
+
+def _is_like(value: Any, part: torch.Tensor) -> bool:
+    """A count of steps is a tensor too, of no dimension."""
+    return torch.is_tensor(value) and value.shape == part.shape

@@ -1,0 +1,99 @@
+"""The step of DeepSpeed's CPU Adam over chunks, by penstock's kernels: one pass from a gradient to new weights."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from penstock._core import Lease
+from penstock.deepspeed.cpu_adam import CpuAdam, Update
+from penstock.deepspeed.narrow_states import MOMENTS
+from penstock.deepspeed.new_weights import NewWeights
+from penstock.deepspeed.streamed_step import StreamedStep
+from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.deepspeed.torch_dtype import engine_dtype
+
+if TYPE_CHECKING:
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+
+class KernelStep(StreamedStep):
+    """Where the optimizer hands a sub-group to its compiled op, the chunks are stepped instead."""
+
+    has_kernels = True
+
+    def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+        super().__init__(stage3, swapper)
+        self._number: int | None = None  # of the sub-group that is stepped
+        self._factor = 1.0
+        optimizer = stage3.optimizer
+        take = weakref.WeakMethod(self._take)
+        optimizer.ds_opt_adam = CpuAdam(
+            optimizer.ds_opt_adam, optimizer.adam_w_mode, lambda update: bool((method := take()) and method(update))
+        )
+
+    def begin(self, number: int) -> None:
+        _, group, _ = self._sub_group(number)
+        if not all(name in group.tensors for name in MOMENTS):
+            self._declare(dict.fromkeys(MOMENTS, torch.float32))
+        super().begin(number)
+        self._number, self._factor = number, 1.0
+
+    def end(self) -> None:
+        super().end()
+        self._number = None
+
+    def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
+        """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
+        masters = self._stage3().fp32_partitioned_groups_flat
+        master = masters[number]
+        masters[number] = types.SimpleNamespace(grad=torch.ones(1, dtype=torch.float32))
+        try:
+            original(self._stage3(), number, total_norm)
+            self._factor = masters[number].grad.item()
+        finally:
+            masters[number] = master
+
+    def step(self, original: Callable[..., Any], number: int) -> None:
+        original(self._stage3(), number)
+
+    def _take(self, update: Update) -> bool:
+        number, self._number = self._number, None
+        if number is None:
+            return False
+        self._run(number, functools.partial(self._run_chunk, update))
+        return True
+
+    def _run_chunk(
+        self, update: Update, group: SubGroup, chunk: int, gradient: torch.Tensor, weights: NewWeights
+    ) -> None:
+        """What is in memory of the chunk goes back with this call, also where it fails and the caller keeps the error
+        with all that was seen on its way.
+        """
+        leases: dict[str, Lease] = {}
+        states: list[torch.Tensor] = []
+        try:
+            for name in (MASTER, *MOMENTS):
+                leases[name] = group.lease_of(name, chunk)
+                states.append(from_dlpack(leases[name]))
+            self._note_change(group, chunk)
+            layouts = {f"{name}_layout": group.layout(name, chunk) for name in MOMENTS}
+            update(
+                *states,
+                gradient=gradient,
+                gradient_dtype=engine_dtype(gradient.dtype),
+                gradient_factor=self._factor,
+                **layouts,
+            )
+            weights.take(group.cuts[chunk][0], states[0])
+            for name, lease in leases.items():
+                group.commit(name, chunk, lease)
+        finally:
+            states.clear()
+            leases.clear()
