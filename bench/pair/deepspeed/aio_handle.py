@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legs import Moved, serve
+from conversation import Moved, serve
 
 BUFFER_BYTES_MAX = 400 << 20  # ds_io's own default for a buffer
 

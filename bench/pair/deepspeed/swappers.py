@@ -19,7 +19,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from legs import Moved, serve
+from conversation import Moved, serve
 
 PARAMETER_BUFFERS = 5  # DeepSpeed's default
 GROUP_BUFFERS = 4  # DeepSpeed's default: three states and one for gradients

@@ -51,9 +51,7 @@ class SwapRun final : public WorkloadRun {
   void compute(std::uint64_t bytes);
   SwapEngine& engine() { return *session_.engine; }
   SwapDevice& device() { return *session_.device; }
-  TensorPattern pattern(std::uint32_t number) const {
-    return {number + (job_.randseed << 32U), tensors_[number].version};
-  }
+  TensorPattern pattern(std::uint32_t number) const { return {number, tensors_[number].version}; }
 
   const Job job_;
   const std::uint32_t thread_;
