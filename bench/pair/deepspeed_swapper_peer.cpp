@@ -31,7 +31,7 @@ Error cannot(const Job& job, const char* what) {
                fmt::format("job {}: DeepSpeed's swappers {}", job.name, what));
 }
 
-/// The work as the script is told of it.
+/// The work as the script reads it.
 class Work {
  public:
   Work(const Job& job, const SwapInventory& inventory) : job_(job), inventory_(inventory) {}

@@ -64,7 +64,7 @@ void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
   }
 }
 
-// Adds what one of fio's jobs did; an error if that is not told.
+// Adds what one of fio's jobs did; an error if the report lacks it.
 Result<void> add_job(const json& job, MeasuredRun& run) {
   if (!job.is_object() || !job.contains("read") || !job.contains("write")) {
     return fault(Fault::kUnsupported, "fio's report has a job without `read` and `write`");

@@ -14,7 +14,7 @@ namespace penstock::bench {
 
 /// fio's command line for the work of `job` (workload=raw), on the files that the job has: they are
 /// there and written, and fio neither makes nor truncates any. Clocks, statistics and changes of
-/// the buffers that nobody reads are switched off, as whoever tunes fio does.
+/// the buffers that are not used are switched off, as in a tuned fio.
 Command fio_command(const Job& job, const FioSettings& settings);
 
 /// What fio's `--output-format=json` says of all its jobs together: bytes, the longest run time,

@@ -134,7 +134,7 @@ class PairedRun {
   std::size_t settings_ = 0;
   std::optional<PhaseBytes> bytes_of_calls_;  // where both sides are measured by them
   std::vector<JobResult> ours_;
-  std::vector<Job> to_remove_;  // whose files nobody needs afterwards
+  std::vector<Job> to_remove_;  // whose files are not needed afterwards
 };
 
 Result<JobResult> PairedRun::run() {
@@ -164,7 +164,7 @@ Result<void> PairedRun::lay_out(const Job& work) {
   return {};
 }
 
-// What does not go stays; nobody's figures depend on it.
+// What cannot be removed stays; no figure depends on it.
 void PairedRun::remove_files() const {
   for (const Job& work : to_remove_) {
     for (std::uint32_t thread = 0; thread < work.numjobs; ++thread) {

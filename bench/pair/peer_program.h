@@ -12,7 +12,7 @@
 
 namespace penstock::bench {
 
-/// Somebody else's program that can do a job's work. Used by one thread.
+/// Another program that can do a job's work. Used by one thread.
 class PeerProgram {
  public:
   PeerProgram() = default;

@@ -11,7 +11,7 @@
 namespace penstock::bench {
 namespace {
 
-// Less than this nobody can tell apart in a search of seconds, nor what its better rounds reach.
+// Smaller differences are noise in a search of seconds; each is judged by its better rounds.
 constexpr double kAsGood = 0.97;
 constexpr double kBetterRounds = 0.75;
 

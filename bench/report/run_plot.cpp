@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// More points than this nobody can tell apart.
+// More points than this are no finer on a screen.
 constexpr std::size_t kPointsMax = 512;
 
 double seconds(std::uint64_t ns) {
@@ -36,7 +36,7 @@ struct Curve {
   }
 };
 
-// `value` a second; as many samples together as leave no more points than can be told apart. What
+// `value` a second; as many samples together as leave no more points than that. What
 // is left at the end belongs to the stretch before it: a moment's rate would be a peak of chance.
 template <class Value>
 void add_rate(Curve& curve, const std::vector<Sample>& samples, Value value) {

@@ -19,7 +19,7 @@ using testing::Gt;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// One round of a search that nobody's time depends on.
+// One round of a search, whatever the time.
 const PairedRunOptions kShort{{}, {std::chrono::nanoseconds(0), 1, 1}};
 
 class PairedRunTest : public testing::Test {

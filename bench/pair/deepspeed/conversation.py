@@ -1,8 +1,8 @@
-"""How `penstock bench --pair=deepspeed` speaks with DeepSpeed: a process that does one leg after another.
+"""How `penstock bench --pair=deepspeed` speaks with DeepSpeed: a process that does one run after another.
 
-It is told what there is to do in lines of JSON on standard input, first the work, then one line for each leg, and
+It reads what to do from lines of JSON on standard input, first the work, then one line for each run, and
 answers each with a line: `{}` once it is ready, `{"read_bytes": N, "write_bytes": N, "seconds": S, "cpu_seconds": S}`
-for a leg, or `{"error": "..."}`, after which it ends. CPU time is that of this process with all its threads.
+for a run, or `{"error": "..."}`, after which it ends. CPU time is that of this process with all its threads.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Moved(NamedTuple):
 
 class Worker(Protocol):
     def prepare(self, order: dict[str, Any]) -> None:
-        """Whatever a leg needs that is not measured."""
+        """What a run needs that is not measured."""
 
     def move(self, order: dict[str, Any]) -> Moved:
-        """The leg."""
+        """The run."""
 
 
 def cpu_seconds() -> float:
@@ -43,7 +43,7 @@ def measure(worker: Worker, order: dict[str, Any]) -> dict[str, float]:
 
 
 def serve(make: Callable[[dict[str, Any]], Worker]) -> None:
-    # DeepSpeed tells things on standard output, which is for answers alone.
+    # DeepSpeed prints on standard output, which is for answers alone.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.environ.setdefault("DS_ACCELERATOR", "cpu")

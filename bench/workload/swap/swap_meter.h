@@ -32,7 +32,7 @@ class SwapMeter {
 
   /// Waits until it has heard of every write; after a flush(), which says so a moment earlier.
   void settle();
-  /// A content was handed over whose ticket nobody here has: counted, without a latency.
+  /// A content was handed over without its ticket: counted, without a latency.
   void note_written(std::uint64_t bytes);
 
   std::uint64_t elapsed_ns() const { return device_.now_ns() - began_ns_; }

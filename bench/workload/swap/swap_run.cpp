@@ -101,7 +101,7 @@ Result<void> SwapRun::write_contents(const RunControl& control) {
       return std::move(lease).error();
     }
     pattern(number).fill(lease->span());
-    static_cast<void>(engine().commit(*lease));  // what fails is told by flush()
+    static_cast<void>(engine().commit(*lease));  // flush() returns what fails
   }
   PENSTOCK_TRY(engine().flush());
   return engine().plan();
@@ -212,7 +212,7 @@ Result<void> SwapRun::write(std::uint32_t number) {
   return commit(number, *lease);
 }
 
-/// Without verify= nobody looks at contents, and whatever is there is written.
+/// Without verify= contents do not matter: what is there is written.
 Result<void> SwapRun::commit(std::uint32_t number, const Lease& lease) {
   PENSTOCK_TRY(engine().check());
   if (job_.verify) {
