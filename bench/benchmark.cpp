@@ -1,6 +1,7 @@
 #include "bench/benchmark.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -59,7 +60,7 @@ class Group {
   std::vector<std::unique_ptr<Member>> members_;
   std::mutex laying_out_;  // one thread at a time: several may share a file
   std::barrier<> prepared_;
-  std::barrier<> finished_;  // what is torn down after it is nobody's CPU time
+  std::barrier<> finished_;  // tearing down after it is not measured
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::atomic<Clock::time_point> begun_;
@@ -134,8 +135,22 @@ std::vector<std::jthread> Group::start(const BenchmarkOptions& options) {
   return threads;
 }
 
+// Threads that this one starts, those of engines, run there too.
+Result<void> keep_to_cpus(const Job& job) {
+  if (job.cpus_allowed &&
+      ::pthread_setaffinity_np(::pthread_self(), sizeof(cpu_set_t), &*job.cpus_allowed) != 0) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("job {}: none of cpus_allowed={} is a CPU of this process", job.name,
+                             job.given.at("cpus_allowed")));
+  }
+  return {};
+}
+
 void Group::work(Member& member) {
-  Result<std::unique_ptr<WorkloadRun>> run = make_workload_run(*member.job, member.thread);
+  const Result<void> kept = keep_to_cpus(*member.job);
+  Result<std::unique_ptr<WorkloadRun>> run =
+      kept.has_error() ? Result<std::unique_ptr<WorkloadRun>>(kept.error())
+                       : make_workload_run(*member.job, member.thread);
   Result<void> prepared;
   if (run.has_value()) {
     const std::lock_guard lock(laying_out_);

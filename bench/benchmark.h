@@ -9,7 +9,7 @@
 
 namespace penstock::bench {
 
-/// What a watcher is told while jobs run.
+/// Progress while jobs run.
 struct BenchmarkProgress {
   std::uint32_t jobs_running = 0;
   std::uint64_t read_bytes = 0;  ///< of the running jobs, so far

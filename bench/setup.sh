@@ -88,12 +88,6 @@ install_hip_headers() {
   install_for_tests "the HIP device" libamdhip64-dev
 }
 
-# Looks at the pages of `penstock bench --html` (400 MB).
-install_browser() {
-  if command -v chromium > /dev/null || command -v chromium-browser > /dev/null; then return 0; fi
-  install_for_tests "the look at the benchmark's pages" chromium
-}
-
 # The first interpreter of 3.10 to 3.13 that can make virtual environments and has its headers.
 find_python() {
   local candidate
@@ -176,7 +170,6 @@ timed() { # NAME COMMAND…
 
 install_all_for_tests() {
   [ -z "${with_clang:-}" ] || install_clang
-  [ -z "${with_browser:-}" ] || install_browser
 }
 
 setup() {

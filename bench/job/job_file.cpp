@@ -3,222 +3,215 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
+#include "alloc/bytes.h"
 #include "alloc/excerpt.h"
-#include "bench/job/job_draft.h"
+#include "bench/job/ini_text.h"
+#include "bench/job/job_check.h"
+#include "bench/job/job_key.h"
+#include "bindings/inventory/input_file.h"
 
 namespace penstock::bench {
 namespace {
 
+constexpr std::uint64_t kFileMax = kMiB;
 constexpr std::size_t kJobsMax = 1024;
 
-using Sections = std::vector<IniSection>;
+Error wrong(std::string what, const TextPlace& place = {}) {
+  Error error = fault(Fault::kConfiguration, std::move(what));
+  error.path = place.file;
+  return error;
+}
 
-/// What a command line says: keys for all jobs, then jobs, each begun by its name.
-struct CommandKeys {
-  std::vector<Assignment> shared;
-  std::vector<IniSection> jobs;
+/// `bs in FILE, line 7`, `--bs`: the begin of a sentence on what a key was given.
+std::string given_place(const Assignment& assignment) {
+  return fmt::format("{}{}{}", assignment.place.file.empty() ? "--" : "", excerpt(assignment.key),
+                     assignment.place.text());
+}
+
+Error refused(const Assignment& assignment, std::string_view what) {
+  return wrong(fmt::format("{} {}", given_place(assignment), what), assignment.place);
+}
+
+/// A key with what it was given.
+struct Given {
+  const JobKey* key;
+  Assignment assignment;
+  /// Said of several jobs: passed over by those to whose workload it means nothing.
+  bool is_shared;
 };
 
-Error wrong(std::string message) {
-  return fault(Fault::kConfiguration, std::move(message));
+Result<std::vector<Given>> known_keys(const std::vector<Assignment>& assignments, bool is_shared) {
+  std::vector<Given> known;
+  for (const Assignment& assignment : assignments) {
+    const JobKey* key = find_job_key(assignment.key);
+    if (key == nullptr) {
+      return refused(assignment, unknown_job_key(assignment.key));
+    }
+    if (!assignment.value && !key->stands_alone) {
+      return refused(assignment, fmt::format("needs a value: {}=…", key->name));
+    }
+    known.push_back({key, assignment, is_shared});
+  }
+  return known;
 }
 
-Result<Assignment> parse_key(const std::string& text) {
-  const std::string_view whole = text;
-  const std::size_t equals = whole.find('=');
-  const std::string_view key = whole.substr(0, equals);
-  if (!key.starts_with("--") || key.size() < 3) {
-    return wrong(fmt::format("\"{}\" is not --key=value", excerpt(text)));
+Result<void> apply(const Given& given, Job& job) {
+  // Shared by several jobs a name would be all of theirs.
+  if (given.is_shared && given.key->name == "name") {
+    return {};
   }
-  Assignment assignment{std::string(key.substr(2)), {}, {}};
-  if (equals != std::string_view::npos) {
-    Result<std::string> value = expanded_value(whole.substr(equals + 1));
-    if (value.has_error()) {
-      return wrong(fmt::format("{} {}", excerpt(key), value.error().message));
-    }
-    assignment.value = std::move(*value);
+  if (!given.key->workloads.contains(job.workload)) {
+    return given.is_shared
+               ? Result<void>()
+               : refused(given.assignment, fmt::format("means nothing to workload={}; it is for {}",
+                                                       workload_name(job.workload),
+                                                       workload_names(given.key->workloads)));
   }
-  return assignment;
+  const std::string value = given.assignment.value.value_or("1");
+  if (const Refusal refusal = given.key->read(value, job)) {
+    return refused(given.assignment, fmt::format("is \"{}\"; {}", excerpt(value), *refusal));
+  }
+  job.given[std::string(given.key->name)] = value;
+  return {};
 }
 
-Result<CommandKeys> parse_command(const std::vector<std::string>& keys) {
-  CommandKeys command;
-  for (const std::string& text : keys) {
-    Result<Assignment> parsed = parse_key(text);
-    if (parsed.has_error()) {
-      return std::move(parsed).error();
-    }
-    if (parsed->key == "name") {
-      command.jobs.push_back({parsed->value.value_or(""), {}, {}});
-    }
-    std::vector<Assignment>& target =
-        command.jobs.empty() ? command.shared : command.jobs.back().assignments;
-    target.push_back(std::move(*parsed));
-  }
-  return command;
-}
+/// A job before its keys are understood; of several givens of one key the last counts.
+struct Draft {
+  std::string name;  ///< empty: the workload's
+  TextPlace place;
+  std::vector<Given> given = {};
 
-/// The drafts of one file. `sections` outlives them.
-Result<std::vector<JobDraft>> file_drafts(const Sections& sections) {
-  std::vector<GivenKey> global;
-  std::vector<JobDraft> drafts;
-  for (const IniSection& section : sections) {
-    const Result<std::vector<GivenKey>> given =
-        known_keys(section.assignments, section.is_global());
-    if (given.has_error()) {
-      return given.error();
+  void add(const std::vector<Given>& more) { given.insert(given.end(), more.begin(), more.end()); }
+
+  Result<Job> make() const {
+    std::vector<Given> ordered = given;
+    std::ranges::stable_sort(ordered, {}, &Given::key);  // they point into one table
+    Job job;
+    job.name = name;
+    for (const Given& one : ordered) {
+      PENSTOCK_TRY(apply(one, job));
     }
+    if (job.name.empty()) {
+      job.name = workload_name(job.workload);
+    }
+    if (const Refusal refusal = check_job(job)) {
+      return wrong(fmt::format("job \"{}\"{}: {}", excerpt(job.name), place.text(), *refusal),
+                   place);
+    }
+    return job;
+  }
+};
+
+/// Adds the drafts of one file.
+Result<void> add_file(std::string_view text, const std::string& origin,
+                      std::vector<Draft>& drafts) {
+  const Result<std::vector<IniSection>> sections = parse_ini(text, origin);
+  PENSTOCK_TRY(sections);
+  std::vector<Given> global;
+  const std::size_t before = drafts.size();
+  for (const IniSection& section : *sections) {
+    const Result<std::vector<Given>> given = known_keys(section.assignments, section.is_global());
+    PENSTOCK_TRY(given);
     if (section.is_global()) {
       global.insert(global.end(), given->begin(), given->end());
       continue;
     }
-    if (drafts.size() == kJobsMax) {
-      return wrong(fmt::format("{} has more than {} jobs", excerpt(section.place.file), kJobsMax));
+    if (drafts.size() - before == kJobsMax) {
+      return wrong(fmt::format("{} has more than {} jobs", excerpt(origin), kJobsMax));
     }
-    JobDraft& draft = drafts.emplace_back(section.name, section.place);
+    Draft& draft = drafts.emplace_back(Draft{section.name, section.place});
     draft.add(global);
     draft.add(*given);
   }
-  return drafts;
-}
-
-Result<std::vector<JobDraft>> command_drafts(const CommandKeys& command,
-                                             const std::vector<GivenKey>& shared) {
-  std::vector<JobDraft> drafts;
-  for (const IniSection& section : command.jobs) {
-    const Result<std::vector<GivenKey>> given = known_keys(section.assignments, false);
-    if (given.has_error()) {
-      return given.error();
-    }
-    JobDraft& draft = drafts.emplace_back(section.name, section.place);
-    draft.add(shared);
-    draft.add(*given);
+  if (drafts.size() == before) {
+    return wrong(fmt::format("{} has no job: a section such as [read] is needed", excerpt(origin)),
+                 {origin, 0});
   }
-  return drafts;
+  return {};
 }
 
-Result<std::vector<Job>> make_all(const std::vector<JobDraft>& drafts) {
+Result<std::vector<Job>> make_all(const std::vector<Draft>& drafts) {
   std::vector<Job> jobs;
-  for (const JobDraft& draft : drafts) {
+  for (const Draft& draft : drafts) {
     Result<Job> job = draft.make();
-    if (job.has_error()) {
-      return std::move(job).error();
-    }
+    PENSTOCK_TRY(job);
     jobs.push_back(std::move(*job));
   }
   return jobs;
 }
 
+/// The command line: keys before the first `--name=`, then a section a name.
+Result<std::vector<IniSection>> parse_command(const std::vector<std::string>& keys) {
+  std::vector<IniSection> sections(1);
+  for (const std::string& text : keys) {
+    if (!text.starts_with("--") || text.size() < 3 || text[2] == '=') {
+      return wrong(fmt::format("\"{}\" is not --key=value", excerpt(text)));
+    }
+    Result<Assignment> parsed = parse_assignment(std::string_view(text).substr(2), {});
+    if (parsed.has_error()) {
+      return wrong("--" + parsed.error().message);
+    }
+    if (parsed->key == "name") {
+      sections.push_back({parsed->value.value_or(""), {}, {}});
+    }
+    sections.back().assignments.push_back(std::move(*parsed));
+  }
+  return sections;
+}
+
 /// A key of the command line that no job has a use for was meant to have one.
-Result<void> check_used(const std::vector<GivenKey>& shared, const std::vector<Job>& jobs) {
-  for (const GivenKey& given : shared) {
-    const bool used = std::ranges::any_of(
-        jobs, [&given](const Job& job) { return given.key->workloads.contains(job.workload); });
-    if (!used) {
-      return wrong(fmt::format("{} means nothing to the workload of any of the jobs",
-                               given_place(*given.assignment)));
+Result<void> check_used(const std::vector<Given>& shared, const std::vector<Job>& jobs) {
+  for (const Given& given : shared) {
+    if (std::ranges::none_of(jobs, [&given](const Job& job) {
+          return given.key->workloads.contains(job.workload);
+        })) {
+      return refused(given.assignment, "means nothing to the workload of any of the jobs");
     }
   }
   return {};
-}
-
-Result<Sections> load_sections(const std::string& file) {
-  const Result<std::string> text = read_job_text(file);
-  if (text.has_error()) {
-    return text.error();
-  }
-  return parse_ini(*text, file, read_job_text);
-}
-
-Error no_jobs(const std::string& origin) {
-  Error error =
-      wrong(fmt::format("{} has no job: a section such as [read] is needed", excerpt(origin)));
-  error.path = origin;
-  return error;
-}
-
-/// The drafts of all files, with the command line's keys over them. What is read stays in `texts`.
-Result<std::vector<JobDraft>> all_file_drafts(const std::vector<std::string>& files,
-                                              const std::vector<GivenKey>& over,
-                                              std::deque<Sections>& texts) {
-  std::vector<JobDraft> all;
-  for (const std::string& file : files) {
-    Result<Sections> sections = load_sections(file);
-    if (sections.has_error()) {
-      return std::move(sections).error();
-    }
-    Result<std::vector<JobDraft>> drafts = file_drafts(texts.emplace_back(std::move(*sections)));
-    if (drafts.has_error()) {
-      return drafts;
-    }
-    if (drafts->empty()) {
-      return no_jobs(file);
-    }
-    for (JobDraft& draft : *drafts) {
-      draft.add_over(over);
-      all.push_back(std::move(draft));
-    }
-  }
-  return all;
 }
 
 }  // namespace
 
 Result<std::vector<Job>> load_jobs(const std::vector<std::string>& files,
                                    const std::vector<std::string>& keys) {
-  Result<CommandKeys> command = parse_command(keys);
-  if (command.has_error()) {
-    return std::move(command).error();
-  }
-  const bool single = files.empty() && command->jobs.empty();
+  const Result<std::vector<IniSection>> command = parse_command(keys);
+  PENSTOCK_TRY(command);
+  const bool single = files.empty() && command->size() == 1;
   if (single && keys.empty()) {
     return wrong("there is no job: give a job file, or keys such as --rw=read --size=1g");
   }
-  const Result<std::vector<GivenKey>> shared = known_keys(command->shared, !single);
-  if (shared.has_error()) {
-    return shared.error();
+  const Result<std::vector<Given>> shared = known_keys(command->front().assignments, !single);
+  PENSTOCK_TRY(shared);
+  std::vector<Draft> drafts;
+  for (const std::string& file : files) {
+    const Result<std::string> text = read_text_file(file, kFileMax);
+    PENSTOCK_TRY(text);
+    PENSTOCK_TRY(add_file(*text, file, drafts));
   }
-  std::deque<Sections> texts;
-  Result<std::vector<JobDraft>> drafts = all_file_drafts(files, *shared, texts);
-  if (drafts.has_error()) {
-    return std::move(drafts).error();
+  for (Draft& draft : drafts) {
+    draft.add(*shared);
   }
-  const Result<std::vector<JobDraft>> own = command_drafts(*command, *shared);
-  if (own.has_error()) {
-    return own.error();
+  for (std::size_t job = single ? 0 : 1; job < command->size(); ++job) {
+    const IniSection& section = (*command)[job];
+    const Result<std::vector<Given>> own = known_keys(section.assignments, false);
+    PENSTOCK_TRY(own);
+    Draft& draft = drafts.emplace_back(Draft{section.name, {}});
+    draft.add(single ? std::vector<Given>() : *shared);
+    draft.add(*own);
   }
-  drafts->insert(drafts->end(), own->begin(), own->end());
-  if (single) {
-    drafts->emplace_back("", TextPlace{}).add(*shared);
-  }
-  Result<std::vector<Job>> jobs = make_all(*drafts);
-  if (jobs.has_value()) {
-    PENSTOCK_TRY(check_used(*shared, *jobs));
-  }
+  Result<std::vector<Job>> jobs = make_all(drafts);
+  PENSTOCK_TRY(jobs);
+  PENSTOCK_TRY(check_used(*shared, *jobs));
   return jobs;
 }
 
 Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& origin) {
-  return parse_jobs(text, origin, read_job_text);
-}
-
-Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& origin,
-                                    const TextReader& read) {
-  const Result<Sections> sections = parse_ini(text, origin, read);
-  if (sections.has_error()) {
-    return sections.error();
-  }
-  const Result<std::vector<JobDraft>> drafts = file_drafts(*sections);
-  if (drafts.has_error()) {
-    return drafts.error();
-  }
-  if (drafts->empty()) {
-    return no_jobs(origin);
-  }
-  return make_all(*drafts);
+  std::vector<Draft> drafts;
+  PENSTOCK_TRY(add_file(text, origin, drafts));
+  return make_all(drafts);
 }
 
 }  // namespace penstock::bench

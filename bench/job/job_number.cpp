@@ -17,14 +17,12 @@ struct Unit {
   std::uint64_t factor;
 };
 
-// Of several names of one factor the first is how it is written; largest first.
 constexpr std::array kByteUnits = {
     Unit{"p", kKiB* kKiB* kGiB},
     Unit{"t", kKiB* kGiB},
     Unit{"g", kGiB},
     Unit{"m", kMiB},
     Unit{"k", kKiB},
-    Unit{"", 1},
 };
 
 constexpr std::uint64_t kMinuteNs = 60 * kSecondNs;
@@ -64,7 +62,7 @@ std::uint64_t byte_factor(std::string_view unit) {
     return 1;
   }
   for (const Unit& known : kByteUnits) {
-    if (!known.name.empty() && unit.starts_with(known.name)) {
+    if (unit.starts_with(known.name)) {
       const std::string_view rest = unit.substr(known.name.size());
       return rest.empty() || rest == "b" || rest == "i" || rest == "ib" ? known.factor : 0;
     }
@@ -95,22 +93,13 @@ Refusal read_whole_number(std::string_view text, std::uint64_t& number) {
   }
   const std::uint64_t factor = byte_factor(rest);
   if (factor == 0) {
-    return fmt::format("a whole number is allowed, and after it k, m, g, t or p (units of 1024)");
+    return "a whole number is allowed, and after it k, m, g, t or p (units of 1024)";
   }
   if (digits > std::numeric_limits<std::uint64_t>::max() / factor) {
     return "numbers up to 64 bits are allowed";
   }
   number = digits * factor;
   return {};
-}
-
-std::string write_bytes(std::uint64_t bytes) {
-  for (const Unit& unit : kByteUnits) {
-    if (bytes != 0 && bytes % unit.factor == 0) {
-      return fmt::format("{}{}", bytes / unit.factor, unit.name);
-    }
-  }
-  return "0";
 }
 
 Refusal read_time(std::string_view text, std::uint64_t bare_ns, std::uint64_t& ns) {
@@ -127,24 +116,6 @@ Refusal read_time(std::string_view text, std::uint64_t bare_ns, std::uint64_t& n
     return "times up to 292 years are allowed";
   }
   ns = digits * factor;
-  return {};
-}
-
-std::string write_time(std::uint64_t ns) {
-  for (const Unit& unit : kTimeUnits) {
-    // Days are not written: nobody reads `1d` faster than `24h`.
-    if (ns != 0 && unit.name != "d" && ns % unit.factor == 0) {
-      return fmt::format("{}{}", ns / unit.factor, unit.name);
-    }
-  }
-  return "0";
-}
-
-Refusal read_flag(std::string_view text, bool& flag) {
-  if (text != "0" && text != "1") {
-    return "0 and 1 are allowed";
-  }
-  flag = text == "1";
   return {};
 }
 

@@ -8,25 +8,9 @@
 
 #include "alloc/result.h"
 #include "bench/measure/latency_histogram.h"
+#include "bench/measure/timeline.h"
 
 namespace penstock::bench {
-
-/// Bytes that moved within one interval.
-struct BandwidthSample {
-  std::uint64_t at_ns = 0;  ///< its end, since the job began
-  std::uint64_t bytes = 0;
-};
-
-/// What a swap engine did within one interval of a run, and the most that it held in it.
-struct SwapSample {
-  std::uint64_t at_ns = 0;  ///< its end, since the job began
-  std::uint64_t read_bytes = 0;
-  std::uint64_t write_bytes = 0;
-  std::uint64_t stall_ns = 0;  ///< that callers waited for reads
-  std::uint64_t pinned_bytes = 0;
-  std::uint64_t live_bytes = 0;      ///< of them in use
-  std::uint64_t pageable_bytes = 0;  ///< lent beside them
-};
 
 /// One direction of a job. Completion latency is the time from submission to completion of one
 /// request of the job (a tensor, for `workload=swap`).
@@ -36,7 +20,6 @@ struct DirectionResult {
   std::uint64_t short_ios = 0;
   std::uint64_t runtime_ns = 0;
   LatencyHistogram clat;
-  std::vector<BandwidthSample> bandwidth;
 
   /// Bytes and requests a second of that time; 0 where nothing moved.
   double bytes_per_second() const noexcept { return per_second(io_bytes); }
@@ -65,7 +48,6 @@ struct SwapResult {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
   double cpu_ms_per_gb = 0;
-  std::vector<SwapSample> course;
 };
 
 /// Ratios of ours to a peer's over pairs of runs on the same files, in turns.
@@ -78,6 +60,8 @@ struct PairResult {
   double ratio_high = 0;
   double cpu_ratio_median = 0;  ///< CPU a byte, ours over the peer's
   double cpu_ratio_iqr = 0;
+  double cpu_ratio_low = 0;
+  double cpu_ratio_high = 0;
   std::string peer_settings;
   std::vector<double> ratios;  ///< of every pair, in their order
   std::vector<double> cpu_ratios;
@@ -94,6 +78,7 @@ struct JobResult {
   bool interrupted = false;   ///< by the user: what is here is what was done
   DirectionResult read;
   DirectionResult write;
+  std::vector<Sample> course;  ///< over time; of raw jobs bytes alone
   std::uint64_t elapsed_ns = 0;
   double user_seconds = 0;
   double system_seconds = 0;

@@ -84,14 +84,4 @@ std::uint64_t LatencyHistogram::percentile(double percent) const {
   return latest;
 }
 
-std::vector<LatencyHistogram::Bin> LatencyHistogram::bins() const {
-  std::vector<Bin> bins;
-  for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    if (buckets_[index] != 0) {
-      bins.push_back({middle_of(index), buckets_[index]});
-    }
-  }
-  return bins;
-}
-
 }  // namespace penstock::bench

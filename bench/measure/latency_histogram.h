@@ -26,13 +26,6 @@ class LatencyHistogram {
   /// The latency that `percent` (0..100) of all do not exceed; 0 where there are none.
   std::uint64_t percentile(double percent) const;
 
-  struct Bin {
-    std::uint64_t ns;  ///< the middle of the bucket, as fio names it
-    std::uint64_t count;
-  };
-  /// Buckets that are not empty, ascending.
-  std::vector<Bin> bins() const;
-
  private:
   // All of them from the begin: add() allocates nothing.
   std::vector<std::uint64_t> buckets_ = std::vector<std::uint64_t>(kBuckets);

@@ -1,4 +1,4 @@
-// What a lease costs: acquire and release of a free slot, nobody else about.
+// What a lease costs: acquire and release of a free slot by one thread.
 //
 // One iteration is a batch of 64 pairs, timed as a whole, since a single pair is shorter than what
 // a clock can tell; `p50_ns` and `p99_ns` are nanoseconds a pair over all batches of a run. Goal:

@@ -65,7 +65,7 @@ void plan(benchmark::State& state) {
     SwapPlan made = make_swap_plan(std::move(copy), machine);
     benchmark::DoNotOptimize(made);
     state.PauseTiming();
-    made = {};  // giving a million names back is nobody's wait
+    made = {};  // giving a million names back is not measured
     state.ResumeTiming();
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));

@@ -37,7 +37,7 @@ def timed(*command: object) -> float:
 
 
 def take_away(path: Path) -> None:
-    """And lets the drive settle: freeing space belongs to nobody's time."""
+    """And lets the drive settle: freeing space is not measured."""
     if path.is_dir():
         shutil.rmtree(path)
     else:

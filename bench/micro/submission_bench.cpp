@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kDepth = 32;
 constexpr const char* kAnyFile = "/proc/self/exe";
 
-// So many reads of 1 MiB; who counts is told of each that ends.
+// So many reads of 1 MiB; a counter hears of each that ends.
 class Batch {
  public:
   explicit Batch(std::size_t count) : memory_(PageSource::make()->allocate(kMiB).value()) {

@@ -8,20 +8,21 @@ namespace {
 
 // False: interrupted.
 bool run_round(std::vector<CandidateRounds>& candidates, bool backwards,
-               const std::function<Result<Leg>(std::size_t)>& run, const RoundLimits& limits) {
+               const std::function<Result<MeasuredRun>(std::size_t)>& run,
+               const RoundLimits& limits) {
   for (std::size_t count = 0; count < candidates.size(); ++count) {
     const std::size_t at = backwards ? candidates.size() - 1 - count : count;
     if (!candidates[at].is_left()) {
       continue;
     }
-    Result<Leg> leg = run(at);
+    Result<MeasuredRun> done = run(at);
     if (limits.interrupted && limits.interrupted()) {
       return false;
     }
-    if (leg.has_error()) {
-      candidates[at].refusal = std::move(leg).error();
+    if (done.has_error()) {
+      candidates[at].refusal = std::move(done).error();
     } else {
-      candidates[at].legs.push_back(*leg);
+      candidates[at].runs.push_back(*done);
     }
   }
   return true;
@@ -31,13 +32,13 @@ bool run_round(std::vector<CandidateRounds>& candidates, bool backwards,
 
 std::vector<double> CandidateRounds::bandwidths() const {
   std::vector<double> all;
-  all.reserve(legs.size());
-  std::ranges::transform(legs, std::back_inserter(all), &Leg::bytes_per_second);
+  all.reserve(runs.size());
+  std::ranges::transform(runs, std::back_inserter(all), &MeasuredRun::bytes_per_second);
   return all;
 }
 
 std::vector<CandidateRounds> run_candidate_rounds(
-    std::size_t candidates, const std::function<Result<Leg>(std::size_t)>& run,
+    std::size_t candidates, const std::function<Result<MeasuredRun>(std::size_t)>& run,
     const RoundLimits& limits) {
   std::vector<CandidateRounds> all(candidates);
   for (std::size_t round = 0; round < limits.rounds_max; ++round) {
@@ -47,7 +48,7 @@ std::vector<CandidateRounds> run_candidate_rounds(
     }
     if (!run_round(all, round % 2 == 1, run, limits)) {
       for (CandidateRounds& candidate : all) {
-        candidate.legs.resize(std::min(candidate.legs.size(), round));
+        candidate.runs.resize(std::min(candidate.runs.size(), round));
       }
       break;
     }

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "bench/pair/leg.h"
+#include "bench/pair/measured_run.h"
 
 namespace penstock::bench {
 
 /// What rounds have shown of one candidate.
 struct CandidateRounds {
-  std::optional<Error> refusal;  ///< it failed, and has not been run since
-  std::vector<Leg> legs;         ///< one of each round before that
+  std::optional<Error> refusal;   ///< it failed, and has not been run since
+  std::vector<MeasuredRun> runs;  ///< one of each round before that
 
   bool is_left() const noexcept { return !refusal; }
-  /// Bytes a second of each leg.
+  /// Bytes a second of each run.
   std::vector<double> bandwidths() const;
 };
 
@@ -31,7 +31,7 @@ struct RoundLimits {
 /// drifts does the same to all. A round that was interrupted, or in which none was left, does not
 /// count.
 std::vector<CandidateRounds> run_candidate_rounds(
-    std::size_t candidates, const std::function<Result<Leg>(std::size_t)>& run,
+    std::size_t candidates, const std::function<Result<MeasuredRun>(std::size_t)>& run,
     const RoundLimits& limits);
 
 }  // namespace penstock::bench

@@ -8,10 +8,10 @@ std::string DeepSpeedPeer::describe(std::size_t candidate) const {
   return fmt::format("{} {}", parts_.what, parts_.settings[candidate]);
 }
 
-Result<Leg> DeepSpeedPeer::run(std::size_t candidate, std::uint64_t io_size) {
-  return parts_.process.run_leg(fmt::format(R"({{"settings": {}, "io_size": {}}})",
-                                            parts_.settings[candidate],
-                                            io_size != 0 ? io_size : parts_.io_size));
+Result<MeasuredRun> DeepSpeedPeer::run(std::size_t candidate, std::uint64_t io_size) {
+  return parts_.process.run_once(fmt::format(R"({{"settings": {}, "io_size": {}}})",
+                                             parts_.settings[candidate],
+                                             io_size != 0 ? io_size : parts_.io_size));
 }
 
 }  // namespace penstock::bench

@@ -25,8 +25,8 @@ module.main()
 
 Command command_for(DeepSpeedProcess::Script script) {
   const bool swaps = script == DeepSpeedProcess::Script::kSwappers;
-  return {{pythons().front(), "-c", kLoader, "legs", kLegsScript, swaps ? "swappers" : "aio_handle",
-           swaps ? kSwappersScript : kAioHandleScript},
+  return {{pythons().front(), "-c", kLoader, "conversation", kConversationScript,
+           swaps ? "swappers" : "aio_handle", swaps ? kSwappersScript : kAioHandleScript},
           {},
           "python3"};
 }
@@ -36,11 +36,11 @@ Result<json> read_answer(std::string_view line) {
   json answer = json::parse(line, nullptr, false);
   if (!answer.is_object()) {
     return fault(Fault::kUnsupported,
-                 fmt::format("DeepSpeed's leg answered \"{}\"", excerpt(line)));
+                 fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
   }
   if (const auto error = answer.find("error"); error != answer.end()) {
     return fault(Fault::kUnsupported,
-                 "DeepSpeed's leg failed: " +
+                 "DeepSpeed's run failed: " +
                      excerpt(error->is_string() ? error->get<std::string>() : error->dump()));
   }
   return answer;
@@ -60,7 +60,7 @@ Result<DeepSpeedProcess> DeepSpeedProcess::start(Script script, const std::strin
   return process;
 }
 
-Result<Leg> DeepSpeedProcess::run_leg(const std::string& order) {
+Result<MeasuredRun> DeepSpeedProcess::run_once(const std::string& order) {
   const Result<std::string> answer = ask(order);
   PENSTOCK_TRY(answer);
   return parse_deepspeed_answer(*answer);
@@ -71,25 +71,25 @@ Result<std::string> DeepSpeedProcess::ask(const std::string& what) {
   return process_.hear_line();
 }
 
-Result<Leg> parse_deepspeed_answer(std::string_view line) {
+Result<MeasuredRun> parse_deepspeed_answer(std::string_view line) {
   const Result<json> answer = read_answer(line);
   PENSTOCK_TRY(answer);
   for (const char* const key : {"read_bytes", "write_bytes", "seconds", "cpu_seconds"}) {
     const auto value = answer->find(key);
     if (value == answer->end() || !value->is_number() || value->get<double>() < 0) {
       return fault(Fault::kUnsupported,
-                   fmt::format("DeepSpeed's leg answered \"{}\"", excerpt(line)));
+                   fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
     }
   }
-  Leg leg;
-  leg.read_bytes = answer->at("read_bytes").get<std::uint64_t>();
-  leg.write_bytes = answer->at("write_bytes").get<std::uint64_t>();
-  leg.seconds = answer->at("seconds").get<double>();
-  leg.cpu_seconds = answer->at("cpu_seconds").get<double>();
-  if (leg.bytes() == 0 || leg.seconds <= 0) {
-    return fault(Fault::kUnsupported, "DeepSpeed's leg moved nothing");
+  MeasuredRun run;
+  run.read_bytes = answer->at("read_bytes").get<std::uint64_t>();
+  run.write_bytes = answer->at("write_bytes").get<std::uint64_t>();
+  run.seconds = answer->at("seconds").get<double>();
+  run.cpu_seconds = answer->at("cpu_seconds").get<double>();
+  if (run.bytes() == 0 || run.seconds <= 0) {
+    return fault(Fault::kUnsupported, "DeepSpeed's run moved nothing");
   }
-  return leg;
+  return run;
 }
 
 }  // namespace penstock::bench

@@ -31,7 +31,7 @@ Error cannot(const Job& job, const char* what) {
                fmt::format("job {}: DeepSpeed's swappers {}", job.name, what));
 }
 
-/// The work as the script is told of it.
+/// The work as the script reads it.
 class Work {
  public:
   Work(const Job& job, const SwapInventory& inventory) : job_(job), inventory_(inventory) {}
@@ -131,7 +131,7 @@ class Work {
 
 // With several groups the optimizer's swapper may also read and write beside the step.
 std::vector<std::string> settings_for(const Job& job, const SwapInventory& inventory) {
-  const std::uint64_t block_bytes = job.read_blocks.empty() ? kMiB : job.read_blocks.front().bytes;
+  const std::uint64_t block_bytes = job.block_bytes.value_or(kMiB);
   std::vector<std::string> settings;
   for (const bool pipelined : {false, true}) {
     if (pipelined && inventory.sub_groups.size() < 2) {
@@ -146,16 +146,7 @@ std::vector<std::string> settings_for(const Job& job, const SwapInventory& inven
 
 }  // namespace
 
-Result<void> check_for_swappers(const Job& job) {
-  if (job.runtime_ns || job.numjobs > 1) {
-    return cannot(job,
-                  "go through a model `loops` times in one thread: leave out runtime, numjobs");
-  }
-  return {};
-}
-
 Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job) {
-  PENSTOCK_TRY(check_for_swappers(job));
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
   const SwapInventory inventory = swap_inventory(*setup, job.phase);

@@ -11,8 +11,6 @@
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
-#include "bench/job/fio_word.h"
-#include "bench/job/value_list.h"
 #include "bench/pair/json_number.h"
 
 namespace penstock::bench {
@@ -20,41 +18,34 @@ namespace {
 
 using nlohmann::json;
 
-// `64k`, or `4k/30:64k/70`: as bs= and bssplit= take one direction.
-std::string one_split(const std::vector<BlockShare>& blocks) {
+// A colon would separate names.
+std::string fio_name(const std::string& name) {
   std::string text;
-  for (const BlockShare& block : blocks) {
-    text += fmt::format("{}{}/{}", text.empty() ? "" : ":", block.bytes, block.percent);
+  for (const char letter : name) {
+    text += letter == ':' ? "\\:" : std::string(1, letter);
   }
   return text;
 }
 
-std::uint64_t only_size(const std::vector<BlockShare>& blocks) {
-  return blocks.empty() ? kBlockBytes : blocks.front().bytes;
-}
-
-std::string block_argument(const Job& job) {
-  if (job.read_blocks.size() > 1 || job.write_blocks.size() > 1) {
-    const auto split = [](const std::vector<BlockShare>& blocks) {
-      return blocks.empty() ? one_split({{kBlockBytes, 100}}) : one_split(blocks);
-    };
-    return fmt::format("--bssplit={},{}", split(job.read_blocks), split(job.write_blocks));
-  }
-  return fmt::format("--bs={},{}", only_size(job.read_blocks), only_size(job.write_blocks));
-}
-
-void add_files(const Job& job, std::vector<std::string>& arguments) {
+void add_file(const Job& job, std::vector<std::string>& arguments) {
   if (!job.directory.empty()) {
-    arguments.push_back(fmt::format("--directory={}", job.directory));
+    arguments.push_back(fmt::format("--directory={}", fio_name(job.directory)));
   }
-  if (const std::optional<std::string> names = write_filenames(job)) {
-    arguments.push_back(fmt::format("--filename={}", *names));
+  if (!job.filename.empty()) {
+    arguments.push_back(fmt::format("--filename={}", fio_name(job.filename)));
   }
-  arguments.push_back(fmt::format("--nrfiles={}", job.nrfiles));
   if (job.size > 0) {
     arguments.push_back(fmt::format("--size={}", job.size));
   }
-  arguments.push_back(fmt::format("--offset={}", job.offset));
+}
+
+void add_limits(const Job& job, std::vector<std::string>& arguments) {
+  if (job.rate > 0) {
+    arguments.push_back(fmt::format("--rate={}", job.rate));
+  }
+  if (const auto cpus = job.given.find("cpus_allowed"); cpus != job.given.end()) {
+    arguments.push_back(fmt::format("--cpus_allowed={}", cpus->second));
+  }
 }
 
 void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
@@ -73,8 +64,8 @@ void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
   }
 }
 
-// Adds what one of fio's jobs did; an error if that is not told.
-Result<void> add_job(const json& job, Leg& leg) {
+// Adds what one of fio's jobs did; an error if the report lacks it.
+Result<void> add_job(const json& job, MeasuredRun& run) {
   if (!job.is_object() || !job.contains("read") || !job.contains("write")) {
     return fault(Fault::kUnsupported, "fio's report has a job without `read` and `write`");
   }
@@ -85,12 +76,12 @@ Result<void> add_job(const json& job, Leg& leg) {
   for (const char* const direction : {"read", "write"}) {
     const json& part = job[direction];
     const auto bytes = static_cast<std::uint64_t>(json_number(part, "io_bytes"));
-    (direction[0] == 'r' ? leg.read_bytes : leg.write_bytes) += bytes;
+    (direction[0] == 'r' ? run.read_bytes : run.write_bytes) += bytes;
     seconds = std::max(seconds, json_number(part, "runtime") / 1000);
   }
   const double runtime = json_number(job, "job_runtime") / 1000;
-  leg.cpu_seconds += (json_number(job, "usr_cpu") + json_number(job, "sys_cpu")) / 100 * runtime;
-  leg.seconds = std::max(leg.seconds, seconds);
+  run.cpu_seconds += (json_number(job, "usr_cpu") + json_number(job, "sys_cpu")) / 100 * runtime;
+  run.seconds = std::max(run.seconds, seconds);
   return {};
 }
 
@@ -104,7 +95,7 @@ class FioPeer final : public PeerProgram {
   std::string describe(std::size_t candidate) const override {
     return candidates_[candidate].describe();
   }
-  Result<Leg> run(std::size_t candidate, std::uint64_t io_size) override {
+  Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) override {
     Job job = job_;
     if (io_size != 0) {
       job.io_size = io_size;
@@ -128,25 +119,18 @@ Command fio_command(const Job& job, const FioSettings& settings) {
                "--output-format=json",
                "--eta=never",
                fmt::format("--name={}", job.name),
-               fmt::format("--rw={}", *write_direction(job)),
-               block_argument(job)};
-  add_files(job, arguments);
+               fmt::format("--rw={}", !job.direction.writes ? "read"
+                                      : job.direction.reads ? "rw"
+                                                            : "write"),
+               fmt::format("--bs={}", job.raw_block_bytes())};
+  add_file(job, arguments);
   add_extent_of_work(job, arguments);
+  add_limits(job, arguments);
   if (job.direction.reads && job.direction.writes) {
     arguments.push_back(fmt::format("--rwmixread={}", job.rwmixread));
   }
   arguments.push_back(fmt::format("--direct={}", job.direct.value_or(false) ? 1 : 0));
   arguments.push_back(fmt::format("--numjobs={}", job.numjobs));
-  arguments.push_back(fmt::format("--randseed={}", job.randseed));
-  if (job.fsync > 0) {
-    arguments.push_back(fmt::format("--fsync={}", job.fsync));
-  }
-  if (job.end_fsync) {
-    arguments.emplace_back("--end_fsync=1");
-  }
-  if (job.thinktime_us > 0) {
-    arguments.push_back(fmt::format("--thinktime={}us", job.thinktime_us));
-  }
   for (const std::string& argument : settings.arguments()) {
     arguments.push_back(argument);
   }
@@ -158,7 +142,7 @@ Command fio_command(const Job& job, const FioSettings& settings) {
   return command;
 }
 
-Result<Leg> parse_fio_report(std::string_view text) {
+Result<MeasuredRun> parse_fio_report(std::string_view text) {
   // Warnings may stand before it.
   const std::size_t begin = text.find('{');
   const json report =
@@ -168,19 +152,19 @@ Result<Leg> parse_fio_report(std::string_view text) {
     return fault(Fault::kUnsupported,
                  fmt::format("fio's report is none, it begins with \"{}\"", excerpt(text)));
   }
-  Leg leg;
+  MeasuredRun run;
   for (const json& job : *jobs) {
-    PENSTOCK_TRY(add_job(job, leg));
+    PENSTOCK_TRY(add_job(job, run));
   }
-  if (leg.bytes() == 0 || leg.seconds <= 0) {
+  if (run.bytes() == 0 || run.seconds <= 0) {
     return fault(Fault::kUnsupported,
                  "fio moved nothing, or in less than the millisecond that it counts in: give the "
                  "job more to do");
   }
-  return leg;
+  return run;
 }
 
-Result<Leg> run_fio(const Job& job, const FioSettings& settings) {
+Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings) {
   Result<ChildProcess> fio = ChildProcess::start(fio_command(job, settings));
   PENSTOCK_TRY(fio);
   const Result<std::string> report = fio->finish();

@@ -9,9 +9,9 @@ namespace penstock::bench {
 /// What fio may choose for itself when it does the same work as a job of ours.
 ///
 /// Huge pages: fio asks malloc for its buffers, which takes them where glibc (2.35 or newer) is
-/// told by an environment variable. fio's own ways to them (`iomem=mmaphuge`, `shmhuge`) need pages
-/// that an administrator has reserved, so that they are not tried. Left out because they spend a
-/// core of their own (`sqthread_poll`) or need a drive that can be polled (`hipri`).
+/// asked by an environment variable. fio's own ways to them (`iomem=mmaphuge`, `shmhuge`) need
+/// pages that an administrator has reserved, so that they are not tried. Left out because they
+/// spend a core of their own (`sqthread_poll`) or need a drive that can be polled (`hipri`).
 struct FioSettings {
   std::string engine = "io_uring";  ///< fio's name
   std::uint32_t depth = 1;

@@ -11,7 +11,7 @@
 #include "bench/pair/deepspeed_swapper_peer.h"
 #include "bench/pair/peer_program.h"
 #include "bench/pair/turns.h"
-#include "bench/workload/file_set.h"
+#include "bench/workload/raw_file.h"
 #include "bench/workload/swap/job_model.h"
 #include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/swap_inventory.h"
@@ -19,66 +19,40 @@
 namespace penstock::bench {
 namespace {
 
-// Long enough for a drive's queue to be full most of the time, short enough that its next leg finds
+// Long enough for a drive's queue to be full most of the time, short enough that its next run finds
 // the same drive.
-constexpr std::uint64_t kLegBytesMax = kGiB;
+constexpr std::uint64_t kRunBytesMax = kGiB;
 constexpr std::uint64_t kSearchBytesMax = 256 * kMiB;
 constexpr std::uint32_t kSwapPeerDepth = 16;
 
-Result<void> check(const Job& job) {
-  if (job.workload != Workload::kRaw && job.workload != Workload::kSwap) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("job {}: only workload=raw and workload=swap have work that a peer "
-                             "can do too",
-                             job.name));
+// One run of ours: the job itself, that leaves its files where they are.
+Job our_job(const Job& job) {
+  Job ours = job;
+  ours.peer = Peer::kNone;
+  ours.unlink = false;
+  ours.stonewall = false;
+  ours.group_reporting = true;
+  const bool says_how_long = ours.io_size || ours.runtime_ns;
+  if (ours.workload == Workload::kRaw && !says_how_long && ours.size > kRunBytesMax) {
+    ours.io_size = kRunBytesMax;
   }
-  if (job.verify) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("job {}: verify= costs time that a peer does not spend: leave out "
-                             "one of verify= and pair=",
-                             job.name));
-  }
-  if (job.engine == EngineKind::kNull || job.simulated) {
-    return fault(
-        Fault::kInvalidArgument,
-        fmt::format("job {}: a peer needs a drive, ioengine=null and sim have none", job.name));
-  }
-  if (job.workload == Workload::kSwap && job.peer == Peer::kDeepSpeed) {
-    return check_for_swappers(job);
-  }
-  return {};
-}
-
-// One leg of ours: the job itself, that leaves its files where they are.
-Job leg_of(const Job& job) {
-  Job leg = job;
-  leg.peer = Peer::kNone;
-  leg.unlink = false;
-  leg.stonewall = false;
-  leg.group_reporting = true;
-  leg.write_bw_log.clear();
-  const bool says_how_long = leg.io_size || leg.runtime_ns;
-  if (leg.workload == Workload::kRaw && !says_how_long && leg.size > kLegBytesMax) {
-    leg.io_size = kLegBytesMax;
-  }
-  return leg;
+  return ours;
 }
 
 // Writes all of the job's files, since space that is only reserved costs its first writer more.
 // Files that are only read are the workload's own to lay out: they may be anybody's.
-Job layout_of(const Job& leg) {
-  Job layout = leg;
+Job layout_of(const Job& ours) {
+  Job layout = ours;
   layout.peer = Peer::kNone;
-  layout.direction = {.reads = false, .writes = true, .random = false};
-  layout.write_blocks = {{kMiB, 100}};
+  layout.direction = {.reads = false, .writes = true};
+  layout.block_bytes = std::min(kMiB, ours.size == 0 ? kMiB : ours.size);
   layout.io_size.reset();
+  layout.rate = 0;
   layout.runtime_ns.reset();
   layout.time_based = false;
   layout.ramp_time_ns = 0;
   layout.loops = 1;
-  layout.thinktime_us = 0;
-  layout.fsync = 0;
-  layout.end_fsync = true;
+  layout.ends_synced = true;
   return layout;
 }
 
@@ -91,12 +65,12 @@ Job uniform_work(const Job& job, const JobResult& ours) {
   work.engine = EngineKind::kAuto;
   work.iodepth = job.iodepth.value_or(kSwapPeerDepth);
   work.peer = job.peer;
-  work.read_blocks = work.write_blocks = {{kMiB, 100}};
+  work.block_bytes = kMiB;
   const std::uint64_t bytes = ours.read.io_bytes + ours.write.io_bytes;
   work.direction = {.reads = ours.read.io_bytes > 0, .writes = ours.write.io_bytes > 0};
   work.rwmixread = static_cast<std::uint32_t>(ours.read.io_bytes * 100 / std::max(bytes, kMiB));
   work.io_size = std::max(align_down(bytes, kMiB), kMiB);
-  work.size = std::min(*work.io_size, kLegBytesMax);
+  work.size = std::min(*work.io_size, kRunBytesMax);
   return work;
 }
 
@@ -121,21 +95,21 @@ Result<PhaseBytes> bytes_of_calls(const Job& job) {
   return bytes;
 }
 
-Leg leg_from(const JobResult& result) {
-  Leg leg;
-  leg.read_bytes = result.read.io_bytes;
-  leg.write_bytes = result.write.io_bytes;
-  leg.seconds =
+MeasuredRun run_from(const JobResult& result) {
+  MeasuredRun run;
+  run.read_bytes = result.read.io_bytes;
+  run.write_bytes = result.write.io_bytes;
+  run.seconds =
       static_cast<double>(std::max(result.read.runtime_ns, result.write.runtime_ns)) / 1e9;
-  leg.cpu_seconds = result.user_seconds + result.system_seconds;
-  return leg;
+  run.cpu_seconds = result.user_seconds + result.system_seconds;
+  return run;
 }
 
 /// The whole of one paired job.
 class PairedRun {
  public:
   PairedRun(const Job& job, const PairedRunOptions& options)
-      : job_(job), leg_(leg_of(job)), options_(options) {}
+      : job_(job), our_(our_job(job)), options_(options) {}
   ~PairedRun() { remove_files(); }
   PairedRun(const PairedRun&) = delete;
   PairedRun& operator=(const PairedRun&) = delete;
@@ -148,30 +122,35 @@ class PairedRun {
   }
   Result<void> lay_out(const Job& work);
   void remove_files() const;
-  Result<Leg> run_ours();
+  Result<MeasuredRun> run_ours();
   Result<Job> work_for_peer(const JobResult& warm);
   Result<void> find_peer(const JobResult& warm);
   Result<JobResult> take_all_turns();
 
   const Job& job_;
-  Job leg_;
+  Job our_;
   const PairedRunOptions& options_;
   std::unique_ptr<PeerProgram> peer_;
   std::size_t settings_ = 0;
   std::optional<PhaseBytes> bytes_of_calls_;  // where both sides are measured by them
   std::vector<JobResult> ours_;
-  std::vector<Job> to_remove_;  // whose files nobody needs afterwards
+  std::vector<Job> to_remove_;  // whose files are not needed afterwards
 };
 
 Result<JobResult> PairedRun::run() {
-  PENSTOCK_TRY(check(job_));
+  if (job_.size_percent != 0 && job_.workload == Workload::kRaw) {
+    const Result<std::uint64_t> bytes = file_bytes(job_, 0);
+    PENSTOCK_TRY(bytes);
+    our_.size = *bytes;
+    our_.size_percent = 0;
+  }
   if (job_.unlink) {
-    to_remove_.push_back(leg_);
+    to_remove_.push_back(our_);
   }
   if (job_.workload == Workload::kRaw && job_.direction.writes) {
-    PENSTOCK_TRY(lay_out(leg_));
+    PENSTOCK_TRY(lay_out(our_));
   }
-  Result<JobResult> warm = run_alone(leg_, options_.benchmark);
+  Result<JobResult> warm = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(warm);
   if (interrupted()) {
     return warm;
@@ -185,20 +164,18 @@ Result<void> PairedRun::lay_out(const Job& work) {
   return {};
 }
 
-// What does not go stays; nobody's figures depend on it.
+// What cannot be removed stays; no figure depends on it.
 void PairedRun::remove_files() const {
   for (const Job& work : to_remove_) {
     for (std::uint32_t thread = 0; thread < work.numjobs; ++thread) {
-      for (const std::string& path : file_paths(work, thread)) {
-        (void)::unlink(path.c_str());
-      }
+      (void)::unlink(file_path(work, thread).c_str());
     }
   }
 }
 
 // What the peer is to do, with its files there.
 Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
-  Job work = leg_;
+  Job work = our_;
   work.peer = job_.peer;
   if (job_.workload == Workload::kSwap && job_.peer == Peer::kDeepSpeed) {
     const Result<PhaseBytes> bytes = bytes_of_calls(job_);
@@ -206,7 +183,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
     bytes_of_calls_ = *bytes;
     return work;
   }
-  if (leg_from(warm).bytes() == 0) {
+  if (run_from(warm).bytes() == 0) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("job {}: it moves nothing that a peer could move", job_.name));
   }
@@ -224,9 +201,9 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   Result<std::unique_ptr<PeerProgram>> peer = make_peer_program(*work);
   PENSTOCK_TRY(peer);
   peer_ = std::move(*peer);
-  const std::uint64_t leg_bytes =
-      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : leg_from(warm).bytes();
-  const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(leg_bytes, kSearchBytesMax);
+  const std::uint64_t run_bytes =
+      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : run_from(warm).bytes();
+  const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(run_bytes, kSearchBytesMax);
   const Result<std::size_t> best = find_best_settings(
       peer_->candidates(),
       [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, options_.search);
@@ -235,20 +212,20 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   return {};
 }
 
-Result<Leg> PairedRun::run_ours() {
-  Result<JobResult> result = run_alone(leg_, options_.benchmark);
+Result<MeasuredRun> PairedRun::run_ours() {
+  Result<JobResult> result = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(result);
   ours_.push_back(std::move(*result));
-  Leg leg = leg_from(ours_.back());
+  MeasuredRun run = run_from(ours_.back());
   if (bytes_of_calls_) {
-    leg.read_bytes = bytes_of_calls_->read;
-    leg.write_bytes = bytes_of_calls_->write;
+    run.read_bytes = bytes_of_calls_->read;
+    run.write_bytes = bytes_of_calls_->write;
   }
-  return leg;
+  return run;
 }
 
 Result<JobResult> PairedRun::take_all_turns() {
-  const Result<std::vector<LegPair>> pairs = take_turns(
+  const Result<std::vector<RunPair>> pairs = take_turns(
       job_.pairs, [this] { return run_ours(); }, [this] { return peer_->run(settings_, 0); },
       [this] { return interrupted(); });
   PENSTOCK_TRY(pairs);
@@ -257,7 +234,7 @@ Result<JobResult> PairedRun::take_all_turns() {
   }
   JobResult result = std::move(ours_[median_pair(*pairs)]);
   result.interrupted = interrupted();
-  result.pair = compare_legs(*pairs);
+  result.pair = compare_runs(*pairs);
   result.pair->peer = peer_->name();
   result.pair->peer_settings = peer_->describe(settings_);
   return result;

@@ -8,11 +8,11 @@
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
-#include "bench/pair/leg.h"
+#include "bench/pair/measured_run.h"
 
 namespace penstock::bench {
 
-/// Somebody else's program that can do a job's work. Used by one thread.
+/// Another program that can do a job's work. Used by one thread.
 class PeerProgram {
  public:
   PeerProgram() = default;
@@ -25,7 +25,7 @@ class PeerProgram {
   virtual std::size_t candidates() const noexcept = 0;
   virtual std::string describe(std::size_t candidate) const = 0;
   /// Does the work once. Blocks. `io_size`: instead of the job's; 0: the job's.
-  virtual Result<Leg> run(std::size_t candidate, std::uint64_t io_size) = 0;
+  virtual Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) = 0;
 };
 
 /// The peer that `job.peer` names: for a job of workload=raw whose files are there, or DeepSpeed's

@@ -9,7 +9,7 @@
 
 namespace penstock::bench {
 
-/// What a figure counts, and so how two of them are told apart.
+/// What a figure counts, and so how two of them are compared.
 enum class FigureUnit : std::uint8_t {
   kBytesPerSecond,  ///< more is better, as of all ratios of bandwidth; all others: less is better
   kCpuMsPerGb,

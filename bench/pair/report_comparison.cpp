@@ -11,7 +11,7 @@ bool more_is_better(FigureUnit unit) {
   return unit == FigureUnit::kBytesPerSecond || unit == FigureUnit::kBandwidthRatio;
 }
 
-// To a peer, whom not every run has.
+// To a peer, which not every run has.
 bool is_ratio(FigureUnit unit) {
   return unit == FigureUnit::kBandwidthRatio || unit == FigureUnit::kCpuRatio;
 }

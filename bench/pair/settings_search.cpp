@@ -11,7 +11,7 @@
 namespace penstock::bench {
 namespace {
 
-// Less than this nobody can tell apart in a search of seconds, nor what its better rounds reach.
+// Smaller differences are noise in a search of seconds; each is judged by its better rounds.
 constexpr double kAsGood = 0.97;
 constexpr double kBetterRounds = 0.75;
 
@@ -19,15 +19,15 @@ constexpr double kBetterRounds = 0.75;
 std::vector<std::vector<double>> shares_of(const std::vector<CandidateRounds>& candidates) {
   std::vector<double> best;
   for (const CandidateRounds& candidate : candidates) {
-    best.resize(std::max(best.size(), candidate.legs.size()), 0);
-    for (std::size_t round = 0; round < candidate.legs.size(); ++round) {
-      best[round] = std::max(best[round], candidate.legs[round].bytes_per_second());
+    best.resize(std::max(best.size(), candidate.runs.size()), 0);
+    for (std::size_t round = 0; round < candidate.runs.size(); ++round) {
+      best[round] = std::max(best[round], candidate.runs[round].bytes_per_second());
     }
   }
   std::vector<std::vector<double>> shares(candidates.size());
   for (std::size_t at = 0; at < candidates.size(); ++at) {
-    for (std::size_t round = 0; round < candidates[at].legs.size(); ++round) {
-      shares[at].push_back(candidates[at].legs[round].bytes_per_second() / best[round]);
+    for (std::size_t round = 0; round < candidates[at].runs.size(); ++round) {
+      shares[at].push_back(candidates[at].runs[round].bytes_per_second() / best[round]);
     }
   }
   return shares;
@@ -35,8 +35,8 @@ std::vector<std::vector<double>> shares_of(const std::vector<CandidateRounds>& c
 
 double cost_of(const CandidateRounds& candidate) {
   std::vector<double> cpu_ms_per_gb;
-  for (const Leg& leg : candidate.legs) {
-    cpu_ms_per_gb.push_back(leg.cpu_ms_per_gb());
+  for (const MeasuredRun& run : candidate.runs) {
+    cpu_ms_per_gb.push_back(run.cpu_ms_per_gb());
   }
   return median(cpu_ms_per_gb);
 }
@@ -44,7 +44,7 @@ double cost_of(const CandidateRounds& candidate) {
 }  // namespace
 
 Result<std::size_t> find_best_settings(std::size_t candidates,
-                                       const std::function<Result<Leg>(std::size_t)>& run,
+                                       const std::function<Result<MeasuredRun>(std::size_t)>& run,
                                        const SearchLimits& limits) {
   PENSTOCK_CHECK(candidates > 0, "nothing to choose from");
   PENSTOCK_CHECK(limits.rounds_min > 0, "no round");

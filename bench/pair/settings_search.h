@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "alloc/result.h"
-#include "bench/pair/leg.h"
+#include "bench/pair/measured_run.h"
 
 namespace penstock::bench {
 
@@ -21,7 +21,7 @@ struct SearchLimits {
 /// Of those within 3 % of the best the one that costs least CPU a byte is returned. One that fails
 /// is out; an error if none is left: the first one's.
 Result<std::size_t> find_best_settings(std::size_t candidates,
-                                       const std::function<Result<Leg>(std::size_t)>& run,
+                                       const std::function<Result<MeasuredRun>(std::size_t)>& run,
                                        const SearchLimits& limits = {});
 
 }  // namespace penstock::bench

@@ -8,26 +8,26 @@
 
 namespace penstock::bench {
 
-Result<std::vector<LegPair>> take_turns(std::uint32_t pairs, const RunLeg& ours,
-                                        const RunLeg& theirs,
+Result<std::vector<RunPair>> take_turns(std::uint32_t pairs, const RunSide& ours,
+                                        const RunSide& theirs,
                                         const std::function<bool()>& interrupted) {
-  std::vector<LegPair> done;
+  std::vector<RunPair> done;
   while (done.size() < pairs && !(interrupted && interrupted())) {
     const bool ours_first = done.size() % 2 == 0;
-    const Result<Leg> first = ours_first ? ours() : theirs();
+    const Result<MeasuredRun> first = ours_first ? ours() : theirs();
     PENSTOCK_TRY(first);
-    const Result<Leg> second = ours_first ? theirs() : ours();
+    const Result<MeasuredRun> second = ours_first ? theirs() : ours();
     PENSTOCK_TRY(second);
-    done.push_back(ours_first ? LegPair{*first, *second} : LegPair{*second, *first});
+    done.push_back(ours_first ? RunPair{*first, *second} : RunPair{*second, *first});
   }
   return done;
 }
 
-PairResult compare_legs(std::span<const LegPair> pairs) {
+PairResult compare_runs(std::span<const RunPair> pairs) {
   PENSTOCK_CHECK(!pairs.empty(), "no pairs");
   PairResult result;
   result.pairs = static_cast<std::uint32_t>(pairs.size());
-  for (const LegPair& pair : pairs) {
+  for (const RunPair& pair : pairs) {
     result.ratios.push_back(pair.ours.bytes_per_second() / pair.theirs.bytes_per_second());
     result.cpu_ratios.push_back(pair.ours.cpu_ms_per_gb() / pair.theirs.cpu_ms_per_gb());
   }
@@ -38,10 +38,13 @@ PairResult compare_legs(std::span<const LegPair> pairs) {
   result.ratio_high = interval.high;
   result.cpu_ratio_median = median(result.cpu_ratios);
   result.cpu_ratio_iqr = interquartile_range(result.cpu_ratios);
+  const Interval cpu_interval = median_interval(result.cpu_ratios);
+  result.cpu_ratio_low = cpu_interval.low;
+  result.cpu_ratio_high = cpu_interval.high;
   return result;
 }
 
-std::size_t median_pair(std::span<const LegPair> pairs) {
+std::size_t median_pair(std::span<const RunPair> pairs) {
   PENSTOCK_CHECK(!pairs.empty(), "no pairs");
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -7,30 +7,30 @@
 
 #include "alloc/result.h"
 #include "bench/measure/job_result.h"
-#include "bench/pair/leg.h"
+#include "bench/pair/measured_run.h"
 
 namespace penstock::bench {
 
-/// One leg of each side, one right after the other.
-struct LegPair {
-  Leg ours;
-  Leg theirs;
+/// One run of each side, one right after the other.
+struct RunPair {
+  MeasuredRun ours;
+  MeasuredRun theirs;
 };
 
-using RunLeg = std::function<Result<Leg>()>;
+using RunSide = std::function<Result<MeasuredRun>()>;
 
 /// Ours first, then theirs; in the next pair theirs first, and so on (ABBA): whatever drifts while
 /// this goes on does so for both. Ends early, after a whole pair, once `interrupted` (may be empty)
 /// says so. Errors: the first of either side.
-Result<std::vector<LegPair>> take_turns(std::uint32_t pairs, const RunLeg& ours,
-                                        const RunLeg& theirs,
+Result<std::vector<RunPair>> take_turns(std::uint32_t pairs, const RunSide& ours,
+                                        const RunSide& theirs,
                                         const std::function<bool()>& interrupted = {});
 
 /// Medians, quartiles and intervals of the pairs' ratios; `peer` and `peer_settings` are the
 /// caller's to fill. At least one pair.
-PairResult compare_legs(std::span<const LegPair> pairs);
+PairResult compare_runs(std::span<const RunPair> pairs);
 
-/// The place of the pair whose leg of ours has the median bandwidth (the lower of two).
-std::size_t median_pair(std::span<const LegPair> pairs);
+/// The place of the pair whose run of ours has the median bandwidth (the lower of two).
+std::size_t median_pair(std::span<const RunPair> pairs);
 
 }  // namespace penstock::bench

@@ -4,16 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "bench/report/optional_json.h"
 
 namespace penstock::bench {
 namespace {
 
 using nlohmann::ordered_json;
+
+// fio's.
+constexpr std::array kPercentiles = {1.0,  5.0,  10.0, 20.0, 30.0, 40.0, 50.0,  60.0, 70.0,
+                                     80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99};
 
 std::uint64_t whole(double value) {
   return static_cast<std::uint64_t>(std::llround(value));
@@ -21,16 +24,6 @@ std::uint64_t whole(double value) {
 
 std::uint64_t milliseconds(std::uint64_t ns) {
   return (ns + 500'000) / 1'000'000;
-}
-
-// A key that is given more than once keeps its first place and its last value.
-ordered_json to_object(const std::vector<std::string>& options) {
-  ordered_json object = ordered_json::object();
-  for (const std::string& option : options) {
-    const std::size_t equals = std::min(option.find('='), option.size());
-    object[option.substr(0, equals)] = option.substr(std::min(equals + 1, option.size()));
-  }
-  return object;
 }
 
 // What all jobs have in common goes to "global options", as it would stand in a [global] section.
@@ -49,7 +42,7 @@ ordered_json common_options(const std::vector<ordered_json>& jobs) {
   return common;
 }
 
-ordered_json latency(const LatencyHistogram& clat, const Job& job, bool plus) {
+ordered_json latency(const LatencyHistogram& clat) {
   ordered_json latency{{"min", clat.min()},
                        {"max", clat.max()},
                        {"mean", clat.mean()},
@@ -59,21 +52,14 @@ ordered_json latency(const LatencyHistogram& clat, const Job& job, bool plus) {
     return latency;
   }
   ordered_json percentiles = ordered_json::object();
-  for (const double percent : percentiles_of(job)) {
+  for (const double percent : kPercentiles) {
     percentiles[fmt::format("{:.6f}", percent)] = clat.percentile(percent);
   }
   latency["percentile"] = std::move(percentiles);
-  if (plus) {
-    ordered_json bins = ordered_json::object();
-    for (const LatencyHistogram::Bin& bin : clat.bins()) {
-      bins[fmt::format("{}", bin.ns)] = bin.count;
-    }
-    latency["bins"] = std::move(bins);
-  }
   return latency;
 }
 
-ordered_json direction(const DirectionResult& result, const Job& job, bool plus) {
+ordered_json direction(const DirectionResult& result) {
   return {{"io_bytes", result.io_bytes},
           {"io_kbytes", result.io_bytes / 1024},
           {"bw_bytes", whole(result.bytes_per_second())},
@@ -82,7 +68,7 @@ ordered_json direction(const DirectionResult& result, const Job& job, bool plus)
           {"runtime", milliseconds(result.runtime_ns)},
           {"total_ios", result.total_ios},
           {"short_ios", result.short_ios},
-          {"clat_ns", latency(result.clat, job, plus)}};
+          {"clat_ns", latency(result.clat)}};
 }
 
 ordered_json swap_numbers(const SwapResult& swap) {
@@ -110,12 +96,14 @@ ordered_json pair_numbers(const PairResult& pair) {
           {"pairs", pair.pairs},
           {"cpu_ratio_median", pair.cpu_ratio_median},
           {"cpu_ratio_iqr", pair.cpu_ratio_iqr},
+          {"cpu_ratio_low", pair.cpu_ratio_low},
+          {"cpu_ratio_high", pair.cpu_ratio_high},
           {"peer_settings", pair.peer_settings},
           {"ratios", pair.ratios},
           {"cpu_ratios", pair.cpu_ratios}};
 }
 
-ordered_json job_numbers(const JobResult& result, const Job& job, ordered_json options, bool plus) {
+ordered_json job_numbers(const JobResult& result, ordered_json options) {
   ordered_json numbers{{"jobname", result.name},
                        {"groupid", result.group},
                        {"error", result.error},
@@ -124,9 +112,9 @@ ordered_json job_numbers(const JobResult& result, const Job& job, ordered_json o
                        {"threads", result.threads},
                        {"elapsed", (result.elapsed_ns + 999'999'999) / 1'000'000'000},
                        {"job options", std::move(options)},
-                       {"read", direction(result.read, job, plus)},
-                       {"write", direction(result.write, job, plus)},
-                       {"trim", direction({}, job, plus)},  // none; fio's scripts look for it
+                       {"read", direction(result.read)},
+                       {"write", direction(result.write)},
+                       {"trim", direction({})},  // none; fio's scripts look for it
                        {"job_runtime", milliseconds(result.elapsed_ns)},
                        {"usr_cpu", cpu_percent(result, result.user_seconds)},
                        {"sys_cpu", cpu_percent(result, result.system_seconds)},
@@ -142,10 +130,10 @@ ordered_json job_numbers(const JobResult& result, const Job& job, ordered_json o
 
 }  // namespace
 
-std::string json_report(const Report& report, bool plus) {
+std::string json_report(const Report& report) {
   std::vector<ordered_json> options;
-  for (const std::vector<std::string>& given : report.job_options) {
-    options.push_back(to_object(given));
+  for (const Job& job : report.jobs) {
+    options.emplace_back(job.given);
   }
   const ordered_json common = common_options(options);
   ordered_json jobs = ordered_json::array();
@@ -154,7 +142,7 @@ std::string json_report(const Report& report, bool plus) {
     for (const auto& [key, value] : common.items()) {
       own.erase(key);
     }
-    jobs.push_back(job_numbers(result, report.jobs[result.job], std::move(own), plus));
+    jobs.push_back(job_numbers(result, std::move(own)));
   }
   const auto since_epoch = report.time.time_since_epoch();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();

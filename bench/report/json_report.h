@@ -6,8 +6,7 @@
 
 namespace penstock::bench {
 
-/// `--output-format=json`: fio's keys where they mean the same, then ours (docs/BENCH.md). `plus`:
-/// json+, with every bucket of the latencies.
-std::string json_report(const Report& report, bool plus);
+/// `--output-format=json`: fio's keys where they mean the same, then ours (docs/BENCH.md).
+std::string json_report(const Report& report);
 
 }  // namespace penstock::bench

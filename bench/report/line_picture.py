@@ -18,7 +18,7 @@ import json
 import sys
 from typing import Any
 
-# To be told apart on white, in grey print, and by most who see colours differently.
+# Distinct on white, in grey print, and by most who see colours differently.
 COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8a5cb8", "#b8860b", "#7a7a7a"]
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#999999",

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "alloc/bytes.h"
+#include "bench/job/job_key.h"
 
 namespace penstock::bench {
 namespace {
@@ -25,25 +26,13 @@ std::string rate(double bytes_per_second) {
                      bytes_per_second * 1e-6);
 }
 
-std::string blocks(const std::vector<BlockShare>& shares) {
-  std::string text;
-  for (const BlockShare& share : shares) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", format_bytes(share.bytes));
-    text += shares.size() > 1 ? fmt::format(" ({} %)", share.percent) : "";
-  }
-  return text.empty() ? "4.0 KiB" : text;
-}
-
-// One line that says what the job was: `random read and write (70 % reads), uring, depth 8, …`.
+// One line that says what the job was: `read and write (70 % reads), uring, depth 8, …`.
 std::string what_it_was(const Job& job, const JobResult& result) {
   const Direction& direction = job.direction;
-  std::string text = direction.random ? "random " : "";
-  text += direction.reads && direction.writes
-              ? fmt::format("read and write ({} % reads)", job.rwmixread)
-          : direction.writes ? "write"
-                             : "read";
-  text += fmt::format(
-      ", {}", blocks(direction.writes && !direction.reads ? job.write_blocks : job.read_blocks));
+  std::string text = !direction.writes ? "read"
+                     : direction.reads ? fmt::format("read and write ({} % reads)", job.rwmixread)
+                                       : "write";
+  text += fmt::format(", {}", format_bytes(job.raw_block_bytes()));
   const bool psync = job.synchronous || !job.engine;
   text +=
       psync ? ", psync"
@@ -53,11 +42,6 @@ std::string what_it_was(const Job& job, const JobResult& result) {
     text += fmt::format(", {} threads together", result.threads);
   }
   return text;
-}
-
-std::string workload_name(const Job& job) {
-  constexpr std::array kNames = {"raw", "swap", "update", "replay"};
-  return kNames[static_cast<std::size_t>(job.workload)];
 }
 
 std::string direction_lines(const char* name, const DirectionResult& result) {
@@ -100,16 +84,19 @@ std::string swap_lines(const SwapResult& swap) {
 
 std::string pair_lines(const PairResult& pair) {
   return fmt::format(
-      "  pair     bandwidth {:.3f} of {}'s (median of {} pairs, IQR {:.3f}), CPU a byte {:.3f} "
-      "(IQR {:.3f})\n           {}: {}\n",
-      pair.ratio_median, pair.peer, pair.pairs, pair.ratio_iqr, pair.cpu_ratio_median,
-      pair.cpu_ratio_iqr, pair.peer, pair.peer_settings);
+      "  pair     bandwidth {:.3f} of {}'s ({:.3f} to {:.3f} by 95 % of the median of {} pairs)\n"
+      "           CPU a byte {:.3f} of {}'s ({:.3f} to {:.3f})\n"
+      "           {}: {}\n",
+      pair.ratio_median, pair.peer, pair.ratio_low, pair.ratio_high, pair.pairs,
+      pair.cpu_ratio_median, pair.peer, pair.cpu_ratio_low, pair.cpu_ratio_high, pair.peer,
+      pair.peer_settings);
 }
 
 std::string job_text(const Job& job, const JobResult& result) {
   std::string text =
       fmt::format("{}: {}\n", result.name,
-                  job.workload == Workload::kRaw ? what_it_was(job, result) : workload_name(job));
+                  job.workload == Workload::kRaw ? what_it_was(job, result)
+                                                 : std::string(workload_name(job.workload)));
   text += direction_lines("read", result.read);
   text += direction_lines("write", result.write);
   if (result.read.total_ios + result.write.total_ios != 0) {

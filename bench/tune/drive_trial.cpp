@@ -12,7 +12,8 @@
 #include "alloc/page_source.h"
 #include "bench/measure/cpu_clock.h"
 #include "bench/tune/tensor_feed.h"
-#include "bench/workload/block_pattern.h"
+#include "bench/workload/mixed.h"
+#include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"
 #include "bench/workload/scratch_directory.h"
 
@@ -44,7 +45,7 @@ Result<void> check_direct(const std::string& directory) {
   return {};
 }
 
-Result<FileSet> lay_out(const std::string& parent, std::uint64_t bytes,
+Result<RawFile> lay_out(const std::string& parent, std::uint64_t bytes,
                         const std::atomic<bool>& stop) {
   const Result<ScratchDirectory> directory = ScratchDirectory::make(parent, "penstock-tune");
   if (directory.has_error()) {
@@ -54,28 +55,26 @@ Result<FileSet> lay_out(const std::string& parent, std::uint64_t bytes,
   }
   PENSTOCK_TRY(check_direct(directory->path()));
   Job job;
-  job.name = "tensors";
-  job.filenames = {directory->path() + "/tensors"};
+  job.filename = directory->path() + "/tensors";
   job.size = bytes;
   job.direct = true;
   job.engine = EngineKind::kThreads;
   job.direction = {.reads = true, .writes = true};
-  job.read_blocks = job.write_blocks = {{kBlockBytes, 100}};
-  Result<FileSet> files = FileSet::open(job, 0, stop);
-  if (files.has_error() && files.error().system_errno() == ENOSPC) {
+  Result<RawFile> file = RawFile::open(job, 0, stop);
+  if (file.has_error() && file.error().system_errno() == ENOSPC) {
     return system_error(
         ENOSPC,
         fmt::format("cannot measure {}: its trial file takes {}", parent, format_bytes(bytes)),
         parent);
   }
-  return files;
+  return file;
 }
 
 }  // namespace
 
 // One thread of a trial with an engine of its own.
 struct DriveTrial::Worker {
-  const FileSet* files = nullptr;
+  const RawFile* file = nullptr;
   EngineKind engine = EngineKind::kAuto;
   IoEngineOptions options;
   TensorCut cut;
@@ -104,10 +103,9 @@ void DriveTrial::Worker::work(const DriveMix& mix, const TrialLoad& load, RunCon
   if (registered) {
     (void)(*made)->register_memory(memory);  // dearer without, not wrong
   }
-  RequestLoop loop(**made, *files, memory, requests, nullptr);
+  RequestLoop loop(**made, file->file(), memory, requests);
   TensorFeed feed(mix, load.read_share, cut);
-  LoopPace pace;
-  pace.runtime_ns = static_cast<std::uint64_t>(load.length.count());
+  const LoopPace pace{.runtime_ns = static_cast<std::uint64_t>(load.length.count())};
   begin.arrive_and_wait();
   outcome = loop.run(feed, pace, control);
   read_bytes = loop.reads().bytes;
@@ -119,9 +117,9 @@ Result<std::unique_ptr<DriveTrial>> DriveTrial::prepare(const DriveMix& mix,
                                                         RunControl& control) {
   std::unique_ptr<DriveTrial> trial(new DriveTrial(mix, control));
   for (const std::string& path : paths) {
-    Result<FileSet> files = lay_out(path, mix.bytes(), control.stop);
-    PENSTOCK_TRY(files);
-    trial->files_.push_back(std::move(*files));
+    Result<RawFile> file = lay_out(path, mix.bytes(), control.stop);
+    PENSTOCK_TRY(file);
+    trial->files_.push_back(std::move(*file));
     if (control.stop) {
       return cancelled();
     }
@@ -129,8 +127,8 @@ Result<std::unique_ptr<DriveTrial>> DriveTrial::prepare(const DriveMix& mix,
   return trial;
 }
 
-Result<Leg> DriveTrial::run_as_deepspeed(std::size_t path, const AioSettings& settings,
-                                         const TrialLoad& load) {
+Result<MeasuredRun> DriveTrial::run_as_deepspeed(std::size_t path, const AioSettings& settings,
+                                                 const TrialLoad& load) {
   const std::uint64_t largest = *std::ranges::max_element(mix_.tensors);
   const std::uint64_t part =
       align_up((largest + settings.threads - 1) / settings.threads, kBlockBytes);
@@ -140,7 +138,7 @@ Result<Leg> DriveTrial::run_as_deepspeed(std::size_t path, const AioSettings& se
   std::vector<Worker> workers(settings.threads);
   for (std::uint32_t thread = 0; thread < settings.threads; ++thread) {
     Worker& worker = workers[thread];
-    worker.files = &files_[path];
+    worker.file = &files_[path];
     worker.engine = EngineKind::kAio;
     worker.options = {static_cast<std::uint32_t>(std::min(block, kGiB)), depth};
     worker.slot_bytes = settings.overlap_events ? part : std::min(part, block * depth);
@@ -149,12 +147,12 @@ Result<Leg> DriveTrial::run_as_deepspeed(std::size_t path, const AioSettings& se
   return run(workers, load);
 }
 
-Result<Leg> DriveTrial::run_as_penstock(std::span<const std::size_t> paths, EngineKind engine,
-                                        const TrialLoad& load) {
+Result<MeasuredRun> DriveTrial::run_as_penstock(std::span<const std::size_t> paths,
+                                                EngineKind engine, const TrialLoad& load) {
   std::vector<Worker> workers(paths.size());
   for (std::size_t index = 0; index < paths.size(); ++index) {
     Worker& worker = workers[index];
-    worker.files = &files_[paths[index]];
+    worker.file = &files_[paths[index]];
     worker.engine = engine;
     worker.options = kOurs;
     worker.slot_bytes = kOurRequestBytes;
@@ -176,7 +174,7 @@ Result<void> DriveTrial::hand_out_memory(std::span<Worker> workers) {
     PENSTOCK_TRY(memory);
     arena_ = std::move(*memory);
     populate_pages(arena_.span());
-    BlockPattern(bytes).fill(arena_.span(), 0, 0, 0);  // so that no drive can make less of it
+    fill_with_noise(arena_.span(), bytes);
   }
   std::span<std::byte> rest = arena_.span();
   for (Worker& worker : workers) {
@@ -186,7 +184,7 @@ Result<void> DriveTrial::hand_out_memory(std::span<Worker> workers) {
   return {};
 }
 
-Result<Leg> DriveTrial::run(std::span<Worker> workers, const TrialLoad& load) {
+Result<MeasuredRun> DriveTrial::run(std::span<Worker> workers, const TrialLoad& load) {
   PENSTOCK_TRY(hand_out_memory(workers));
   std::barrier<> begin(static_cast<std::ptrdiff_t>(workers.size()) + 1);
   std::vector<std::jthread> threads;
@@ -198,15 +196,16 @@ Result<Leg> DriveTrial::run(std::span<Worker> workers, const TrialLoad& load) {
   const Clock::time_point began = Clock::now();
   const CpuTime before = process_cpu_time();
   threads.clear();  // joins
-  Leg leg;
-  leg.seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  leg.cpu_seconds = (process_cpu_time() - before).seconds();
+  MeasuredRun run;
+  run.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  run.cpu_seconds = (process_cpu_time() - before).seconds();
   for (const Worker& worker : workers) {
     PENSTOCK_TRY(worker.outcome);
-    leg.read_bytes += worker.read_bytes;
-    leg.write_bytes += worker.write_bytes;
+    run.read_bytes += worker.read_bytes;
+    run.write_bytes += worker.write_bytes;
   }
-  return leg.bytes() == 0 || control_.stop ? Result<Leg>(cancelled()) : Result<Leg>(leg);
+  return run.bytes() == 0 || control_.stop ? Result<MeasuredRun>(cancelled())
+                                           : Result<MeasuredRun>(run);
 }
 
 }  // namespace penstock::bench

@@ -10,9 +10,9 @@
 #include "alloc/memory_source.h"
 #include "alloc/result.h"
 #include "bench/pair/aio_settings.h"
-#include "bench/pair/leg.h"
+#include "bench/pair/measured_run.h"
 #include "bench/tune/drive_mix.h"
-#include "bench/workload/file_set.h"
+#include "bench/workload/raw_file.h"
 #include "bench/workload/workload_run.h"
 #include "io/engine_probe.h"
 
@@ -39,23 +39,23 @@ class DriveTrial {
   /// requests of `block_bytes` under way with libaio (or, without overlap_events, issues so many
   /// and awaits them all), and has its part whole before it begins one of the next tensor.
   /// `single_submit` makes no difference here.
-  Result<Leg> run_as_deepspeed(std::size_t path, const AioSettings& settings,
-                               const TrialLoad& load);
+  Result<MeasuredRun> run_as_deepspeed(std::size_t path, const AioSettings& settings,
+                                       const TrialLoad& load);
   /// As our engine does: registered memory, one queue a drive that never runs dry; several paths at
   /// the same time, each for itself.
-  Result<Leg> run_as_penstock(std::span<const std::size_t> paths, EngineKind engine,
-                              const TrialLoad& load);
+  Result<MeasuredRun> run_as_penstock(std::span<const std::size_t> paths, EngineKind engine,
+                                      const TrialLoad& load);
 
  private:
   struct Worker;
 
   DriveTrial(const DriveMix& mix, RunControl& control) : mix_(mix), control_(control) {}
   Result<void> hand_out_memory(std::span<Worker> workers);
-  Result<Leg> run(std::span<Worker> workers, const TrialLoad& load);
+  Result<MeasuredRun> run(std::span<Worker> workers, const TrialLoad& load);
 
   const DriveMix& mix_;
   RunControl& control_;
-  std::vector<FileSet> files_;  // one a path
+  std::vector<RawFile> files_;  // one a path
   Memory arena_;
 };
 

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <thread>
 #include <utility>
 
+#include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "bench/pair/candidate_rounds.h"
-#include "bench/tune/aio_axes.h"
 
 namespace penstock::bench {
 namespace {
@@ -21,14 +22,26 @@ constexpr std::size_t kRoundsOfPaths = 3;
 // A search runs some values less than there are, and ends early where nothing is better.
 constexpr double kShareOfTrials = 0.9;
 
+std::uint32_t narrow(std::uint64_t value) {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(value, 1, std::numeric_limits<std::uint16_t>::max()));
+}
+
+/// The present `aio` block of a configuration, within what can be run.
+AioSettings aio_settings(const AioConfig& config) {
+  return {std::clamp<std::uint64_t>(config.block_size, kBlockBytes, kGiB),
+          narrow(config.queue_depth), narrow(config.intra_op_parallelism), config.overlap_events};
+}
+
 class Tuner {
  public:
   explicit Tuner(const TuningRequest& request)
       : request_(request),
         end_(Clock::now() + request.budget),
         watcher_([this](const std::stop_token& ended) { watch(ended); }) {
-    result_.axes = aio_axes(request.setup, request.cpus);
-    result_.present = result_.aio = aio_settings(request.setup.config.deepspeed.aio);
+    const AioSettings present = aio_settings(request.setup.config.deepspeed.aio);
+    result_.aio = {present, present, present};
+    aio_trials_ = aio_trials(present, request.cpus);
     for (const std::string& path : request.paths) {
       result_.paths.push_back({path});
       result_.used.push_back(result_.used.size());
@@ -39,22 +52,21 @@ class Tuner {
 
  private:
   void watch(const std::stop_token& ended);
-  bool is_over() const { return Clock::now() >= end_; }
   std::size_t trials_planned() const;
-  void tell(std::string doing);
-  Result<Leg> keep(Result<Leg> leg);
-  Result<Leg> run_paths(std::span<const std::size_t> paths, double read_share, std::string doing);
-  Result<Leg> run_aio(const SettingPoint& point);
-  RoundLimits limits(std::size_t rounds) const;
-  SettingSearch search_of(std::function<Result<Leg>(const SettingPoint&)> run) const;
+  void show(std::string doing);
+  Result<MeasuredRun> keep(Result<MeasuredRun> run);
+  Result<MeasuredRun> run_paths(std::span<const std::size_t> paths, double read_share,
+                                std::string doing);
+  Result<MeasuredRun> run_aio(const AioSettings& settings);
+  SearchStops stops() const;
   Result<void> measure_paths();
   void choose_paths();
-  void search_aio();
 
   const TuningRequest& request_;
   const Clock::time_point end_;
   RunControl control_;
   std::unique_ptr<DriveTrial> trial_;
+  std::vector<AioSettings> aio_trials_;
   DriveTuning result_;
   TuningProgress progress_;
   std::jthread watcher_;  // last: it uses what is above
@@ -68,15 +80,14 @@ void Tuner::watch(const std::stop_token& ended) {
 }
 
 std::size_t Tuner::trials_planned() const {
-  const SettingSearch search;
-  std::size_t trials = kRoundsOfPaths * 3 * request_.paths.size();
-  for (const SettingAxis& axis : result_.axes) {
-    trials += search.looks * axis.values.size() + 2 * search.turns;
-  }
-  return trials + (request_.paths.size() > 1 ? 2 * search.turns : 0) + 2 * search.turns;
+  constexpr std::size_t kRoundsOfAio = 2;
+  constexpr std::size_t kRunsOfTurns = 12;
+  const std::size_t paths = request_.paths.size();
+  return kRoundsOfPaths * 3 * paths + (paths > 1 ? kRunsOfTurns : 0) +
+         kRoundsOfAio * (aio_trials_.size() + 1) + kRunsOfTurns;
 }
 
-void Tuner::tell(std::string doing) {
+void Tuner::show(std::string doing) {
   progress_.doing = std::move(doing);
   progress_.left =
       std::max(std::chrono::nanoseconds(end_ - Clock::now()), std::chrono::nanoseconds(0));
@@ -85,44 +96,32 @@ void Tuner::tell(std::string doing) {
   }
 }
 
-Result<Leg> Tuner::keep(Result<Leg> leg) {
-  if (leg.has_value()) {
+Result<MeasuredRun> Tuner::keep(Result<MeasuredRun> run) {
+  if (run.has_value()) {
     ++result_.trials;
-    progress_.bytes_per_second = leg->bytes_per_second();
+    progress_.bytes_per_second = run->bytes_per_second();
   }
-  return leg;
+  return run;
 }
 
-Result<Leg> Tuner::run_paths(std::span<const std::size_t> paths, double read_share,
-                             std::string doing) {
-  tell(std::move(doing));
+Result<MeasuredRun> Tuner::run_paths(std::span<const std::size_t> paths, double read_share,
+                                     std::string doing) {
+  show(std::move(doing));
   return keep(trial_->run_as_penstock(paths, request_.setup.config.penstock.engine,
                                       {read_share, result_.trial_length}));
 }
 
-Result<Leg> Tuner::run_aio(const SettingPoint& point) {
-  const AioSettings settings = to_settings(point);
-  tell(fmt::format("aio: {} requests of {} KiB, {} thread{}", settings.depth,
+Result<MeasuredRun> Tuner::run_aio(const AioSettings& settings) {
+  show(fmt::format("aio: {} requests of {} KiB, {} thread{}", settings.depth,
                    settings.block_bytes / 1024, settings.threads,
                    settings.threads == 1 ? "" : "s"));
   return keep(trial_->run_as_deepspeed(result_.used.front(), settings,
                                        {request_.mix.read_share(), result_.trial_length}));
 }
 
-RoundLimits Tuner::limits(std::size_t rounds) const {
-  RoundLimits limits{.rounds_max = rounds};
-  // One round in any case: without it nothing is known.
-  limits.is_enough = [this](std::size_t done) { return done > 0 && is_over(); };
-  limits.interrupted = [this] { return control_.stop.load(); };
-  return limits;
-}
-
-SettingSearch Tuner::search_of(std::function<Result<Leg>(const SettingPoint&)> run) const {
-  SettingSearch search{.run = std::move(run)};
-  search.is_allowed = [](const SettingPoint& point) { return is_worth_trying(to_settings(point)); };
-  search.is_over = [this] { return is_over(); };
-  search.interrupted = [this] { return control_.stop.load(); };
-  return search;
+SearchStops Tuner::stops() const {
+  return {.is_over = [this] { return Clock::now() >= end_; },
+          .interrupted = [this] { return control_.stop.load(); }};
 }
 
 // Each path by itself: reading, writing, and as a step mixes them.
@@ -131,6 +130,10 @@ Result<void> Tuner::measure_paths() {
       std::pair{1.0, &PathSpeed::read},
       {0.0, &PathSpeed::write},
       {request_.mix.read_share(), &PathSpeed::mixed}};
+  const SearchStops stop = stops();
+  RoundLimits limits = limits_of(stop, kRoundsOfPaths);
+  // One round in any case: without it nothing is known.
+  limits.is_enough = [&stop](std::size_t done) { return done > 0 && stop.is_over(); };
   const std::vector<CandidateRounds> rounds = run_candidate_rounds(
       loads.size() * request_.paths.size(),
       [&](std::size_t at) {
@@ -138,7 +141,7 @@ Result<void> Tuner::measure_paths() {
         return run_paths({&path, 1}, loads[at % loads.size()].first,
                          fmt::format("{}", request_.paths[path]));
       },
-      limits(kRoundsOfPaths));
+      limits);
   for (std::size_t at = 0; at < rounds.size(); ++at) {
     if (!rounds[at].is_left()) {
       return *rounds[at].refusal;
@@ -160,24 +163,14 @@ void Tuner::choose_paths() {
   const double share = request_.mix.read_share();
   result_.together = compare_in_turns(
       [&] { return run_paths({result_.used.data(), 1}, share, "the fastest path"); },
-      [&] { return run_paths(result_.used, share, "all paths together"); }, search_of({}));
+      [&] { return run_paths(result_.used, share, "all paths together"); }, stops());
   if (!result_.together || !result_.together->is_real()) {
     result_.used.resize(1);
   }
 }
 
-void Tuner::search_aio() {
-  const SettingPoint present = to_point(result_.present, result_.axes.size());
-  result_.search =
-      search_settings(result_.axes, present,
-                      search_of([this](const SettingPoint& point) { return run_aio(point); }));
-  if (result_.search.best != present) {
-    result_.aio = to_settings(result_.search.best);
-  }
-}
-
 Result<DriveTuning> Tuner::run() {
-  tell("laying out files");
+  show("laying out files");
   Result<std::unique_ptr<DriveTrial>> trial =
       DriveTrial::prepare(request_.mix, request_.paths, control_);
   if (trial.has_value()) {
@@ -190,7 +183,9 @@ Result<DriveTuning> Tuner::run() {
       return measured.error();
     }
     choose_paths();
-    search_aio();
+    result_.aio = search_aio(
+        result_.aio.present, aio_trials_,
+        [this](const AioSettings& settings) { return run_aio(settings); }, stops());
   } else if (!control_.stop) {
     return trial.error();
   }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bench/tune/aio_search.h"
 #include "bench/tune/drive_mix.h"
 #include "bench/tune/drive_trial.h"
-#include "bench/tune/setting_search.h"
 
 namespace penstock::bench {
 
@@ -21,7 +21,7 @@ struct PathSpeed {
   double mixed = 0;  ///< at the step's shares
 };
 
-/// What a watcher is told after each trial.
+/// Shown after each trial.
 struct TuningProgress {
   std::string doing;                ///< `queue_depth 32`, `reading /nvme0`
   double bytes_per_second = 0;      ///< of the latest trial; 0: none yet
@@ -35,7 +35,7 @@ struct TuningRequest {
   std::chrono::nanoseconds budget = std::chrono::seconds(60);
   std::uint32_t cpus = 1;
   std::function<void(const TuningProgress&)> progress = {};
-  /// Asked some times a second on a thread of its own; true: what is known is told soon.
+  /// Asked some times a second on a thread of its own; true: it ends soon.
   std::function<bool()> interrupted = {};
 };
 
@@ -46,10 +46,7 @@ struct DriveTuning {
   /// one beyond the noise.
   std::vector<std::size_t> used;
   std::optional<Advantage> together;  ///< all of them over the fastest
-  AioSettings present;
-  AioSettings aio;
-  std::vector<SettingAxis> axes;
-  SettingSearchResult search;
+  AioSearchResult aio;
   std::size_t trials = 0;
   std::chrono::nanoseconds trial_length{};
   bool interrupted = false;
@@ -62,9 +59,9 @@ struct DriveTuning {
 /// So little suffices for no answer at all.
 inline constexpr std::chrono::seconds kTuningBudgetMin{5};
 
-/// Lays out a file a path, measures each path and all together under our engine, then searches
-/// DeepSpeed's `aio` settings on the fastest path. Takes about `budget` at most, and leaves no
-/// file. Errors: those of DriveTrial::prepare() and of the first trials; never that it was
+/// Lays out a file a path, measures each path and all together under our engine, then tries
+/// some of DeepSpeed's `aio` settings on the fastest path. Takes about `budget` at most, and leaves
+/// no file. Errors: those of DriveTrial::prepare() and of the first trials; never that it was
 /// interrupted.
 Result<DriveTuning> tune_drives(const TuningRequest& request);
 

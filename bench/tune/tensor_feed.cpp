@@ -11,7 +11,7 @@ std::optional<Request> TensorFeed::next() {
     begin_tensor();  // a part may be empty, but not every thread's
   }
   const std::uint64_t bytes = std::min(end_ - at_, cut_.request_bytes_max);
-  const Request request{kind_, 0, {at_, bytes, 0}};
+  const Request request{kind_, at_, bytes};
   at_ += bytes;
   return request;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/tune/drive_mix.h"
-#include "bench/workload/request_source.h"
+#include "bench/workload/request_feed.h"
 
 namespace penstock::bench {
 

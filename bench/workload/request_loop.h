@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "bench/measure/bandwidth_meter.h"
 #include "bench/measure/latency_histogram.h"
-#include "bench/workload/file_set.h"
-#include "bench/workload/request_source.h"
+#include "bench/measure/timeline.h"
+#include "bench/workload/request_feed.h"
 #include "bench/workload/workload_run.h"
+#include "io/file.h"
 #include "io/io_engine.h"
 
 namespace penstock::bench {
@@ -22,26 +22,12 @@ struct DirectionTally {
   std::uint64_t bytes = 0;
   std::uint64_t ios = 0;
   LatencyHistogram clat;
-  BandwidthMeter bandwidth;
-};
-
-/// Who fills what is written and checks what was read.
-class ContentGuard {
- public:
-  virtual ~ContentGuard() = default;
-  ContentGuard() = default;
-  ContentGuard(const ContentGuard&) = delete;
-  ContentGuard& operator=(const ContentGuard&) = delete;
-
-  virtual void before_write(const Request& request, std::span<std::byte> block) = 0;
-  virtual Result<void> after_read(const Request& request, std::span<const std::byte> block) = 0;
 };
 
 /// When a loop waits, and when it ends before its feed does.
 struct LoopPace {
-  std::optional<std::uint64_t> runtime_ns;
-  std::uint64_t thinktime_ns = 0;  ///< after each request, with nothing under way
-  std::uint32_t fsync_writes = 0;  ///< an fsync after so many; 0: never
+  std::optional<std::uint64_t> runtime_ns = {};
+  std::uint64_t rate = 0;  ///< bytes a second of each direction at most; 0: no limit
 };
 
 /// Keeps an engine busy with what a feed says: as many requests under way as it has memory for.
@@ -49,18 +35,17 @@ struct LoopPace {
 /// Driven by the thread that made the engine.
 class RequestLoop {
  public:
-  /// `arena` holds `depth` blocks of `slot_bytes` each. All must outlive the loop; `guard` may be
-  /// null.
-  RequestLoop(IoEngine& engine, const FileSet& files, std::span<std::byte> arena,
-              std::uint32_t depth, ContentGuard* guard);
+  /// `arena` holds `depth` blocks of equal size. All must outlive the loop.
+  RequestLoop(IoEngine& engine, const File& file, std::span<std::byte> arena, std::uint32_t depth);
 
-  /// Until the feed has nothing more, the time is over, control.stop, or an error: of a request
-  /// (path, offset, errno), or what the guard says. Returns when nothing is under way.
+  /// Until the feed has nothing more, the time is over, control.stop, or an error of a request
+  /// (path, offset, errno). Returns when nothing is under way.
   Result<void> run(RequestFeed& feed, const LoopPace& pace, RunControl& control);
 
   /// Of the latest run.
   const DirectionTally& reads() const noexcept { return reads_; }
   const DirectionTally& writes() const noexcept { return writes_; }
+  const Timeline& timeline() const noexcept { return timeline_; }
   std::uint64_t elapsed_ns() const noexcept { return end_ns_ - begin_ns_; }
   /// Of the latest run and what its caller did since, as fio counts a sync at the end.
   std::uint64_t ns_since_begin() const;
@@ -70,7 +55,6 @@ class RequestLoop {
  private:
   struct Slot {
     IoOp op;
-    Request request;
     std::uint64_t issued_ns = 0;
     RequestLoop* loop = nullptr;
   };
@@ -78,35 +62,33 @@ class RequestLoop {
   void begin_run(const LoopPace& pace, RunControl& control);
   void top_up(RequestFeed& feed);
   bool is_over();
-  void think();
+  std::uint64_t early_ns(const Request& request) const;
+  void wait_for_rate();
   void begin(const Request& request);
-  void wait_for_older_passes(const Request& request);
   void round();
-  void drain();
-  void after_request(const Request& request);
   void finish(Slot& slot);
-  void fail(Error error);
   void stamp();
 
   IoEngine& engine_;
-  const FileSet& files_;
-  ContentGuard* guard_;
+  const File& file_;
   std::unique_ptr<Slot[]> slots_;
   std::vector<Slot*> free_;
-  std::vector<Slot*> fresh_;           // submitted, and not given to the kernel yet
-  std::vector<std::uint32_t> passes_;  // the latest pass of writes, by file
+  std::vector<Slot*> fresh_;     // submitted, and not given to the kernel yet
+  std::optional<Request> next_;  // waits for the rate
   std::uint32_t in_flight_ = 0;
-  std::uint32_t unsynced_writes_ = 0;
   LoopPace pace_;
   RunControl* control_ = nullptr;  // while it runs
   std::uint64_t begin_ns_ = 0;
   std::uint64_t now_ns_ = 0;
   std::uint64_t end_ns_ = 0;
+  std::uint64_t begun_read_bytes_ = 0;
+  std::uint64_t begun_write_bytes_ = 0;
   bool ended_ = false;
   bool stopped_ = false;
   Result<void> outcome_;
   DirectionTally reads_;
   DirectionTally writes_;
+  Timeline timeline_;
 };
 
 }  // namespace penstock::bench

@@ -27,7 +27,7 @@ ScratchDirectory::ScratchDirectory(ScratchDirectory&& other) noexcept
 
 ScratchDirectory::~ScratchDirectory() {
   if (!path_.empty()) {
-    std::error_code ignored;  // the user's directory may be gone, and nobody is left to be told
+    std::error_code ignored;  // the user's directory may be gone
     std::filesystem::remove_all(path_, ignored);
   }
 }

@@ -10,7 +10,7 @@
 
 namespace penstock::bench {
 
-/// What passes between a running thread of a job and whoever watches it. Thread-safe.
+/// What passes between a running thread of a job and its watcher. Thread-safe.
 struct RunControl {
   std::atomic<bool> stop{false};             ///< end soon and in good order, with a report
   std::atomic<std::uint64_t> read_bytes{0};  ///< so far

@@ -1,33 +1,25 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "bench/job/job_echo.h"
 #include "bench/job/job_file.h"
+#include "bench/job/job_number.h"
 #include "bench/pair/paired_run.h"
 #include "bench/process/python.h"
-#include "bench/report/bandwidth_log.h"
-#include "bench/report/draughtsman.h"
-#include "bench/report/html_report.h"
 #include "bench/report/json_report.h"
-#include "bench/report/run_picture.h"
-#include "bench/report/terse_report.h"
+#include "bench/report/plot_program.h"
+#include "bench/report/run_plot.h"
 #include "bench/report/text_report.h"
 #include "bindings/cli/bench_compare.h"
 #include "bindings/cli/interruption.h"
 #include "bindings/cli/own_command.h"
-#include "bindings/cli/planned_jobs.h"
 #include "bindings/cli/status_line.h"
 #include "bindings/cli/verb.h"
 
@@ -35,6 +27,7 @@ namespace penstock::cli {
 namespace {
 
 using bench::Job;
+using bench::PlotProgram;
 using bench::Report;
 
 constexpr const char* kBenchFooter =
@@ -42,12 +35,12 @@ constexpr const char* kBenchFooter =
     "overrides\n"
     "those of the files; --name=NAME begins a job of its own.\n"
     "Keys of fio with fio's meaning:\n"
-    "  name rw bs bssplit size io_size offset directory filename nrfiles numjobs iodepth ioengine\n"
-    "  direct fallocate fsync end_fsync invalidate unlink fixedbufs thread thinktime runtime\n"
-    "  time_based ramp_time loops rwmixread randseed verify stonewall group_reporting\n"
-    "  percentile_list write_bw_log\n"
-    "Keys for what fio cannot do:\n"
-    "  workload inventory config phase compute max_pinned ram lookahead integrity pair pairs\n"
+    "  name rw bs size io_size directory filename numjobs iodepth ioengine direct unlink "
+    "fixedbufs\n"
+    "  rate cpus_allowed runtime time_based ramp_time loops rwmixread stonewall group_reporting\n"
+    "Keys of swapping:\n"
+    "  workload inventory config phase compute max_pinned ram lookahead integrity verify trace\n"
+    "  pair pairs\n"
     "Examples:\n"
     "  penstock bench --name=read --directory=/nvme0 --rw=read --bs=1m --size=4g --direct=1 \\\n"
     "      --ioengine=uring --iodepth=8\n"
@@ -55,28 +48,15 @@ constexpr const char* kBenchFooter =
     "Exit status 0: all went well, 1: an error, a difference found by verify, or Ctrl-C (after a\n"
     "report of what was done; the second one ends at once), 2: wrong usage.";
 
-constexpr std::array<std::string_view, 4> kFormats = {"normal", "terse", "json", "json+"};
-
 struct BenchOptions {
   std::vector<std::string> files;
-  std::vector<std::string> formats{"normal"};
+  std::string format = "normal";
   std::string output;
   std::string plot;
-  std::string html;
   std::string eta = "auto";
+  std::string status_interval;
   bool parse_only = false;
-  bool show_command = false;
 };
-
-std::string render(const Report& report, std::string_view format) {
-  if (format == "terse") {
-    return terse_report(report);
-  }
-  if (format == "json" || format == "json+") {
-    return json_report(report, format == "json+");
-  }
-  return text_report(report);
-}
 
 Result<void> write_output(const std::string& path, const std::string& text) {
   if (path.empty()) {
@@ -93,24 +73,25 @@ Result<void> write_output(const std::string& path, const std::string& text) {
   return {};
 }
 
-Result<StatusLine::When> parse_eta(const std::string& text) {
+StatusLine::When parse_eta(const std::string& text) {
   using When = StatusLine::When;
-  if (text == "auto") {
-    return When::kAuto;
-  }
-  if (text == "always" || text == "never") {
-    return text == "always" ? When::kAlways : When::kNever;
-  }
-  return fault(Fault::kInvalidArgument,
-               fmt::format("--eta={} is none of always, never and auto", text));
+  return text == "auto" ? When::kAuto : text == "always" ? When::kAlways : When::kNever;
 }
 
-std::vector<std::string> options_of(const Job& job) {
-  std::vector<std::string> options = bench::command_keys(job);
-  for (std::string& option : options) {
-    option.erase(0, option.find_first_not_of('-'));
+// A time; nothing where none is asked for.
+std::optional<std::chrono::nanoseconds> parse_interval(const std::string& text) {
+  std::uint64_t ns = 0;
+  if (text.empty() || bench::read_time(text, bench::kSecondNs, ns)) {
+    return std::nullopt;
   }
-  return options;
+  return std::chrono::nanoseconds(ns);
+}
+
+std::string check_interval(const std::string& text) {
+  std::uint64_t ns = 0;
+  const bench::Refusal refusal = bench::read_time(text, bench::kSecondNs, ns);
+  return refusal || ns == 0 ? fmt::format("\"{}\" is no interval such as 10s", text)
+                            : std::string();
 }
 
 // The first error, with how many there were; nothing where all went well.
@@ -133,68 +114,55 @@ std::string failure(const std::vector<bench::JobResult>& results) {
                                     : sentence;
 }
 
-// Whoever draws is looked for before anything runs: the answer after an hour would come late.
-Result<std::optional<bench::Draughtsman>> find_draughtsman(const BenchOptions& options) {
-  if (options.plot.empty() && options.html.empty()) {
-    return std::optional<bench::Draughtsman>();
+// Before anything runs, so that a missing matplotlib costs no run. Null: no plot is asked for.
+Result<std::unique_ptr<PlotProgram>> find_plot_program(const BenchOptions& options) {
+  if (options.plot.empty()) {
+    return std::unique_ptr<PlotProgram>();
   }
-  Result<bench::Draughtsman> found = bench::Draughtsman::find(bench::pythons());
-  if (found.has_error()) {
-    return std::move(found).error();
-  }
-  return std::optional(std::move(*found));
+  Result<PlotProgram> found = PlotProgram::find(bench::pythons());
+  PENSTOCK_TRY(found);
+  return std::make_unique<PlotProgram>(std::move(*found));
 }
 
-// The figures first, so that nothing that goes wrong with a picture takes them along; a page
-// without its picture says why.
+// The figures first, so that a plot that fails does not cost them.
 Result<void> write_report(const BenchOptions& options, const Report& report,
-                          const std::optional<bench::Draughtsman>& draughtsman) {
-  std::string text;
-  for (const std::string& format : options.formats) {
-    text += render(report, format);
-  }
-  PENSTOCK_TRY(write_output(options.output, text));
-  PENSTOCK_TRY(write_bandwidth_logs(report));
-  if (!draughtsman) {
+                          const PlotProgram* plot_program) {
+  PENSTOCK_TRY(write_output(options.output,
+                            options.format == "json" ? json_report(report) : text_report(report)));
+  if (plot_program == nullptr) {
     return {};
   }
-  const Result<std::string> picture = draughtsman->draw(run_picture(report));
-  if (!options.html.empty()) {
-    PENSTOCK_TRY(write_output(options.html, html_report(report, picture)));
-  }
-  PENSTOCK_TRY(picture);
-  return options.plot.empty() ? Result<void>() : write_output(options.plot, *picture);
+  const Result<std::string> plot = plot_program->draw(run_plot(report));
+  PENSTOCK_TRY(plot);
+  return write_output(options.plot, *plot);
 }
 
-int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLine::When eta) {
-  const Result<std::optional<bench::Draughtsman>> draughtsman = find_draughtsman(options);
-  if (draughtsman.has_error()) {
-    return failed(draughtsman.error());
+Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
+                                                  const std::vector<Job>& jobs) {
+  const Interruption interruption;
+  StatusLine status(parse_eta(options.eta), parse_interval(options.status_interval));
+  bench::PairedRunOptions watched;
+  watched.benchmark.progress = [&status](const auto& progress) { status.show(progress); };
+  watched.benchmark.interrupted = [&interruption] { return interruption.asked_for(); };
+  return run_with_peers(jobs, watched);
+}
+
+int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs) {
+  const Result<std::unique_ptr<PlotProgram>> plot_program = find_plot_program(options);
+  if (plot_program.has_error()) {
+    return failed(plot_program.error());
   }
   Report report;
   report.jobs = jobs;
-  std::ranges::transform(jobs, std::back_inserter(report.job_options), options_of);
   report.version = PENSTOCK_VERSION;
   report.command = own_command();
-  std::error_code unknown;
-  report.directory = std::filesystem::current_path(unknown).string();
   report.time = std::chrono::system_clock::now();
-  {
-    const Interruption interruption;
-    StatusLine status(eta);
-    bench::PairedRunOptions watched;
-    watched.benchmark.progress = [&status](const auto& progress) { status.show(progress); };
-    watched.benchmark.interrupted = [&interruption] { return interruption.asked_for(); };
-    Result<std::vector<bench::JobResult>> results = run_with_peers(jobs, watched);
-    if (results.has_error()) {
-      return failed(results.error());
-    }
-    report.results = std::move(*results);
+  Result<std::vector<bench::JobResult>> results = run_watched(options, jobs);
+  if (results.has_error()) {
+    return failed(results.error());
   }
-  if (!options.html.empty()) {
-    report.plans = planned_jobs(jobs);
-  }
-  if (const Result<void> written = write_report(options, report, *draughtsman);
+  report.results = std::move(*results);
+  if (const Result<void> written = write_report(options, report, plot_program->get());
       written.has_error()) {
     return failed(written.error());
   }
@@ -206,52 +174,36 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs, StatusLi
 }
 
 int run_bench(const BenchOptions& options, const std::vector<std::string>& keys) {
-  const Result<StatusLine::When> eta = parse_eta(options.eta);
-  if (eta.has_error()) {
-    report_error(eta.error().message);
-    return kWrongUsage;
-  }
   const Result<std::vector<Job>> jobs = bench::load_jobs(options.files, keys);
   if (jobs.has_error()) {
     report_error(jobs.error().message);
-    // A file that cannot be read is the world's fault, and what is written in it the caller's.
+    // A file that cannot be read is a failure, what is written in it wrong usage.
     return jobs.error().system_errno() != 0 ? kFailed : kWrongUsage;
   }
-  if (jobs->empty()) {
-    report_error(
-        "there is no job: give a job file, or a job by --name=NAME and its keys; "
-        "`penstock bench --help` has examples");
-    return kWrongUsage;
-  }
-  if (options.show_command) {
-    for (const Job& job : *jobs) {
-      fmt::print("{}\n", bench::command_line(job));
-    }
-  }
-  return options.show_command || options.parse_only ? kDone : run_jobs(options, *jobs, *eta);
+  return options.parse_only ? kDone : run_jobs(options, *jobs);
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("bench", "Measure drives with fio's jobs and with tensors");
+  CLI::App* verb = app.add_subcommand("bench", "Measure drives and swapping, with fio's job files");
   verb->footer(kBenchFooter);
   verb->allow_extras();
   const auto options = std::make_shared<BenchOptions>();
   verb->add_option("JOBFILE", options->files, "Job files; further arguments are --key=value");
-  verb->add_option("--output-format", options->formats,
-                   "normal, terse, json, json+ or several of them; json+ has every latency bucket")
-      ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())));
+  verb->add_option("--output-format", options->format, "normal or json")
+      ->check(CLI::IsMember(std::vector<std::string>{"normal", "json"}));
   verb->add_option("--output", options->output, "Write the report to this file");
   verb->add_option("--plot", options->plot,
                    "Draw bandwidth, pinned memory and stalls over time into this SVG file (needs "
-                   "Python with matplotlib, as --html does)");
-  verb->add_option("--html", options->html,
-                   "Write a page with results, plots and plans to this file");
-  verb->add_option("--eta", options->eta, "Show progress: always, never, auto (on a terminal)");
+                   "Python with matplotlib)");
+  verb->add_option("--eta", options->eta, "Show progress: always, never, auto (on a terminal)")
+      ->check(CLI::IsMember(std::vector<std::string>{"always", "never", "auto"}));
+  verb->add_option("--status-interval", options->status_interval,
+                   "A line of progress on standard error each time so much has passed (10s)")
+      ->check(check_interval)
+      ->type_name("TIME");
   verb->add_flag("--parse-only", options->parse_only, "Read the jobs and run nothing");
-  verb->add_flag("--showcmd", options->show_command, "Print each job as a command; run nothing");
   add_bench_compare(*verb, exit_code);
   verb->callback([verb, options, &exit_code] {
     if (verb->get_subcommands().empty()) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/report/optional_json.h"
+#include "bindings/cli/optional_json.h"
 #include "bindings/cli/text_table.h"
 #include "bindings/deepspeed/penstock_keys.h"
 #include "io/engine_probe.h"
@@ -15,7 +15,6 @@
 namespace penstock::cli {
 namespace {
 
-using bench::or_null;
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kDevices{"none", "cpu", "nvme"};

@@ -7,18 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/bytes.h"
-#include "bench/report/optional_json.h"
 #include "bindings/cli/document_text.h"
+#include "bindings/cli/optional_json.h"
 
 namespace penstock::cli {
 namespace {
 
-using bench::or_null;
 using nlohmann::ordered_json;
-
-ordered_json or_null(const std::string& text) {
-  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
-}
 
 ordered_json engine_json(const EngineCandidate& engine) {
   return {{"name", engine.name},

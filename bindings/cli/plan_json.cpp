@@ -6,13 +6,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "bench/report/optional_json.h"
+#include "bindings/cli/optional_json.h"
 #include "bindings/deepspeed/moment_chunks.h"
 
 namespace penstock::cli {
 namespace {
 
-using bench::or_null;
 using nlohmann::ordered_json;
 
 ordered_json classes_json(const Placement& placement) {

@@ -96,7 +96,6 @@ std::string plain_text(const JobResult& result) {
   return fmt::format(
       "time         {:.6f} s\n"
       "stalls       {:.6f} s ({:.1f} %)\n"
-      "lower bound  not yet\n"
       "fetched      {} tensors: {} were there, {} on their way, {} began their read\n"
       "read         {}\n"
       "written      {} in {} tensors\n"

@@ -43,9 +43,11 @@ std::string describe_progress(const bench::BenchmarkProgress& now,
   return text;
 }
 
-StatusLine::StatusLine(When when)
-    : on_terminal_(::isatty(STDERR_FILENO) == 1),
-      enabled_(when == When::kAlways || (when == When::kAuto && on_terminal_)) {}
+StatusLine::StatusLine(When when, std::optional<std::chrono::nanoseconds> interval)
+    : on_terminal_(::isatty(STDERR_FILENO) == 1 && !interval),
+      interval_ns_(
+          static_cast<std::uint64_t>(interval.value_or(std::chrono::nanoseconds(0)).count())),
+      enabled_(interval || when == When::kAlways || (when == When::kAuto && on_terminal_)) {}
 
 StatusLine::~StatusLine() {
   if (shown_ && on_terminal_) {
@@ -54,7 +56,8 @@ StatusLine::~StatusLine() {
 }
 
 void StatusLine::show(const bench::BenchmarkProgress& progress) {
-  if (!enabled_) {
+  const bool same_jobs = progress.elapsed_ns >= last_.elapsed_ns;
+  if (!enabled_ || (same_jobs && progress.elapsed_ns < last_.elapsed_ns + interval_ns_)) {
     return;
   }
   shown_ = true;

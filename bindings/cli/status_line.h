@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bench/benchmark.h"
@@ -13,7 +15,9 @@ class StatusLine {
  public:
   enum class When : std::uint8_t { kAuto, kAlways, kNever };
 
-  explicit StatusLine(When when);
+  /// With an interval each state that comes after so much time is a line of its own, whatever
+  /// `when` says.
+  explicit StatusLine(When when, std::optional<std::chrono::nanoseconds> interval = {});
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -23,6 +27,7 @@ class StatusLine {
 
  private:
   bool on_terminal_;
+  std::uint64_t interval_ns_;
   bool enabled_;
   bool shown_ = false;
   bench::BenchmarkProgress last_;

@@ -71,7 +71,7 @@ std::string check_budget(const std::string& text) {
   if (ns < static_cast<std::uint64_t>(nanoseconds(bench::kTuningBudgetMin).count()) ||
       ns > std::uint64_t{24} * 3600 * bench::kSecondNs) {
     return fmt::format(
-        "{} is no time budget: {} s at least, for less tells nothing apart, and a "
+        "{} is no time budget: {} s at least, for less shows nothing, and a "
         "day at most",
         text, bench::kTuningBudgetMin.count());
   }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/report/optional_json.h"
 #include "bindings/cli/document_text.h"
+#include "bindings/cli/optional_json.h"
 #include "bindings/cli/plan_json.h"
 #include "bindings/cli/plan_text.h"
 #include "bindings/cli/printable.h"
@@ -17,7 +17,6 @@
 namespace penstock::cli {
 namespace {
 
-using bench::or_null;
 using Json = ConfigDraft::Json;
 using Seconds = std::optional<double>;
 
@@ -49,7 +48,7 @@ Step step_before(const TuneReport& report) {
   const SwapPlan& plan = *report.before;
   const double moved = report.tuning->used_bytes_per_second();
   return {
-      &plan, time_of_deepspeed(report, plan, report.tuning->search.present_bytes_per_second),
+      &plan, time_of_deepspeed(report, plan, report.tuning->aio.present_bytes_per_second),
       seconds(plan.traffic.read_bytes + plan.traffic.write_bytes, moved, plan.setup.ranks_on_node),
       lower_bound_seconds(plan.traffic, report.after->setup.config.paths(),
                           plan.setup.ranks_on_node)};
@@ -57,7 +56,7 @@ Step step_before(const TuneReport& report) {
 
 Step step_after(const TuneReport& report) {
   const SwapPlan& plan = *report.after;
-  return {&plan, time_of_deepspeed(report, plan, report.tuning->search.best_bytes_per_second),
+  return {&plan, time_of_deepspeed(report, plan, report.tuning->aio.best_bytes_per_second),
           seconds(plan.traffic.read_bytes + plan.traffic.write_bytes,
                   report.tuning->used_bytes_per_second(), plan.setup.ranks_on_node),
           plan.lower_bound_seconds};
@@ -177,7 +176,7 @@ std::string tune_json(const TuneReport& report) {
         {"read_share", report.mix->read_share()}}},
       {"paths", paths_json(tuning)},
       {"together", advantage_json(tuning.together)},
-      {"aio", advantage_json(tuning.search.whole)},
+      {"aio", advantage_json(tuning.aio.advantage)},
       {"per_step",
        {{"old", step_json(step_before(report))}, {"new", step_json(step_after(report))}}},
       {"changes", changes_json(report.emitted->rows)},

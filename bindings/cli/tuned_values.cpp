@@ -1,20 +1,16 @@
 #include "bindings/cli/tuned_values.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <system_error>
 
 namespace penstock::cli {
 namespace {
 
-using bench::AxisFinding;
 using bench::DriveTuning;
 using Json = ConfigDraft::Json;
 namespace fs = std::filesystem;
@@ -29,7 +25,7 @@ bool is_number(const Json& value) {
   return value.is_number() && value.get<double>() >= 1;
 }
 
-// What was meant for intra_op_parallelism, under a name that nobody reads.
+// What was meant for intra_op_parallelism, under a name that DeepSpeed does not read.
 void rescue_threads(ConfigDraft& draft) {
   for (const char* key : {"aio.num_threads", "aio.thread_count"}) {
     const Json meant = draft.value(key);
@@ -40,53 +36,24 @@ void rescue_threads(ConfigDraft& draft) {
   }
 }
 
-std::vector<std::uint64_t> others(const std::vector<std::uint64_t>& values, std::uint64_t there) {
-  std::vector<std::uint64_t> rest;
-  std::ranges::copy_if(values, std::back_inserter(rest),
-                       [there](std::uint64_t value) { return value != there; });
-  return rest;
-}
-
-const AxisFinding* finding_of(const DriveTuning& measured, std::size_t axis) {
-  for (const AxisFinding& finding : measured.search.findings) {
-    if (finding.axis == axis) {
-      return &finding;
-    }
+// Of the whole block: its values were measured together.
+std::string why_aio(const DriveTuning& measured) {
+  const bench::AioSearchResult& aio = measured.aio;
+  if (aio.refusal) {
+    return "kept: stock DeepSpeed's I/O does not run here: " + aio.refusal->message;
   }
-  return nullptr;
-}
-
-std::string why_not_searched(const DriveTuning& measured) {
-  if (measured.search.present_refusal) {
-    return "kept: stock DeepSpeed's I/O does not run here: " +
-           measured.search.present_refusal->message;
+  if (aio.best != aio.present) {
+    return describe(*aio.advantage);
+  }
+  if (aio.advantage) {
+    return fmt::format("kept: {} requests on {} threads are {}, within the noise", aio.tried.depth,
+                       aio.tried.threads, describe(*aio.advantage));
+  }
+  if (aio.was_run && aio.tried == aio.present) {
+    return "kept: nothing that was tried looked better";
   }
   return measured.interrupted ? "kept: interrupted before it was tried"
                               : "kept: time was over before it was tried";
-}
-
-std::string why(const DriveTuning& measured, std::size_t axis) {
-  const AxisFinding* finding = finding_of(measured, axis);
-  if (finding == nullptr) {
-    return measured.axes[axis].values.size() < 2 ? "kept: there is no other value to try"
-                                                 : why_not_searched(measured);
-  }
-  const bool all_dropped = finding->after != finding->before && measured.aio == measured.present;
-  if (all_dropped) {
-    return "kept: all changes together were not faster beyond the noise";
-  }
-  if (finding->after != finding->before) {
-    return describe(*finding->advantage);
-  }
-  if (finding->advantage) {
-    return fmt::format("kept: {} is {}, within the noise", finding->tried,
-                       describe(*finding->advantage));
-  }
-  if (finding->tried != finding->before) {
-    return why_not_searched(measured);
-  }
-  return fmt::format("kept: none of {} looked better",
-                     fmt::join(others(measured.axes[axis].values, finding->before), ", "));
 }
 
 // Symbolic links and the last slash away, of a path that may not be there yet.
@@ -232,18 +199,13 @@ void set_aio_unmeasured(ConfigDraft& draft) {
 
 void set_tuned_aio(const DriveTuning& measured, ConfigDraft& draft) {
   const AioConfig defaults;
-  const std::array<std::pair<Json, Json>, 3> values{
-      std::pair<Json, Json>{measured.aio.depth, defaults.queue_depth},
-      {measured.aio.block_bytes, defaults.block_size},
-      {measured.aio.threads, defaults.intra_op_parallelism}};
-  for (std::size_t axis = 0; axis < values.size(); ++axis) {
-    draft.set("aio." + measured.axes[axis].name, values[axis].first, why(measured, axis),
-              values[axis].second);
-  }
-  const bool has_axis = measured.axes.size() > values.size();
-  draft.set("aio.overlap_events", measured.aio.overlap_events,
-            has_axis ? why(measured, values.size()) : "the queue is filled up while results come",
-            true);
+  const bench::AioSettings& best = measured.aio.best;
+  const std::string why = why_aio(measured);
+  draft.set("aio.queue_depth", best.depth, why, defaults.queue_depth);
+  draft.set("aio.block_size", best.block_bytes, "kept: it decides which tensors stay in RAM",
+            defaults.block_size);
+  draft.set(kThreadsKey, best.threads, why, defaults.intra_op_parallelism);
+  draft.set("aio.overlap_events", best.overlap_events, why, true);
   const Json single = draft.value("aio.single_submit");
   draft.set("aio.single_submit", single.is_boolean() ? single : Json(false),
             single == Json(true) ? "kept: it costs a system call a request, not speed"

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <string>
 
 #include "alloc/bytes.h"
 #include "tests/io/temp_directory.h"
@@ -17,8 +19,7 @@ Job make_job(const TempDirectory& directory, const std::string& name) {
   job.name = name;
   job.directory = directory.path();
   job.size = kMiB;
-  job.read_blocks = {{64 * kKiB, 100}};
-  job.write_blocks = job.read_blocks;
+  job.block_bytes = 64 * kKiB;
   return job;
 }
 
@@ -66,9 +67,8 @@ TEST(BenchmarkTest, GroupReportingMakesOneOfNeighbours) {
 TEST(BenchmarkTest, ThreadsThatShareAFileLayItOutOnce) {
   const TempDirectory directory;
   Job job = make_job(directory, "a");
-  job.filenames = {"shared"};
+  job.filename = "shared";
   job.numjobs = 4;
-  job.verify = true;
   for (const JobResult& result : run_benchmark({job}).value()) {
     EXPECT_EQ(result.error, 0) << result.error_message;
     EXPECT_EQ(result.read.io_bytes, kMiB);
@@ -96,6 +96,45 @@ TEST(BenchmarkTest, AnErrorWithoutErrnoIsEinval) {
   const std::vector<JobResult> results = run_benchmark({job}).value();
   EXPECT_EQ(results[0].error, EINVAL);
   EXPECT_FALSE(results[0].error_message.empty());
+}
+
+TEST(BenchmarkTest, CpusAreKeptTo) {
+  const TempDirectory directory;
+  Job job = make_job(directory, "a");
+  job.cpus_allowed.emplace();
+  CPU_ZERO(&*job.cpus_allowed);
+  CPU_SET(std::size_t{CPU_SETSIZE - 1}, &*job.cpus_allowed);  // no machine of ours has so many
+  job.given["cpus_allowed"] = "1023";
+  const std::vector<JobResult> refused = run_benchmark({job}).value();
+  EXPECT_THAT(refused[0].error_message, testing::HasSubstr("cpus_allowed=1023"));
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(all), &all), 0);
+  std::size_t last = 0;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    last = CPU_ISSET(cpu, &all) ? cpu : last;
+  }
+  CPU_ZERO(&*job.cpus_allowed);
+  CPU_SET(last, &*job.cpus_allowed);
+  job.time_based = true;
+  job.runtime_ns = 3600'000'000'000;
+  std::atomic<int> elsewhere{0};
+  std::atomic<bool> seen{false};
+  const auto watch = [&](const BenchmarkProgress& progress) {
+    if (progress.jobs_running == 1 && progress.read_bytes > 0) {
+      for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        cpu_set_t its;
+        const int id = std::stoi(thread.path().filename().string());
+        if (::sched_getaffinity(id, sizeof(its), &its) == 0 && CPU_COUNT(&its) == 1) {
+          elsewhere += CPU_ISSET(last, &its) ? 0 : 1;
+          seen = true;
+        }
+      }
+    }
+  };
+  const std::vector<JobResult> results =
+      run_benchmark({job}, {.progress = watch, .interrupted = [&] { return seen.load(); }}).value();
+  EXPECT_EQ(results[0].error, 0) << results[0].error_message;
+  EXPECT_EQ(elsewhere, 0);
 }
 
 TEST(BenchmarkTest, NoJobsIsAnError) {

@@ -9,20 +9,20 @@ namespace {
 using testing::HasSubstr;
 
 TEST(DeepSpeedAnswerTest, ALeg) {
-  const Leg leg =
+  const MeasuredRun run =
       parse_deepspeed_answer(
           R"({"read_bytes": 2000, "write_bytes": 7, "seconds": 0.5, "cpu_seconds": 0.25})")
           .value();
-  EXPECT_EQ(leg.read_bytes, 2000U);
-  EXPECT_EQ(leg.write_bytes, 7U);
-  EXPECT_DOUBLE_EQ(leg.seconds, 0.5);
-  EXPECT_DOUBLE_EQ(leg.cpu_seconds, 0.25);
+  EXPECT_EQ(run.read_bytes, 2000U);
+  EXPECT_EQ(run.write_bytes, 7U);
+  EXPECT_DOUBLE_EQ(run.seconds, 0.5);
+  EXPECT_DOUBLE_EQ(run.cpu_seconds, 0.25);
 }
 
 TEST(DeepSpeedAnswerTest, AnError) {
-  const auto leg = parse_deepspeed_answer(R"({"error": "OSError: no such file"})");
-  ASSERT_TRUE(leg.has_error());
-  EXPECT_THAT(leg.error().message, HasSubstr("OSError: no such file"));
+  const auto run = parse_deepspeed_answer(R"({"error": "OSError: no such file"})");
+  ASSERT_TRUE(run.has_error());
+  EXPECT_THAT(run.error().message, HasSubstr("OSError: no such file"));
 }
 
 TEST(DeepSpeedAnswerTest, None) {

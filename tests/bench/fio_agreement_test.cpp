@@ -45,10 +45,9 @@ json run_ours(const TempDirectory& directory, const std::string& text) {
   std::filesystem::create_directory(directory / "ours");
   for (Job& job : report.jobs) {
     job.directory = directory / "ours";
-    report.job_options.push_back(command_keys(job));
   }
   report.results = run_benchmark(report.jobs).value();
-  return json::parse(json_report(report, true));
+  return json::parse(json_report(report));
 }
 
 class FioAgreementTest : public testing::TestWithParam<const char*> {};
@@ -56,19 +55,14 @@ class FioAgreementTest : public testing::TestWithParam<const char*> {};
 constexpr const char* kJobs[] = {
     "[x]\nrw=read\nbs=64k\nsize=4m\n",
     "[x]\nrw=write\nbs=300k\nsize=4m\n",
-    "[x]\nrw=randread\nbs=384k\nsize=1m\nioengine=psync\niodepth=4\n",
-    "[x]\nrw=randwrite\nbs=4k\nsize=1m\nfsync=16\nend_fsync=1\n",
-    "[x]\nrw=read\nbs=64k\nsize=4m\nnrfiles=3\n",
     "[x]\nrw=read\nbs=1m\nsize=4m\nio_size=2560k\n",
     "[x]\nrw=read\nbs=64k\nsize=4m\nio_size=10m\n",
     "[x]\nrw=read\nbs=64k\nsize=4m\nloops=2\n",
-    "[x]\nrw=write\nbs=1m\nsize=3m\noffset=1m\n",
     "[x]\nrw=read\nbs=1m\nsize=2m\nnumjobs=2\n",
     "[x]\nrw=read\nbs=1m\nsize=2m\nnumjobs=2\ngroup_reporting\n",
     "[x]\nrw=read\nbs=1m\nsize=2m\nnumjobs=2\nfilename=shared\n",
     "[global]\nsize=2m\nbs=128k\n[a]\nrw=write\n[b]\nrw=read\nstonewall\n[c]\nrw=read\n",
     "[global]\nsize=2m\nbs=128k\ngroup_reporting\n[a]\nrw=write\n[b]\nrw=read\n[c]\nstonewall\n",
-    "[x]\nrw=write\nbs=128k\nsize=2m\nverify=crc32c\n",
 };
 
 INSTANTIATE_TEST_SUITE_P(Jobs, FioAgreementTest, testing::ValuesIn(kJobs));
@@ -99,7 +93,7 @@ TEST_P(FioAgreementTest, SameJobsBytesAndRequests) {
 // A mix: which of fio's requests are reads is chance, how much all move together is not.
 TEST(FioMixTest, AMixMovesTheSameBytesTogether) {
   const TempDirectory directory;
-  const std::string text = "[x]\nrw=randrw\nrwmixread=70\nbs=300k\nsize=4m\n";
+  const std::string text = "[x]\nrw=rw\nrwmixread=70\nbs=256k\nsize=4m\n";
   const json fio = run_fio(directory, text);
   if (!fio.is_object()) {
     GTEST_SKIP() << "there is no fio here";
@@ -113,7 +107,7 @@ TEST(FioMixTest, AMixMovesTheSameBytesTogether) {
   EXPECT_EQ(sum(ours, "total_ios"), sum(fio, "total_ios"));
 }
 
-// A script that reads fio's keys finds all of those that INTERFACE.md names.
+// A script that reads fio's keys finds them.
 TEST(FioKeysTest, OurKeysOfADirectionAreFios) {
   const TempDirectory directory;
   const std::string text = "[x]\nrw=read\nbs=64k\nsize=1m\n";
@@ -129,7 +123,7 @@ TEST(FioKeysTest, OurKeysOfADirectionAreFios) {
   }
   const json& clat = fio["jobs"][0]["read"]["clat_ns"];
   for (const auto& [key, value] : ours["jobs"][0]["read"]["clat_ns"].items()) {
-    EXPECT_TRUE(key == "bins" || clat.contains(key)) << key;
+    EXPECT_TRUE(clat.contains(key)) << key;
   }
   for (const auto& [key, value] : clat["percentile"].items()) {
     EXPECT_TRUE(ours["jobs"][0]["read"]["clat_ns"]["percentile"].contains(key)) << key;

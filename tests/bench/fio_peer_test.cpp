@@ -30,8 +30,7 @@ Job reading_job() {
   job.size = kGiB;
   job.direct = true;
   job.iodepth = 8;
-  job.read_blocks = {{kMiB, 100}};
-  job.write_blocks = {{kMiB, 100}};
+  job.block_bytes = kMiB;
   return job;
 }
 
@@ -40,9 +39,9 @@ TEST(FioCommandTest, TheSameWork) {
   EXPECT_EQ(command.arguments.front(), "fio");
   EXPECT_EQ(command.package, "fio");
   for (const char* const argument :
-       {"--name=read-1m", "--rw=read", "--bs=1048576,1048576", "--directory=/drive",
-        "--size=1073741824", "--direct=1", "--ioengine=io_uring", "--iodepth=8", "--fixedbufs=1",
-        "--numjobs=1", "--nrfiles=1", "--allow_file_create=0"}) {
+       {"--name=read-1m", "--rw=read", "--bs=1048576", "--directory=/drive", "--size=1073741824",
+        "--direct=1", "--ioengine=io_uring", "--iodepth=8", "--fixedbufs=1", "--numjobs=1",
+        "--allow_file_create=0"}) {
     EXPECT_THAT(command.arguments, Contains(argument));
   }
   EXPECT_THAT(command.arguments, Not(Contains(StartsWith("--io_size"))));
@@ -52,27 +51,22 @@ TEST(FioCommandTest, TheSameWork) {
 
 TEST(FioCommandTest, WhatAJobMaySay) {
   Job job = reading_job();
-  job.direction = {.reads = true, .writes = true, .random = true};
+  job.direction = {.reads = true, .writes = true};
   job.rwmixread = 70;
-  job.read_blocks = {{4096, 30}, {65536, 70}};
-  job.filenames = {"a", "b:c"};
-  job.nrfiles = 2;
+  job.filename = "b:c";
   job.numjobs = 3;
-  job.offset = 4096;
   job.io_size = 512 * kMiB;
+  job.rate = 1000;
+  job.given["cpus_allowed"] = "0-1";
   job.runtime_ns = 1'500'000'000;
   job.time_based = true;
   job.ramp_time_ns = 250'000'000;
   job.loops = 2;
-  job.fsync = 16;
-  job.end_fsync = true;
-  job.thinktime_us = 50;
   const Command command = fio_command(job, {"libaio", 32, false, false});
   for (const char* const argument :
-       {"--rw=randrw", "--rwmixread=70", "--bssplit=4096/30:65536/70,1048576/100",
-        "--filename=a:b\\:c", "--nrfiles=2", "--numjobs=3", "--offset=4096", "--io_size=536870912",
-        "--runtime=1500000us", "--time_based=1", "--ramp_time=250000us", "--loops=2", "--fsync=16",
-        "--end_fsync=1", "--thinktime=50us", "--ioengine=libaio", "--iodepth=32"}) {
+       {"--rw=rw", "--rwmixread=70", "--filename=b\\:c", "--numjobs=3", "--io_size=536870912",
+        "--rate=1000", "--cpus_allowed=0-1", "--runtime=1500000us", "--time_based=1",
+        "--ramp_time=250000us", "--loops=2", "--ioengine=libaio", "--iodepth=32"}) {
     EXPECT_THAT(command.arguments, Contains(argument));
   }
   EXPECT_THAT(command.arguments, Not(Contains("--fixedbufs=1")));
@@ -90,24 +84,24 @@ TEST(FioSettingsTest, AsAUserWouldWriteThem) {
 
 // 60 % and 20 % of 0.5 s, and 10 % and 10 % of 0.25 s.
 TEST(FioReportTest, TwoJobsTogether) {
-  const auto leg = parse_fio_report(R"(note: something
+  const auto run = parse_fio_report(R"(note: something
 {"fio version": "fio-3.33", "jobs": [
  {"error": 0, "job_runtime": 500, "usr_cpu": 20.0, "sys_cpu": 60.0,
   "read": {"io_bytes": 1000, "runtime": 480}, "write": {"io_bytes": 500, "runtime": 499}},
  {"error": 0, "job_runtime": 250, "usr_cpu": 10.0, "sys_cpu": 10.0,
   "read": {"io_bytes": 10, "runtime": 250}, "write": {"io_bytes": 0, "runtime": 0}}]})");
-  ASSERT_TRUE(leg.has_value()) << leg.error().message;
-  EXPECT_EQ(leg->read_bytes, 1010U);
-  EXPECT_EQ(leg->write_bytes, 500U);
-  EXPECT_DOUBLE_EQ(leg->seconds, 0.499);
-  EXPECT_DOUBLE_EQ(leg->cpu_seconds, 0.45);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_EQ(run->read_bytes, 1010U);
+  EXPECT_EQ(run->write_bytes, 500U);
+  EXPECT_DOUBLE_EQ(run->seconds, 0.499);
+  EXPECT_DOUBLE_EQ(run->cpu_seconds, 0.45);
 }
 
 TEST(FioReportTest, AnErrno) {
-  const auto leg = parse_fio_report(
+  const auto run = parse_fio_report(
       R"({"jobs": [{"error": 28, "read": {"io_bytes": 0}, "write": {"io_bytes": 4096}}]})");
-  ASSERT_TRUE(leg.has_error());
-  EXPECT_EQ(leg.error().system_errno(), ENOSPC);
+  ASSERT_TRUE(run.has_error());
+  EXPECT_EQ(run.error().system_errno(), ENOSPC);
 }
 
 TEST(FioReportTest, NoneOrNothingMoved) {
@@ -115,9 +109,9 @@ TEST(FioReportTest, NoneOrNothingMoved) {
        {"", "fio: killed", "{", "[]", R"({"jobs": []})", R"({"jobs": 7})", R"({"jobs": [7]})",
         R"({"jobs": [{"read": {}}]})", R"({"jobs": [{"read": 1, "write": "x"}]})",
         R"({"jobs": [{"error": "x", "read": {"io_bytes": "x"}, "write": {}}]})"}) {
-    const auto leg = parse_fio_report(text);
-    ASSERT_TRUE(leg.has_error()) << text;
-    EXPECT_THAT(leg.error().message, StartsWith("fio")) << text;
+    const auto run = parse_fio_report(text);
+    ASSERT_TRUE(run.has_error()) << text;
+    EXPECT_THAT(run.error().message, StartsWith("fio")) << text;
   }
 }
 
@@ -133,7 +127,7 @@ class FioTest : public testing::Test {
   Job job() const {
     Job job = reading_job();
     job.directory = directory_.path();
-    job.filenames = {"data"};
+    job.filename = "data";
     job.size = 4 * kMiB;
     job.direct = false;
     return job;
@@ -145,40 +139,39 @@ class FioTest : public testing::Test {
 };
 
 TEST_F(FioTest, ReadsTheFilesThatAreThere) {
-  const auto leg = run_fio(job(), settings_);
-  ASSERT_TRUE(leg.has_value()) << leg.error().message;
-  EXPECT_EQ(leg->read_bytes, 4 * kMiB);
-  EXPECT_EQ(leg->write_bytes, 0U);
-  EXPECT_GT(leg->seconds, 0);
+  const auto run = run_fio(job(), settings_);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_EQ(run->read_bytes, 4 * kMiB);
+  EXPECT_EQ(run->write_bytes, 0U);
+  EXPECT_GT(run->seconds, 0);
 }
 
 TEST_F(FioTest, ReadsAndWrites) {
   Job mixed = job();
-  mixed.direction = {.reads = true, .writes = true, .random = false};
-  mixed.read_blocks = {{16 * kKiB, 100}};
-  mixed.write_blocks = {{16 * kKiB, 100}};
+  mixed.direction = {.reads = true, .writes = true};
+  mixed.block_bytes = 16 * kKiB;
   mixed.io_size = 8 * kMiB;
-  const auto leg = run_fio(mixed, settings_);
-  ASSERT_TRUE(leg.has_value()) << leg.error().message;
-  EXPECT_EQ(leg->bytes(), 8 * kMiB);
-  EXPECT_GT(leg->read_bytes, 0U);
-  EXPECT_GT(leg->write_bytes, 0U);
+  const auto run = run_fio(mixed, settings_);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_EQ(run->bytes(), 8 * kMiB);
+  EXPECT_GT(run->read_bytes, 0U);
+  EXPECT_GT(run->write_bytes, 0U);
   EXPECT_EQ(std::filesystem::file_size(directory_ / "data"), 4 * kMiB);
 }
 
 TEST_F(FioTest, MakesNoFiles) {
   Job missing = job();
-  missing.filenames = {"nothing"};
-  const auto leg = run_fio(missing, settings_);
-  ASSERT_TRUE(leg.has_error());
-  EXPECT_THAT(leg.error().message, AllOf(StartsWith("fio"), HasSubstr("file creation disallowed")));
+  missing.filename = "nothing";
+  const auto run = run_fio(missing, settings_);
+  ASSERT_TRUE(run.has_error());
+  EXPECT_THAT(run.error().message, AllOf(StartsWith("fio"), HasSubstr("file creation disallowed")));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "nothing"));
 }
 
 TEST_F(FioTest, SaysWhyItFailed) {
-  const auto leg = run_fio(job(), {"no-such-engine", 1, false, false});
-  ASSERT_TRUE(leg.has_error());
-  EXPECT_THAT(leg.error().message, AnyOf(HasSubstr("no-such-engine"), HasSubstr("engine")));
+  const auto run = run_fio(job(), {"no-such-engine", 1, false, false});
+  ASSERT_TRUE(run.has_error());
+  EXPECT_THAT(run.error().message, AnyOf(HasSubstr("no-such-engine"), HasSubstr("engine")));
 }
 
 }  // namespace

@@ -13,25 +13,16 @@ namespace penstock::bench {
 namespace {
 
 std::string workloads_of(const JobKey& key) {
-  std::string names;
-  std::size_t count = 0;
-  for (const Workload workload :
-       {Workload::kRaw, Workload::kSwap, Workload::kUpdate, Workload::kReplay}) {
-    if (key.workloads.contains(workload)) {
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", workload_name(workload));
-      ++count;
-    }
-  }
-  return count == 4 ? "all" : names;
+  const std::string names = workload_names(key.workloads);
+  return names == "raw, swap, update, replay" ? "all" : names;
 }
 
 std::string key_table() {
   std::string table = "| key | means | without it | workloads |\n| --- | --- | --- | --- |\n";
   for (const JobKey& key : job_keys()) {
     std::string names = fmt::format("`{}`", key.name);
-    std::istringstream aliases{std::string(key.aliases)};
-    for (std::string alias; aliases >> alias;) {
-      names += fmt::format(", `{}`", alias);
+    if (!key.alias.empty()) {
+      names += fmt::format(", `{}`", key.alias);
     }
     table +=
         fmt::format("| {} | {} | {} | {} |\n", names, key.help, key.fallback, workloads_of(key));

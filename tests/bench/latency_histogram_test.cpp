@@ -18,7 +18,6 @@ TEST(LatencyHistogramTest, NothingCounted) {
   EXPECT_EQ(histogram.percentile(99), 0U);
   EXPECT_EQ(histogram.mean(), 0);
   EXPECT_EQ(histogram.standard_deviation(), 0);
-  EXPECT_TRUE(histogram.bins().empty());
 }
 
 // By hand from fio's stat.h: below 128 a bucket a nanosecond, then 64 for each doubling, named by
@@ -41,8 +40,6 @@ TEST(LatencyHistogramTest, BucketsAreFios) {
   for (const auto& [ns, middle] : middles) {
     LatencyHistogram histogram;
     histogram.add(ns);
-    ASSERT_EQ(histogram.bins().size(), 1U);
-    EXPECT_EQ(histogram.bins().front().ns, middle) << ns;
     EXPECT_EQ(histogram.percentile(50), middle) << ns;
     EXPECT_EQ(histogram.min(), ns);
     EXPECT_EQ(histogram.max(), ns);
@@ -53,8 +50,7 @@ TEST(LatencyHistogramTest, WhatIsLongerThanAllBucketsIsInTheLast) {
   LatencyHistogram histogram;
   histogram.add(std::uint64_t{1} << 40U);
   histogram.add(std::uint64_t{1} << 60U);
-  ASSERT_EQ(histogram.bins().size(), 1U);
-  EXPECT_EQ(histogram.bins().front().count, 2U);
+  EXPECT_EQ(histogram.percentile(1), histogram.percentile(100));
   EXPECT_EQ(histogram.max(), std::uint64_t{1} << 60U);
 }
 
@@ -93,11 +89,6 @@ TEST(LatencyHistogramTest, PercentilesAreThoseOfASortedListWithinABucket) {
   EXPECT_EQ(first.max(), all.back());
   const double sum = std::accumulate(all.begin(), all.end(), 0.0);
   EXPECT_NEAR(first.mean(), sum / 20000, 1e-3);
-  std::uint64_t counted = 0;
-  for (const LatencyHistogram::Bin& bin : first.bins()) {
-    counted += bin.count;
-  }
-  EXPECT_EQ(counted, all.size());
 }
 
 }  // namespace

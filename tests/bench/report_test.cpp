@@ -2,17 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "alloc/bytes.h"
-#include "bench/report/bandwidth_log.h"
 #include "bench/report/json_report.h"
-#include "bench/report/terse_report.h"
 #include "bench/report/text_report.h"
-#include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
 namespace {
@@ -27,13 +21,12 @@ Report make_report() {
   report.time = std::chrono::system_clock::time_point(std::chrono::milliseconds(1795318242732));
   Job job;
   job.name = "one";
-  job.direction = {true, true, false};
-  job.read_blocks = {{128 * kKiB, 100}};
-  job.write_blocks = job.read_blocks;
+  job.direction = {true, true};
+  job.block_bytes = 128 * kKiB;
   report.jobs = {job, job};
   report.jobs[1].name = "two";
-  report.jobs[1].percentiles = {25, 75};
-  report.job_options = {{"name=one", "bs=128k", "size=1g"}, {"name=two", "bs=128k", "stonewall=1"}};
+  report.jobs[0].given = {{"name", "one"}, {"bs", "128k"}, {"size", "1g"}};
+  report.jobs[1].given = {{"name", "two"}, {"bs", "128k"}, {"stonewall", "1"}};
   JobResult result;
   result.name = "one";
   result.elapsed_ns = 2'000'000'000;
@@ -46,7 +39,6 @@ Report make_report() {
   for (std::uint64_t index = 1; index <= 24; ++index) {
     result.read.clat.add(index * 1000);
   }
-  result.read.bandwidth = {{1'000'000'000, 2 * kMiB}, {2'000'000'000, kMiB}};
   report.results = {result, result};
   report.results[1].name = "two";
   report.results[1].job = 1;
@@ -55,7 +47,7 @@ Report make_report() {
 }
 
 TEST(JsonReportTest, FiosKeysAndOurs) {
-  const json document = json::parse(json_report(make_report(), false));
+  const json document = json::parse(json_report(make_report()));
   EXPECT_EQ(document["schema"], "penstock.bench/1");
   EXPECT_EQ(document["penstock version"], "1.2.3");
   EXPECT_EQ(document["timestamp"], 1795318242);
@@ -80,8 +72,6 @@ TEST(JsonReportTest, FiosKeysAndOurs) {
   EXPECT_EQ(clat["N"], 24);
   EXPECT_EQ(clat["percentile"].size(), 17U);
   EXPECT_EQ(clat["percentile"]["50.000000"], 11968) << "the middle of the bucket of 12000";
-  EXPECT_FALSE(clat.contains("bins"));
-  EXPECT_EQ(document["jobs"][1]["read"]["clat_ns"]["percentile"].size(), 2U);
   EXPECT_EQ(one["write"]["io_bytes"], 0);
   EXPECT_EQ(one["write"]["clat_ns"]["N"], 0);
   EXPECT_EQ(one["usr_cpu"], 25.0);
@@ -92,13 +82,6 @@ TEST(JsonReportTest, FiosKeysAndOurs) {
   EXPECT_FALSE(one.contains("pair"));
 }
 
-TEST(JsonReportTest, PlusHasEveryBucket) {
-  const json document = json::parse(json_report(make_report(), true));
-  const json& bins = document["jobs"][0]["read"]["clat_ns"]["bins"];
-  EXPECT_EQ(bins.size(), 24U);
-  EXPECT_EQ(bins["11968"], 1);
-}
-
 TEST(JsonReportTest, SwapAndPair) {
   Report report = make_report();
   SwapResult& swap = report.results[0].swap.emplace();
@@ -107,8 +90,11 @@ TEST(JsonReportTest, SwapAndPair) {
   PairResult& pair = report.results[1].pair.emplace();
   pair.peer = "fio";
   pair.ratio_median = 0.99;
+  pair.cpu_ratio_median = 0.5;
+  pair.cpu_ratio_low = 0.4;
+  pair.cpu_ratio_high = 0.6;
   pair.peer_settings = "bs=1m";
-  const json jobs = json::parse(json_report(report, false))["jobs"];
+  const json jobs = json::parse(json_report(report))["jobs"];
   EXPECT_EQ(jobs[0]["swap"]["stall_ns"], 5);
   for (const char* const key : {"stall_ns", "overlap", "hits", "late", "misses", "pinned_bytes",
                                 "peak_live_bytes", "pageable_bytes", "pool_waits", "padding_bytes",
@@ -117,45 +103,10 @@ TEST(JsonReportTest, SwapAndPair) {
   }
   EXPECT_EQ(jobs[1]["pair"]["peer"], "fio");
   EXPECT_EQ(jobs[1]["pair"]["ratio_median"], 0.99);
+  EXPECT_EQ(jobs[1]["pair"]["cpu_ratio_median"], 0.5);
+  EXPECT_EQ(jobs[1]["pair"]["cpu_ratio_high"], 0.6);
+  EXPECT_THAT(text_report(report), HasSubstr("CPU a byte 0.500 of fio's (0.400 to 0.600)"));
   EXPECT_EQ(jobs[1]["pair"]["peer_settings"], "bs=1m");
-}
-
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields;
-  std::stringstream text(line);
-  for (std::string field; std::getline(text, field, ';');) {
-    fields.push_back(field);
-  }
-  return fields;
-}
-
-// Places as fio 3.33 has them (man fio, TERSE OUTPUT): 0-4 the job, 5-45 reads, 46-86 writes, then
-// CPU, depths, classes of latencies in microseconds and milliseconds.
-TEST(TerseReportTest, FieldsAreWhereFioHasThem) {
-  std::stringstream lines(terse_report(make_report()));
-  std::string line;
-  ASSERT_TRUE(std::getline(lines, line));
-  const std::vector<std::string> fields = fields_of(line);
-  ASSERT_EQ(fields.size(), 121U) << "as many as fio without disks";
-  EXPECT_EQ(fields[0], "3");
-  EXPECT_EQ(fields[1], "penstock-1.2.3");
-  EXPECT_EQ(fields[2], "one");
-  EXPECT_EQ(fields[5], "3072");
-  EXPECT_EQ(fields[6], "1536");
-  EXPECT_EQ(fields[7], "12");
-  EXPECT_EQ(fields[8], "2000");
-  EXPECT_EQ(fields[13], "1") << "least latency, microseconds";
-  EXPECT_EQ(fields[14], "24");
-  EXPECT_EQ(fields[15], "12.500000");
-  EXPECT_EQ(fields[23], "50.000000%=11");
-  EXPECT_EQ(fields[41], "1024") << "least bandwidth of an interval, KiB/s";
-  EXPECT_EQ(fields[42], "2048");
-  EXPECT_EQ(fields[46], "0");
-  EXPECT_EQ(fields[87], "25.000000%");
-  EXPECT_EQ(fields[88], "12.500000%");
-  EXPECT_EQ(fields[99], "4.17%") << "below 2 us: 1 of 24";
-  EXPECT_EQ(fields[100], "8.33%") << "below 4 us";
-  EXPECT_EQ(fields[101], "25.00%") << "below 10 us";
 }
 
 TEST(TextReportTest, SaysWhatAPersonLooksFor) {
@@ -169,28 +120,6 @@ TEST(TextReportTest, SaysWhatAPersonLooksFor) {
   failed.results[1].interrupted = true;
   EXPECT_THAT(text_report(failed), HasSubstr("error 5: cannot read 1 bytes"));
   EXPECT_THAT(text_report(failed), HasSubstr("interrupted"));
-}
-
-TEST(BandwidthLogTest, FiosLines) {
-  Report report = make_report();
-  report.results[0].write.bandwidth = {{1'500'000'000, 3 * kMiB}};
-  EXPECT_EQ(bandwidth_log(report.results[0], report.jobs[0]),
-            "1000, 2048, 0, 131072, 0\n"
-            "1500, 2048, 1, 131072, 0\n"
-            "2000, 1024, 0, 131072, 0\n");
-}
-
-TEST(BandwidthLogTest, OneFileAResult) {
-  const TempDirectory directory;
-  Report report = make_report();
-  report.jobs[1].write_bw_log = directory / "log";
-  ASSERT_TRUE(write_bandwidth_logs(report).has_value());
-  EXPECT_FALSE(std::filesystem::exists(directory / "log_bw.1.log"));
-  EXPECT_TRUE(std::filesystem::exists(directory / "log_bw.2.log"));
-  report.jobs[1].write_bw_log = directory / "none/log";
-  const Result<void> written = write_bandwidth_logs(report);
-  ASSERT_TRUE(written.has_error());
-  EXPECT_EQ(written.error().system_errno(), ENOENT);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 
 constexpr SearchLimits kThreeRounds{std::chrono::hours(1), 1, 3};
 
-Leg measured(double gigabytes_per_second, double cpu_ms_per_gb) {
+MeasuredRun measured(double gigabytes_per_second, double cpu_ms_per_gb) {
   return {.read_bytes = 1'000'000'000,
           .seconds = 1 / gigabytes_per_second,
           .cpu_seconds = cpu_ms_per_gb / 1000};
@@ -20,7 +20,7 @@ Leg measured(double gigabytes_per_second, double cpu_ms_per_gb) {
 
 TEST(SettingsSearchTest, CandidatesTakeTurnsThereAndBack) {
   std::vector<std::size_t> order;
-  const auto run = [&order](std::size_t at) -> Result<Leg> {
+  const auto run = [&order](std::size_t at) -> Result<MeasuredRun> {
     order.push_back(at);
     return measured(1, 1);
   };
@@ -29,14 +29,14 @@ TEST(SettingsSearchTest, CandidatesTakeTurnsThereAndBack) {
 }
 
 TEST(SettingsSearchTest, TheFasterOneWins) {
-  const auto run = [](std::size_t at) -> Result<Leg> {
+  const auto run = [](std::size_t at) -> Result<MeasuredRun> {
     return at == 1 ? measured(2.0, 30) : measured(1.8, 10);
   };
   EXPECT_EQ(find_best_settings(3, run, kThreeRounds).value(), 1U);
 }
 
 TEST(SettingsSearchTest, OfEquallyFastOnesTheCheaper) {
-  const auto run = [](std::size_t at) -> Result<Leg> {
+  const auto run = [](std::size_t at) -> Result<MeasuredRun> {
     return at == 2 ? measured(1.98, 10) : measured(2.0, 30);
   };
   EXPECT_EQ(find_best_settings(3, run, kThreeRounds).value(), 2U);
@@ -45,9 +45,9 @@ TEST(SettingsSearchTest, OfEquallyFastOnesTheCheaper) {
 // Shares of the round's best: 0.5, 1, 1 and 1, 0.9, 0.9. A lucky round of the second one is no
 // reason to spend its CPU.
 TEST(SettingsSearchTest, LuckIsNoReasonToSpendMore) {
-  int legs = 0;
-  const auto run = [&legs](std::size_t at) -> Result<Leg> {
-    const bool unlucky = legs++ < 2;
+  int runs = 0;
+  const auto run = [&runs](std::size_t at) -> Result<MeasuredRun> {
+    const bool unlucky = runs++ < 2;
     return at == 0 ? measured(unlucky ? 1.0 : 2.0, 10) : measured(unlucky ? 2.0 : 1.8, 30);
   };
   EXPECT_EQ(find_best_settings(2, run, kThreeRounds).value(), 0U);
@@ -56,7 +56,7 @@ TEST(SettingsSearchTest, LuckIsNoReasonToSpendMore) {
 // The drive slows down to a third while the search goes on; candidate 0 is a tenth slower.
 TEST(SettingsSearchTest, ADriveThatDriftsMakesNoDifference) {
   double drive = 3;
-  const auto run = [&drive](std::size_t at) -> Result<Leg> {
+  const auto run = [&drive](std::size_t at) -> Result<MeasuredRun> {
     drive *= 0.97;
     return measured(at == 0 ? drive * 0.9 : drive, at == 0 ? 5 : 10);
   };
@@ -65,7 +65,7 @@ TEST(SettingsSearchTest, ADriveThatDriftsMakesNoDifference) {
 
 TEST(SettingsSearchTest, OneThatFailsIsOut) {
   int tries = 0;
-  const auto run = [&tries](std::size_t at) -> Result<Leg> {
+  const auto run = [&tries](std::size_t at) -> Result<MeasuredRun> {
     if (at == 0) {
       ++tries;
       return fault(Fault::kUnsupported, "no such engine");
@@ -77,7 +77,7 @@ TEST(SettingsSearchTest, OneThatFailsIsOut) {
 }
 
 TEST(SettingsSearchTest, NoneIsLeft) {
-  const auto run = [](std::size_t at) -> Result<Leg> {
+  const auto run = [](std::size_t at) -> Result<MeasuredRun> {
     return fault(Fault::kUnsupported, at == 0 ? "the first" : "another");
   };
   const auto best = find_best_settings(2, run, kThreeRounds);
@@ -86,13 +86,13 @@ TEST(SettingsSearchTest, NoneIsLeft) {
 }
 
 TEST(SettingsSearchTest, NoRoundBeginsAfterTheBudgetButTheFirstOnes) {
-  int legs = 0;
-  const auto run = [&legs](std::size_t) -> Result<Leg> {
-    ++legs;
+  int runs = 0;
+  const auto run = [&runs](std::size_t) -> Result<MeasuredRun> {
+    ++runs;
     return measured(1, 1);
   };
   ASSERT_TRUE(find_best_settings(1, run, {std::chrono::nanoseconds(0), 2, 9}).has_value());
-  EXPECT_EQ(legs, 2);
+  EXPECT_EQ(runs, 2);
 }
 
 }  // namespace

@@ -66,12 +66,13 @@ inline std::string figures(const JobResult& result) {
       fmt::format("{} {} {}", result.elapsed_ns, result.user_seconds, result.system_seconds);
   for (const DirectionResult* const one : {&result.read, &result.write}) {
     text += fmt::format("\n{} {} {}:", one->io_bytes, one->total_ios, one->runtime_ns);
-    for (const LatencyHistogram::Bin& bin : one->clat.bins()) {
-      text += fmt::format(" {}*{}", bin.ns, bin.count);
+    text += fmt::format(" {} {}", one->clat.mean(), one->clat.standard_deviation());
+    for (const double percent : {0.0, 1.0, 10.0, 50.0, 90.0, 99.0, 100.0}) {
+      text += fmt::format(" {}", one->clat.percentile(percent));
     }
-    for (const BandwidthSample& sample : one->bandwidth) {
-      text += fmt::format(" {}@{}", sample.bytes, sample.at_ns);
-    }
+  }
+  for (const Sample& sample : result.course) {
+    text += fmt::format(" {}+{}@{}", sample.read_bytes, sample.write_bytes, sample.at_ns);
   }
   if (const auto& swap = result.swap) {
     text += fmt::format("\n{} {} {} {} {} {} {} {} {} {} {} {}", swap->stall_ns, swap->overlap,

@@ -53,17 +53,17 @@ TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
   EXPECT_LE(result.swap->pinned_bytes, 64 * kMiB);
 }
 
-TEST(SwapRun, TellsItsCourse) {
+TEST(SwapRun, HasItsCourse) {
   const TempDirectory directory;
   Job job = swap_job(write_inventory(directory, 8), Phase::kTrain);
   job.compute = Compute{3'000'000, Compute::Per::kTensor, true};
   const JobResult result = run_job(job);
   ASSERT_TRUE(result.swap.has_value());
-  const std::vector<SwapSample>& course = result.swap->course;
+  const std::vector<Sample>& course = result.course;
   ASSERT_GT(course.size(), 10U);
   EXPECT_EQ(course.back().at_ns, result.elapsed_ns);
-  SwapSample sum;
-  for (const SwapSample& sample : course) {
+  Sample sum;
+  for (const Sample& sample : course) {
     sum.read_bytes += sample.read_bytes;
     sum.write_bytes += sample.write_bytes;
     sum.stall_ns += sample.stall_ns;
@@ -77,7 +77,6 @@ TEST(SwapRun, TellsItsCourse) {
   EXPECT_EQ(sum.stall_ns, result.swap->stall_ns);
   EXPECT_GT(sum.live_bytes, 0U);
   EXPECT_EQ(sum.pageable_bytes, result.swap->pageable_bytes);
-  EXPECT_EQ(result.read.bandwidth.size(), course.size());
 }
 
 TEST(SwapRun, EqualsItselfToTheLastDigit) {
@@ -157,23 +156,27 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   const JobResult result = run_job(job);
   EXPECT_EQ(result.write.total_ios, 2 * (4U + 3));
   EXPECT_GT(result.swap->cpu_ms_per_gb, 0.0);
-  EXPECT_FALSE(result.write.bandwidth.empty());
+  EXPECT_FALSE(result.course.empty());
 }
 
-TEST(SwapRun, SaysWhatIsMissing) {
-  Job job = swap_job("", Phase::kForward);
-  RunControl control;
-  auto run = std::move(make_workload_run(job, 0)).value();
-  Result<void> prepared = run->prepare(control);
-  ASSERT_TRUE(prepared.has_error());
-  EXPECT_NE(prepared.error().message.find("inventory="), std::string::npos);
+TEST(SwapRun, ASimulatedDriveNeedsRates) {
   const TempDirectory directory;
-  job = swap_job(write_inventory(directory, 1), Phase::kForward);
+  Job job = swap_job(write_inventory(directory, 1), Phase::kForward);
   job.simulated->write_bytes_per_second = 0;
-  run = std::move(make_workload_run(job, 0)).value();
-  prepared = run->prepare(control);
+  RunControl control;
+  const auto run = std::move(make_workload_run(job, 0)).value();
+  const Result<void> prepared = run->prepare(control);
   ASSERT_TRUE(prepared.has_error());
   EXPECT_NE(prepared.error().message.find("rates"), std::string::npos);
+}
+
+TEST(SwapRun, AShareOfTheInventory) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 8), Phase::kForward);
+  const std::uint64_t whole = run_job(job).read.io_bytes;
+  job.size_percent = 50;
+  EXPECT_NEAR(static_cast<double>(run_job(job).read.io_bytes), static_cast<double>(whole) / 2,
+              static_cast<double>(whole) / 4);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(TraceLog, RecordsWhatCallersDo) {
 TEST(TraceLog, NeverOverwrites) {
   const TempDirectory directory;
   const std::string target = directory / "trace";
-  std::ofstream(target) << "somebody's\n";
+  std::ofstream(target) << "another's\n";
   const auto open = [&target] {
     return TraceLog::open(target, [] { return TraceLog::Moment{}; }, [](const std::string&) {});
   };
@@ -97,7 +97,7 @@ TEST(TraceLog, NeverOverwrites) {
   (*second)->close();
   (*second)->note(TraceOp::kFlush);  // too late
   EXPECT_EQ(load_trace((*second)->path()).value().events.size(), 1U);
-  EXPECT_EQ(text_of(target), "somebody's\n");
+  EXPECT_EQ(text_of(target), "another's\n");
 }
 
 TEST(TraceLog, IsAnErrorWhereItCannotBeSaved) {
@@ -115,7 +115,7 @@ TEST(TraceLog, EndsWithOneWarningWhereTheDiskIsFull) {
       "/dev/full", [] { return TraceLog::Moment{}; },
       [&warnings](const std::string&) { ++warnings; });
   if (log.has_error()) {
-    // It exists, so that another name is tried, which nobody may make in /dev.
+    // It exists, so that another name is tried, which cannot be made in /dev.
     GTEST_SKIP() << log.error().message;
   }
   (*log)->note(TraceOp::kFlush);

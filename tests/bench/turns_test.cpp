@@ -10,12 +10,12 @@ namespace {
 
 using testing::ElementsAre;
 
-Leg leg(std::uint64_t bytes, double seconds, double cpu_seconds = 1) {
+MeasuredRun run(std::uint64_t bytes, double seconds, double cpu_seconds = 1) {
   return {.read_bytes = bytes, .seconds = seconds, .cpu_seconds = cpu_seconds};
 }
 
-TEST(LegTest, BandwidthAndCost) {
-  const Leg both{
+TEST(MeasuredRunTest, BandwidthAndCost) {
+  const MeasuredRun both{
       .read_bytes = 1'500'000'000, .write_bytes = 500'000'000, .seconds = 4, .cpu_seconds = 0.02};
   EXPECT_DOUBLE_EQ(both.bytes_per_second(), 5e8);
   EXPECT_DOUBLE_EQ(both.cpu_ms_per_gb(), 10);
@@ -23,16 +23,16 @@ TEST(LegTest, BandwidthAndCost) {
 
 TEST(TurnsTest, TheOrderIsThereAndBack) {
   std::string order;
-  const auto run = [&order](char side) {
-    return [&order, side]() -> Result<Leg> {
+  const auto side_of = [&order](char side) {
+    return [&order, side]() -> Result<MeasuredRun> {
       order += side;
-      return leg(side == 'A' ? 2 : 1, 1);
+      return run(side == 'A' ? 2 : 1, 1);
     };
   };
-  const auto pairs = take_turns(3, run('A'), run('B'));
+  const auto pairs = take_turns(3, side_of('A'), side_of('B'));
   ASSERT_TRUE(pairs.has_value());
   EXPECT_EQ(order, "ABBAAB");
-  for (const LegPair& pair : *pairs) {
+  for (const RunPair& pair : *pairs) {
     EXPECT_EQ(pair.ours.read_bytes, 2U);
     EXPECT_EQ(pair.theirs.read_bytes, 1U);
   }
@@ -40,8 +40,10 @@ TEST(TurnsTest, TheOrderIsThereAndBack) {
 
 TEST(TurnsTest, TheFirstErrorEndsThem) {
   int calls = 0;
-  const auto ours = [&calls]() -> Result<Leg> { return leg(1, ++calls); };
-  const auto theirs = []() -> Result<Leg> { return fault(Fault::kUnsupported, "no such peer"); };
+  const auto ours = [&calls]() -> Result<MeasuredRun> { return run(1, ++calls); };
+  const auto theirs = []() -> Result<MeasuredRun> {
+    return fault(Fault::kUnsupported, "no such peer");
+  };
   const auto pairs = take_turns(10, ours, theirs);
   ASSERT_TRUE(pairs.has_error());
   EXPECT_EQ(pairs.error().message, "no such peer");
@@ -49,24 +51,24 @@ TEST(TurnsTest, TheFirstErrorEndsThem) {
 }
 
 TEST(TurnsTest, AnInterruptEndsThemAfterAWholePair) {
-  int legs = 0;
-  const auto run = [&legs]() -> Result<Leg> {
-    ++legs;
-    return leg(1, 1);
+  int runs = 0;
+  const auto counted = [&runs]() -> Result<MeasuredRun> {
+    ++runs;
+    return run(1, 1);
   };
-  const auto pairs = take_turns(10, run, run, [&legs] { return legs >= 3; });
+  const auto pairs = take_turns(10, counted, counted, [&runs] { return runs >= 3; });
   ASSERT_TRUE(pairs.has_value());
   EXPECT_EQ(pairs->size(), 2U);
-  EXPECT_EQ(legs, 4);
+  EXPECT_EQ(runs, 4);
 }
 
 // Bandwidths 100/100, 120/100, 90/100, 100/50; CPU a byte 1/1, 1/2, 2/1, 1/1.
 TEST(TurnsTest, RatiosOfFourPairs) {
-  const std::vector<LegPair> pairs{{leg(100, 1, 1), leg(100, 1, 1)},
-                                   {leg(120, 1, 1.2), leg(100, 1, 2)},
-                                   {leg(90, 1, 1.8), leg(100, 1, 1)},
-                                   {leg(100, 1, 1), leg(100, 2, 1)}};
-  const PairResult result = compare_legs(pairs);
+  const std::vector<RunPair> pairs{{run(100, 1, 1), run(100, 1, 1)},
+                                   {run(120, 1, 1.2), run(100, 1, 2)},
+                                   {run(90, 1, 1.8), run(100, 1, 1)},
+                                   {run(100, 1, 1), run(100, 2, 1)}};
+  const PairResult result = compare_runs(pairs);
   EXPECT_EQ(result.pairs, 4U);
   EXPECT_THAT(result.ratios, ElementsAre(1, 1.2, 0.9, 2));
   EXPECT_DOUBLE_EQ(result.ratio_median, 1.1);

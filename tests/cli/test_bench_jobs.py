@@ -32,12 +32,3 @@ def test_a_fifo_is_no_file_of_a_job(penstock, tmp_path, direction):
     done = penstock("bench", "--name=x", f"--filename={tmp_path / 'fifo'}", f"--rw={direction}", "--bs=4k", "--size=1m")
     assert done.returncode == 1
     assert "is a FIFO or a socket" in done.stderr
-
-
-def test_an_included_file_is_not_shown(penstock, write, tmp_path):
-    write("secret", "s3cret:x:0:0\n")
-    job = write("a.job", f"[x]\ninclude {tmp_path / 'secret'}\n")
-    done = penstock("bench", job)
-    assert done.returncode in (1, 2)
-    assert "s3cret" not in done.stdout + done.stderr
-    assert "line 1" in done.stderr

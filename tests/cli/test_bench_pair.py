@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_support import assert_one_sentence
 
-KEYS = ("ratio_median", "ratio_iqr", "ratio_low", "ratio_high", "cpu_ratio_median", "cpu_ratio_iqr")
+KEYS = ("ratio_median", "ratio_iqr", "ratio_low", "ratio_high", "cpu_ratio_median", "cpu_ratio_low", "cpu_ratio_high")
 
 
 def job(directory, *more):
@@ -32,6 +32,13 @@ def test_a_pair(penstock, tmp_path):
     assert "--iodepth=2" in pair["peer_settings"]
 
 
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_the_text_has_both_ratios(penstock, tmp_path):
+    done = penstock(*job(tmp_path, "--pairs=2"))
+    assert done.returncode == 0, done.stderr
+    assert "bandwidth " in done.stdout and "CPU a byte " in done.stdout and "of fio's" in done.stdout
+
+
 def test_no_fio(penstock, tmp_path):
     done = penstock(*job(tmp_path, "--pairs=1"), env={"PATH": str(tmp_path)})
     assert done.returncode == 1
@@ -40,7 +47,7 @@ def test_no_fio(penstock, tmp_path):
 
 def test_a_job_that_no_peer_can_do(penstock, tmp_path):
     done = penstock(*job(tmp_path, "--ioengine=null"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert_one_sentence(done, "ioengine=null")
 
 
@@ -104,5 +111,5 @@ def test_work_that_deepspeeds_swappers_do_not_know(penstock, tmp_path, write):
         "bench", "--name=p", "--workload=swap", f"--inventory={write('model.json', MODEL)}", "--runtime=1",
         f"--directory={tmp_path}", "--pair=deepspeed", "--time_based",
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert_one_sentence(done, "runtime")

@@ -163,7 +163,7 @@ def test_a_calendar_that_jumps(row: Row, old: Path, tmp_path: Path, jumping_cloc
         ("verify", tmp_path / "store"),
         ("inspect", tmp_path / "store"),
         ("export", tmp_path / "store", tmp_path / "out.safetensors"),
-        ("bench", "--name=x", f"--directory={tmp_path}", "--rw=randwrite", "--bs=64k", "--size=4m", "--runtime=1"),
+        ("bench", "--name=x", f"--directory={tmp_path}", "--rw=write", "--bs=64k", "--size=4m", "--runtime=1"),
     ):
         assert clear(run(*arguments, env=os.environ | jumping_clock)), arguments[0]
     assert values_in(tmp_path / "out.safetensors") == {1}
@@ -341,7 +341,7 @@ def test_a_directory_that_vanishes(row: Row, tmp_path: Path, tuning: Callable[[P
         done = removed_while(tuning(place), place, seen)
         assert clear(done) or str(place) in done.stderr, done.stderr
         assert not place.exists()
-    job = ["--rw=randwrite", "--bs=64k", "--size=64m", "--time_based", "--runtime=1"]
+    job = ["--rw=write", "--bs=64k", "--size=64m", "--time_based", "--runtime=1"]
     for name, more in (("one", []), ("two", ["--name=y", "--stonewall", *job])):
         place = tmp_path / name
         arguments = ["bench", "--name=x", f"--directory={place}", *job, *more]

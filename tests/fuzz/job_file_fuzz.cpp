@@ -1,11 +1,8 @@
-// seeds: tests/bench/jobs/*.job tests/bench/jobs/broken/*.job
+// seeds: bench/jobs/*.job
 //
-// A job file of a benchmark, with up to three files that it may include behind lines of `%%`, and,
-// behind
-// `%%%`, keys of a command line. Reading ends in jobs or in one sentence; a job is read back from
-// what describes it and from its command line. No file of the machine is opened.
+// A job file of a benchmark and, behind `%%%`, keys of a command line. Reading ends in jobs or in
+// one sentence. No file of the machine is opened.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,7 +17,6 @@
 namespace penstock::bench {
 namespace {
 
-constexpr std::string_view kBreak = "\n%%\n";
 constexpr std::string_view kCommand = "\n%%%\n";
 
 /// What stands before `separator`, which is taken away with it; all of it where there is none.
@@ -37,35 +33,6 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
     return;
   }
   PENSTOCK_CHECK(!jobs->empty(), "{}", "no job and no error");
-  std::size_t left = 8;  // enough of them; each is read twice more
-  for (const Job& job : *jobs) {
-    if (left-- == 0) {
-      return;
-    }
-    const std::string text = describe_job(job);
-    const Result<std::vector<Job>> described = parse_jobs(text, "echo.job");
-    PENSTOCK_CHECK(described.has_value() && *described == std::vector<Job>{job},
-                   "not the same job: {}", text);
-    const Result<std::vector<Job>> commanded = load_jobs({}, command_keys(job));
-    PENSTOCK_CHECK(commanded.has_value() && *commanded == std::vector<Job>{job},
-                   "not the same job: {}", command_line(job));
-  }
-}
-
-/// Includes `a`, `b` and `c` are the parts; others are not there.
-void check_file(std::string_view text) {
-  const std::string_view main = take_part(text, kBreak);
-  std::array<std::string_view, 3> parts;
-  for (std::string_view& part : parts) {
-    part = take_part(text, kBreak);
-  }
-  const TextReader read = [&parts](const std::string& path) -> Result<std::string> {
-    if (path.size() != 1 || path[0] < 'a' || path[0] > 'c') {
-      return fault(Fault::kConfiguration, "there is no such file");
-    }
-    return std::string(parts.at(static_cast<std::size_t>(path[0] - 'a')));
-  };
-  check_jobs(parse_jobs(main, "a.job", read));
 }
 
 void check_command(std::string_view text) {
@@ -85,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   static const bool cleared = ::clearenv() == 0 && ::setenv("SIZE", "64k", 1) == 0;
   PENSTOCK_CHECK(cleared, "{}", "the environment cannot be set");
   std::string_view text(reinterpret_cast<const char*>(data), bytes);
-  check_file(take_part(text, kCommand));
+  check_jobs(parse_jobs(take_part(text, kCommand), "a.job"));
   check_command(text);
   return 0;
 }

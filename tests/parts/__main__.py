@@ -51,7 +51,6 @@ def set_up(parts: list[Part]) -> bool:
         "with_presets": "penstock_short" if "release" in presets else "penstock_cli",
         "with_hip": "1",
         "with_clang": "1" if presets & {"asan-ubsan", "tsan"} or any(part.name == "fuzz" for part in parts) else "",
-        "with_browser": "1" if any(part.name == "pages" for part in parts) else "",
     }
     command = ["bash", "-c", "source bench/setup.sh && setup"]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0

@@ -91,13 +91,8 @@ DEEP_RUN = (
     Part(
         "cli-deep",
         "long tests of the command",
-        pytest("-n", "2", "tests/cli", marks="deep and not async_io and not browser"),
+        pytest("-n", "2", "tests/cli", marks="deep and not async_io"),
         cores=2,
-    ),
-    Part(
-        "pages",
-        "pages of `penstock bench --html` in a browser (chromium, 400 MB)",
-        pytest("tests/cli/test_bench_picture.py", marks="browser"),
     ),
     Part(
         "training",

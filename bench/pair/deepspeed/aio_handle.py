@@ -1,9 +1,9 @@
-"""DeepSpeed's asynchronous I/O handle on files that somebody else has laid out: the loop of its `ds_io`.
+"""DeepSpeed's asynchronous I/O handle on files that are there: the loop of its `ds_io`.
 
 The work: {"files": [...], "offset": N, "bytes": N, "direction": "read"}   bytes: of each file; or "write"
-A leg:    {"settings": {...of aio_handle...}, "io_size": N}
+A run:    {"settings": {...of aio_handle...}, "io_size": N}
 
-As ds_io does, a leg moves one pinned buffer after another, waits for each, and takes the files from the begin again
+As ds_io does, a run moves one pinned buffer after another, waits for each, and takes the files from the begin again
 when it has come to their end.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legs import Moved, serve
+from conversation import Moved, serve
 
 BUFFER_BYTES_MAX = 400 << 20  # ds_io's own default for a buffer
 

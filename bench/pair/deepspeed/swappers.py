@@ -4,11 +4,11 @@ The work: {"directory": D, "dtype": "bfloat16", "elements": [...of each paramete
            "groups": [{"elements": N, "parameters": [...]}],     what the optimizer steps as one
            "order": [["parameter" or "group", NUMBER, NS, BYTES READ, BYTES WRITTEN], ...]}
                     one loop; NS: computed after the fetch; bytes: as a caller sees them moving
-A leg:    {"settings": {...of `aio`, "pipeline": false}, "io_size": N}   io_size: the first so many bytes, or 0
+A run:    {"settings": {...of `aio`, "pipeline": false}, "io_size": N}   io_size: the first so many bytes, or 0
 
 Parameters are read as ZeRO-3's coordinator does it: one is waited for, then as many of the following ones are asked
 for as there are buffers. A group is swapped in, its parameters are rewritten from its master, and it is swapped out.
-What a leg needs is written before it begins, with nothing counted.
+What a run needs is written before it begins, with nothing counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from legs import Moved, serve
+from conversation import Moved, serve
 
 PARAMETER_BUFFERS = 5  # DeepSpeed's default
 GROUP_BUFFERS = 4  # DeepSpeed's default: three states and one for gradients

@@ -6,8 +6,8 @@
 
 namespace penstock::bench {
 
-/// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes, under
-/// `config=`. Errors: no inventory named; those of the files.
+/// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes (or that
+/// share), under `config=`. Errors: those of the files.
 Result<TrainingSetup> job_model(const Job& job);
 
 }  // namespace penstock::bench

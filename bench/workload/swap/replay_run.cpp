@@ -270,7 +270,7 @@ Result<void> ReplayRun::commit(std::uint64_t number, Tensor& tensor) {
   });
   if (found == tensor.held.rend()) {
     return fault(Fault::kInvalidArgument,
-                 fmt::format("{}: tensor {} is committed and nobody holds it", job_.trace, number));
+                 fmt::format("{}: tensor {} is committed and not held", job_.trace, number));
   }
   const Lease& lease = *found;
   ++tensor.version;
@@ -285,7 +285,7 @@ void ReplayRun::release(Tensor& tensor) {
   if (!tensor.held.empty()) {
     tensor.held.pop_front();
   } else if (!tensor.asked.empty()) {
-    tensor.asked.pop_front();  // nobody ever took it
+    tensor.asked.pop_front();  // it was never taken
   }
 }
 

@@ -25,13 +25,13 @@ void SwapMeter::begin() {
   control_.read_bytes = 0;
   control_.write_bytes = 0;
   before_ = engine_.stats();
-  timeline_ = SwapTimeline(moment(before_, 0));
+  timeline_ = Timeline(moment(before_, 0));
   thread_before_ = thread_cpu_time();
   process_before_ = process_cpu_time();
   began_ns_ = device_.now_ns();
 }
 
-SwapMoment SwapMeter::moment(const SwapStats& stats, std::uint64_t at_ns) {
+Sample SwapMeter::moment(const SwapStats& stats, std::uint64_t at_ns) {
   return {at_ns,
           stats.io.read_bytes,
           stats.io.write_bytes,
@@ -124,10 +124,6 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
     swap.overlap =
         1.0 - static_cast<double>(std::min(swap.stall_ns, busy)) / static_cast<double>(busy);
   }
-  swap.course = timeline_.samples();
-  for (const SwapSample& sample : swap.course) {
-    swap.pageable_bytes = std::max(swap.pageable_bytes, sample.pageable_bytes);
-  }
   return swap;
 }
 
@@ -143,13 +139,9 @@ void SwapMeter::report(JobResult& result) {
         writes_->direction, now.tensor_write_bytes - before_.tensor_write_bytes, result.elapsed_ns);
   }
   SwapResult swap = swap_result(now);
-  for (const SwapSample& sample : swap.course) {
-    if (swap.read_bytes > 0) {
-      result.read.bandwidth.push_back({sample.at_ns, sample.read_bytes});
-    }
-    if (swap.write_bytes > 0) {
-      result.write.bandwidth.push_back({sample.at_ns, sample.write_bytes});
-    }
+  result.course = timeline_.samples();
+  for (const Sample& sample : result.course) {
+    swap.pageable_bytes = std::max(swap.pageable_bytes, sample.pageable_bytes);
   }
   const std::uint64_t moved = swap.read_bytes + swap.write_bytes;
   if (!device_.is_simulated()) {

@@ -7,7 +7,7 @@
 
 #include "bench/measure/cpu_clock.h"
 #include "bench/measure/job_result.h"
-#include "bench/measure/swap_timeline.h"
+#include "bench/measure/timeline.h"
 #include "bench/workload/swap/swap_device.h"
 #include "bench/workload/workload_run.h"
 #include "swap/swap_engine.h"
@@ -32,7 +32,7 @@ class SwapMeter {
 
   /// Waits until it has heard of every write; after a flush(), which says so a moment earlier.
   void settle();
-  /// A content was handed over whose ticket nobody here has: counted, without a latency.
+  /// A content was handed over without its ticket: counted, without a latency.
   void note_written(std::uint64_t bytes);
 
   std::uint64_t elapsed_ns() const { return device_.now_ns() - began_ns_; }
@@ -53,7 +53,7 @@ class SwapMeter {
     std::condition_variable ended;  // underway is 0
   };
 
-  static SwapMoment moment(const SwapStats& stats, std::uint64_t at_ns);
+  static Sample moment(const SwapStats& stats, std::uint64_t at_ns);
   // Of the job's thread, where it was long enough ago since the last time.
   void look();
   static DirectionResult direction_result(const Direction& direction, std::uint64_t bytes,
@@ -68,7 +68,7 @@ class SwapMeter {
   CpuTime thread_before_;
   CpuTime process_before_;
   Direction reads_;
-  SwapTimeline timeline_;
+  Timeline timeline_;
   std::shared_ptr<Writes> writes_ = std::make_shared<Writes>();
 };
 

@@ -51,9 +51,7 @@ class SwapRun final : public WorkloadRun {
   void compute(std::uint64_t bytes);
   SwapEngine& engine() { return *session_.engine; }
   SwapDevice& device() { return *session_.device; }
-  TensorPattern pattern(std::uint32_t number) const {
-    return {number + (job_.randseed << 32U), tensors_[number].version};
-  }
+  TensorPattern pattern(std::uint32_t number) const { return {number, tensors_[number].version}; }
 
   const Job job_;
   const std::uint32_t thread_;
@@ -103,7 +101,7 @@ Result<void> SwapRun::write_contents(const RunControl& control) {
       return std::move(lease).error();
     }
     pattern(number).fill(lease->span());
-    static_cast<void>(engine().commit(*lease));  // what fails is told by flush()
+    static_cast<void>(engine().commit(*lease));  // flush() returns what fails
   }
   PENSTOCK_TRY(engine().flush());
   return engine().plan();
@@ -214,7 +212,7 @@ Result<void> SwapRun::write(std::uint32_t number) {
   return commit(number, *lease);
 }
 
-/// Without verify= nobody looks at contents, and whatever is there is written.
+/// Without verify= contents do not matter: what is there is written.
 Result<void> SwapRun::commit(std::uint32_t number, const Lease& lease) {
   PENSTOCK_TRY(engine().check());
   if (job_.verify) {

@@ -1,10 +1,56 @@
 #include "bench/workload/swap/swap_session.h"
 
+#include <optional>
 #include <utility>
-
-#include "bench/workload/swap/engine_options.h"
+#include <vector>
 
 namespace penstock::bench {
+namespace {
+
+SwapEngineOptions engine_options(const Job& job, const Config& config) {
+  SwapEngineOptions options;
+  options.config = config.engine_config();
+  options.ranks_on_node = job.numjobs;
+  options.lookahead_bytes = job.lookahead;
+  options.io_depth = job.iodepth.value_or(options.io_depth);
+  if (job.block_bytes) {
+    options.io_block_bytes = static_cast<std::uint32_t>(*job.block_bytes);
+  }
+  return options;
+}
+
+std::vector<PathConfig> store_paths(const Job& job, const Config& config) {
+  if (!job.directory.empty()) {
+    return {{job.directory, std::nullopt, std::nullopt}};
+  }
+  std::vector<PathConfig> paths = config.paths();
+  if (paths.empty()) {
+    paths.push_back({".", std::nullopt, std::nullopt});
+  }
+  return paths;
+}
+
+}  // namespace
+
+Result<Config> job_config(const Job& job) {
+  Result<Config> config = job.config.empty() ? Config() : load_config(job.config);
+  if (config.has_error()) {
+    return config;
+  }
+  EngineConfig& ours = config->penstock;
+  ours.mode = StoreMode::kScratch;
+  ours.engine = job.engine.value_or(ours.engine);
+  ours.integrity = job.integrity.value_or(ours.integrity);
+  if (job.max_pinned) {
+    ours.max_pinned_bytes = job.max_pinned;
+    config->origins["penstock.max_pinned_bytes"] = "the job's max_pinned";
+  }
+  if (job.ram) {
+    ours.ram_bytes = job.ram;
+    config->origins["penstock.ram_bytes"] = "the job's ram";
+  }
+  return config;
+}
 
 Result<SwapSession> open_swap_session(const Job& job) {
   const Result<Config> config = job_config(job);

@@ -7,6 +7,7 @@
 #include "alloc/result.h"
 #include "bench/job/job.h"
 #include "bench/workload/swap/swap_device.h"
+#include "bindings/deepspeed/config.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {
@@ -18,7 +19,13 @@ struct SwapSession {
   std::vector<PathConfig> paths;  ///< where its stores go
 };
 
-/// Errors: the configuration's, the device's and the engine's.
+/// The configuration that a job names (all defaults without one) under the job's own keys: engine,
+/// max_pinned, ram, integrity. What neither says is the plan's and the probe's.
+Result<Config> job_config(const Job& job);
+
+/// Under the job's configuration, with its bs, iodepth and lookahead; stores go to `directory`,
+/// else to the configuration's paths, else to the working directory. Errors: the configuration's,
+/// the device's and the engine's.
 Result<SwapSession> open_swap_session(const Job& job);
 
 }  // namespace penstock::bench

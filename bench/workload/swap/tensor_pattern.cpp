@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "alloc/bytes.h"
-#include "bench/workload/random_numbers.h"
+#include "bench/workload/mixed.h"
 
 namespace penstock::bench {
 namespace {

@@ -156,7 +156,7 @@ Result<void> UpdateRun::write_states(const Chunk& chunk, std::span<const float> 
     for (std::uint64_t i = 0; i < chunk.elements; ++i) {
       *element++ = expected[state * count + reference_of(i, chunk.elements)];
     }
-    static_cast<void>(session_.engine->commit(*lease));  // what fails is told by flush()
+    static_cast<void>(session_.engine->commit(*lease));  // flush() returns what fails
   }
   return {};
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "alloc/bytes.h"
-#include "bench/tune/aio_axes.h"
 
 namespace penstock::bench {
 namespace {
@@ -61,41 +60,6 @@ TEST(DriveMixTest, NothingToTune) {
   const Result<DriveMix> mix = drive_mix({kept}, kGiB);
   ASSERT_TRUE(mix.has_error());
   EXPECT_THAT(mix.error().message, testing::HasSubstr("offload_param.device"));
-}
-
-TrainingSetup setup_of(std::vector<std::uint64_t> bytes, std::uint64_t block_bytes) {
-  TrainingSetup setup;
-  for (const std::uint64_t size : bytes) {
-    setup.inventory.tensors.push_back({"w", DType::kU8, {size}, Role::kParam});
-  }
-  setup.config.deepspeed.aio.block_size = block_bytes;
-  return setup;
-}
-
-TEST(AioAxesTest, BlocksLeaveTheSameTensorsOnTheDrive) {
-  // DeepSpeed keeps what is smaller than max(1 MiB, block_size) in RAM.
-  const std::vector<SettingAxis> axes = aio_axes(setup_of({2 * kMiB, 16 * kMiB}, kMiB), 2);
-  ASSERT_EQ(axes.size(), 3U);
-  EXPECT_EQ(axes[1].name, "block_size");
-  EXPECT_THAT(axes[1].values, ElementsAre(256 * kKiB, 512 * kKiB, kMiB, 2 * kMiB));
-  EXPECT_THAT(aio_axes(setup_of({2 * kMiB, 16 * kMiB}, 8 * kMiB), 2)[1].values,
-              ElementsAre(4 * kMiB, 8 * kMiB));
-}
-
-TEST(AioAxesTest, ThreadsAreNoMoreThanCores) {
-  EXPECT_THAT(aio_axes(setup_of({16 * kMiB}, kMiB), 2)[2].values, ElementsAre(1, 2));
-  EXPECT_THAT(aio_axes(setup_of({16 * kMiB}, kMiB), 64)[2].values, ElementsAre(1, 2, 4, 8));
-}
-
-TEST(AioAxesTest, SettingsArePoints) {
-  for (const AioSettings& settings :
-       {AioSettings{}, AioSettings{4 * kMiB, 64, 2, true}, AioSettings{kMiB, 1, 8, false}}) {
-    EXPECT_EQ(to_settings(to_point(settings, 4)), settings);
-  }
-  EXPECT_TRUE(to_settings({8, kMiB, 1}).overlap_events);
-  TrainingSetup waiting = setup_of({16 * kMiB}, kMiB);
-  waiting.config.deepspeed.aio.overlap_events = false;
-  EXPECT_EQ(aio_axes(waiting, 1).back().name, "overlap_events");
 }
 
 }  // namespace

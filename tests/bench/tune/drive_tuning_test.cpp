@@ -39,8 +39,8 @@ class DriveTuningTest : public testing::Test {
 
 TEST_F(DriveTuningTest, MeasuresAndLeavesNothing) {
   TuningRequest request = request_for({directory_.path()});
-  std::vector<std::string> told;
-  request.progress = [&told](const TuningProgress& progress) { told.push_back(progress.doing); };
+  std::vector<std::string> shown;
+  request.progress = [&shown](const TuningProgress& progress) { shown.push_back(progress.doing); };
   const Result<DriveTuning> tuning = tune_drives(request);
   ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
   EXPECT_TRUE(tuning->measured());
@@ -49,7 +49,7 @@ TEST_F(DriveTuningTest, MeasuresAndLeavesNothing) {
   EXPECT_GT(tuning->paths[0].read, 0);
   EXPECT_GT(tuning->paths[0].write, 0);
   EXPECT_DOUBLE_EQ(tuning->used_bytes_per_second(), tuning->paths[0].mixed);
-  EXPECT_EQ(told.front(), "laying out files");
+  EXPECT_EQ(shown.front(), "laying out files");
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
@@ -88,7 +88,7 @@ TEST_F(DriveTuningTest, InterruptedBeforeAnything) {
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
-// Once the search of `aio` has begun, all that was measured before is told.
+// Once the search of `aio` has begun, all that was measured before is kept.
 TEST_F(DriveTuningTest, InterruptedOnTheWay) {
   TuningRequest request = request_for({directory_.path()});
   request.budget = std::chrono::seconds(15);
@@ -101,7 +101,7 @@ TEST_F(DriveTuningTest, InterruptedOnTheWay) {
   ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
   EXPECT_TRUE(tuning->interrupted);
   EXPECT_TRUE(tuning->measured());
-  EXPECT_EQ(tuning->aio, tuning->present);
+  EXPECT_EQ(tuning->aio.best, tuning->aio.present);
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
@@ -119,10 +119,10 @@ TEST_F(DriveTuningTest, TrialsRunAsBothDo) {
   }
   for (const AioSettings& settings :
        {AioSettings{}, AioSettings{256 * kKiB, 4, 3, false}, AioSettings{8 * kMiB, 64, 2, true}}) {
-    const Result<Leg> leg = (*trial)->run_as_deepspeed(0, settings, load);
-    ASSERT_TRUE(leg.has_value()) << leg.error().message;
-    EXPECT_GT(leg->read_bytes, 0U);
-    EXPECT_GT(leg->bytes_per_second(), 0);
+    const Result<MeasuredRun> run = (*trial)->run_as_deepspeed(0, settings, load);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    EXPECT_GT(run->read_bytes, 0U);
+    EXPECT_GT(run->bytes_per_second(), 0);
   }
   control.stop = true;
   EXPECT_EQ((*trial)->run_as_deepspeed(0, {}, load).error().system_errno(), ECANCELED);

@@ -17,7 +17,7 @@ DriveMix mix_of(std::vector<std::uint64_t> tensors) {
 std::vector<std::uint64_t> offsets(TensorFeed& feed, std::size_t count) {
   std::vector<std::uint64_t> found;
   for (std::size_t i = 0; i < count; ++i) {
-    found.push_back(feed.next()->place.offset);
+    found.push_back(feed.next()->offset);
   }
   return found;
 }
@@ -34,8 +34,8 @@ TEST(TensorFeedTest, PartsCoverEachTensorOnce) {
   for (std::uint32_t part = 0; part < 3; ++part) {
     TensorFeed feed(mix, 1, {part, 3});
     const Request request = *feed.next();
-    bytes += request.place.bytes;
-    EXPECT_EQ(request.place.offset, part * 8 * kKiB);
+    bytes += request.bytes;
+    EXPECT_EQ(request.offset, part * 8 * kKiB);
   }
   EXPECT_EQ(bytes, 20 * kKiB);
 }
@@ -49,9 +49,9 @@ TEST(TensorFeedTest, AThreadWithoutAPartGoesOnWithTheNextTensor) {
 TEST(TensorFeedTest, LargeTensorsAreCutIntoRequests) {
   const DriveMix mix = mix_of({20 * kKiB});
   TensorFeed feed(mix, 1, {0, 1, 8 * kKiB});
-  EXPECT_EQ(feed.next()->place.bytes, 8 * kKiB);
-  EXPECT_EQ(feed.next()->place.bytes, 8 * kKiB);
-  EXPECT_EQ(feed.next()->place.bytes, 4 * kKiB);
+  EXPECT_EQ(feed.next()->bytes, 8 * kKiB);
+  EXPECT_EQ(feed.next()->bytes, 8 * kKiB);
+  EXPECT_EQ(feed.next()->bytes, 4 * kKiB);
 }
 
 TEST(TensorFeedTest, BytesReadKeepTheirShare) {
@@ -62,7 +62,7 @@ TEST(TensorFeedTest, BytesReadKeepTheirShare) {
     double all = 0;
     for (int i = 0; i < 2000; ++i) {
       const Request request = *feed.next();
-      const auto bytes = static_cast<double>(request.place.bytes);
+      const auto bytes = static_cast<double>(request.bytes);
       read += request.kind == IoKind::kRead ? bytes : 0;
       all += bytes;
     }

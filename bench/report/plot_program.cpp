@@ -1,0 +1,46 @@
+#include "bench/report/plot_program.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "bench/process/child_process.h"
+#include "picture_script.h"
+
+namespace penstock::bench {
+namespace {
+
+Result<std::string> answer(const std::vector<std::string>& arguments, const std::string& question) {
+  Result<ChildProcess> process = ChildProcess::start({arguments, {}, ""});
+  PENSTOCK_TRY(process);
+  if (const Result<void> said = process->say(question); said.has_error()) {
+    const Result<std::string> why = process->finish();
+    return why.has_error() ? why.error() : said.error();
+  }
+  return process->finish();
+}
+
+}  // namespace
+
+Result<PlotProgram> PlotProgram::find(const std::vector<std::string>& candidates) {
+  std::string refusals;
+  for (const std::string& python : candidates) {
+    const Result<std::string> version = answer({python, "-c", kPictureScript, "--check"}, "");
+    if (version.has_value()) {
+      return PlotProgram(python);
+    }
+    refusals += fmt::format("{}{}", refusals.empty() ? "" : "; ", version.error().message);
+  }
+  return fault(
+      Fault::kUnsupported,
+      fmt::format("--plot needs Python with matplotlib, which is not here: install it "
+                  "(apt-get install python3-matplotlib, or pip install matplotlib) or leave "
+                  "it out ({})",
+                  refusals));
+}
+
+Result<std::string> PlotProgram::draw(const std::string& picture) const {
+  return answer({python_, "-c", kPictureScript}, picture);
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "bench/job/job.h"
+#include "bench/workload/request_feed.h"
+
+namespace penstock::bench {
+
+/// What `rw=`, `bs=`, `size=`, `io_size=` and `loops=` ask of one thread: whole blocks in order,
+/// each direction through the file for itself and again from its begin; the directions of a mix in
+/// turns by their shares.
+class BlockFeed final : public RequestFeed {
+ public:
+  /// Of a file of `file_bytes`, which is at least one block.
+  BlockFeed(const Job& job, std::uint64_t file_bytes);
+
+  std::optional<Request> next() override;
+  /// Begins to count the bytes anew, and goes on where it is.
+  void restart_total() noexcept { issued_ = 0; }
+  /// That next() will give in all; 0: without end.
+  std::uint64_t total_bytes() const noexcept { return total_blocks_ * block_bytes_; }
+
+ private:
+  std::uint64_t block_bytes_;
+  std::uint64_t file_blocks_;
+  std::uint64_t reads_percent_;
+  std::uint64_t total_blocks_ = 0;
+  std::uint64_t issued_ = 0;
+  std::uint64_t reads_ = 0;  // of all blocks ever
+  std::uint64_t writes_ = 0;
+};
+
+}  // namespace penstock::bench

@@ -1,0 +1,206 @@
+#include "bench/workload/raw_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "alloc/bytes.h"
+#include "alloc/page_source.h"
+#include "bench/workload/mixed.h"
+
+namespace penstock::bench {
+namespace {
+
+constexpr std::uint64_t kStepBytes = 4 * kMiB;
+
+/// What there is under a path before a job begins.
+struct FileFacts {
+  bool exists = false;
+  bool device = false;  ///< a block device: never made, grown or removed
+  std::uint64_t bytes = 0;
+};
+
+Result<FileFacts> look_at(const std::string& path) {
+  struct ::stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) {
+      return FileFacts{};
+    }
+    return system_error(errno, fmt::format("cannot look at {}", path), path);
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return system_error(EISDIR, fmt::format("cannot open {}", path), path);
+  }
+  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) {
+    return system_error(
+        EINVAL, fmt::format("{} is a FIFO or a socket; jobs run on files and drives", path), path);
+  }
+  FileFacts facts{true, S_ISBLK(info.st_mode), static_cast<std::uint64_t>(info.st_size)};
+  if (facts.device) {
+    const Result<File> device = File::open(path, File::Access::kRead, DirectMode::kBuffered);
+    PENSTOCK_TRY(device);
+    const ::off_t end = ::lseek(device->fd(), 0, SEEK_END);
+    if (end < 0) {
+      return system_error(errno, fmt::format("cannot ask for the size of {}", path), path);
+    }
+    facts.bytes = static_cast<std::uint64_t>(end);
+  }
+  return facts;
+}
+
+Result<void> sync_file(const File& file) {
+  int result = -1;
+  do {
+    result = ::fsync(file.fd());
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? Result<void>()
+                     : system_error(errno, fmt::format("cannot sync {}", file.path()), file.path());
+}
+
+// Where the first byte is missing: a hole, space that was reserved and never written, or the end.
+// Reading there would not ask the drive for anything.
+std::uint64_t first_missing_byte(const std::string& path, const FileFacts& facts) {
+  if (!facts.exists || facts.device) {
+    return facts.bytes;
+  }
+  const Result<File> file = File::open(path, File::Access::kRead, DirectMode::kBuffered);
+  const ::off_t hole = file.has_value() ? ::lseek(file->fd(), 0, SEEK_HOLE) : -1;
+  return hole < 0 ? facts.bytes : static_cast<std::uint64_t>(hole);
+}
+
+Result<void> write_missing_contents(const std::string& path, const FileFacts& facts,
+                                    std::uint64_t end, const std::atomic<bool>& stop) {
+  std::uint64_t at = first_missing_byte(path, facts);
+  if (at >= end) {
+    return {};
+  }
+  const Result<File> target = File::open(path, File::Access::kCreate, DirectMode::kBuffered);
+  PENSTOCK_TRY(target);
+  PENSTOCK_TRY(target->reserve(0, end));
+  const Result<Memory> memory = PageSource::make()->allocate(kStepBytes);
+  PENSTOCK_TRY(memory);
+  while (at < end && !stop.load(std::memory_order_relaxed)) {
+    const std::span<std::byte> step =
+        memory->span().first(std::min<std::uint64_t>(kStepBytes, end - at));
+    fill_with_noise(step, mixed(at));
+    PENSTOCK_TRY(target->write_at(at, step));
+    at += step.size();
+  }
+  return sync_file(*target);
+}
+
+Result<void> check_direct_io(const Job& job, const File& file) {
+  if (!job.direct.value_or(false)) {
+    return {};
+  }
+  const DirectIo& direct = file.direct();
+  if (!direct.supported) {
+    return system_error(
+        EINVAL, fmt::format("direct=1 is not possible on {} ({})", file.path(), direct.reason),
+        file.path());
+  }
+  if (job.raw_block_bytes() % direct.offset_alignment != 0) {
+    return system_error(
+        EINVAL,
+        fmt::format("`bs` of {} bytes is no multiple of {}, which direct I/O on {} needs",
+                    job.raw_block_bytes(), direct.offset_alignment, file.path()),
+        file.path());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string file_path(const Job& job, std::uint32_t thread) {
+  std::string name = job.filename;
+  if (name.empty()) {
+    name = fmt::format("{}.{}.0", job.name, thread);
+    std::ranges::replace(name, '/', '_');
+  }
+  return job.directory.empty() || name.starts_with('/') ? name : job.directory + "/" + name;
+}
+
+Result<std::uint64_t> file_bytes(const Job& job, std::uint32_t thread) {
+  if (job.size != 0) {
+    return job.size;
+  }
+  const std::string path = file_path(job, thread);
+  if (job.engine == EngineKind::kNull) {
+    return fault(Fault::kInvalidArgument, "the null engine has no file to ask: give `size`");
+  }
+  const Result<FileFacts> facts = look_at(path);
+  PENSTOCK_TRY(facts);
+  std::uint64_t bytes = facts->bytes;
+  if (job.size_percent != 0) {
+    const double share = static_cast<double>(bytes) * job.size_percent / 100;
+    bytes = static_cast<std::uint64_t>(share) / job.raw_block_bytes() * job.raw_block_bytes();
+  }
+  if (bytes < job.raw_block_bytes()) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} has {} bytes of its own, of which the job takes less than one "
+                             "block of {}: give a larger `size`",
+                             path, facts->bytes, job.raw_block_bytes()));
+  }
+  return bytes;
+}
+
+Result<RawFile> RawFile::open(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop) {
+  const Result<std::uint64_t> bytes = file_bytes(job, thread);
+  PENSTOCK_TRY(bytes);
+  if (job.engine == EngineKind::kNull) {
+    Result<File> file = File::open("/dev/null", File::Access::kReadWrite, DirectMode::kBuffered);
+    PENSTOCK_TRY(file);
+    return RawFile(std::move(*file), *bytes);
+  }
+  const std::string path = file_path(job, thread);
+  const Result<FileFacts> facts = look_at(path);
+  PENSTOCK_TRY(facts);
+  if (facts->device && facts->bytes < *bytes) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} has {} bytes, and the job wants {}: lower `size`", path,
+                             facts->bytes, *bytes));
+  }
+  if (job.direction.reads && !facts->device) {
+    PENSTOCK_TRY(write_missing_contents(path, *facts, *bytes, stop));
+  }
+  const bool writes = job.direction.writes;
+  const File::Access access = !writes         ? File::Access::kRead
+                              : facts->device ? File::Access::kReadWrite
+                                              : File::Access::kCreate;
+  Result<File> file = File::open(
+      path, access, job.direct.value_or(false) ? DirectMode::kAuto : DirectMode::kBuffered);
+  PENSTOCK_TRY(file);
+  PENSTOCK_TRY(check_direct_io(job, *file));
+  if (writes && !facts->device && facts->bytes < *bytes) {
+    PENSTOCK_TRY(file->reserve(0, *bytes));
+  }
+  RawFile raw(std::move(*file), *bytes);
+  raw.drop_cache();
+  return raw;
+}
+
+Result<void> RawFile::sync() const {
+  return sync_file(file_);
+}
+
+// A wish: what is dirty stays, and nothing is wrong where the kernel does otherwise.
+void RawFile::drop_cache() const {
+  (void)::posix_fadvise(file_.fd(), 0, static_cast<::off_t>(bytes_), POSIX_FADV_DONTNEED);
+}
+
+Result<void> RawFile::unlink() const {
+  const Result<FileFacts> facts = look_at(file_.path());
+  PENSTOCK_TRY(facts);
+  struct ::stat info{};
+  const bool regular = ::fstat(file_.fd(), &info) == 0 && S_ISREG(info.st_mode);
+  if (facts->exists && regular && ::unlink(file_.path().c_str()) != 0 && errno != ENOENT) {
+    return system_error(errno, fmt::format("cannot remove {}", file_.path()), file_.path());
+  }
+  return {};
+}
+
+}  // namespace penstock::bench

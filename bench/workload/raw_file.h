@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "alloc/result.h"
+#include "bench/job/job.h"
+#include "io/file.h"
+
+namespace penstock::bench {
+
+/// Where fio puts or finds the file of a thread of a job.
+std::string file_path(const Job& job, std::uint32_t thread);
+
+/// Bytes of the file of a thread as `size=` says, a share of it in whole blocks. Errors: errno and
+/// path; Fault::kInvalidArgument where neither the job nor a file says them.
+Result<std::uint64_t> file_bytes(const Job& job, std::uint32_t thread);
+
+/// The file of one thread of a job, laid out as fio does: room reserved where writes will go,
+/// contents written where reads will go and there are none (a file that is missing, too short, or
+/// has holes).
+class RawFile {
+ public:
+  /// `stop`: laying out ends soon, and the file is not complete. Errors: errno and path (a missing
+  /// directory, a full disk, a file system without direct I/O).
+  static Result<RawFile> open(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop);
+
+  const File& file() const noexcept { return file_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  Result<void> sync() const;
+  /// Asks the kernel to forget what it keeps of it in memory.
+  void drop_cache() const;
+  /// Removes its name, unless it is a device.
+  Result<void> unlink() const;
+
+ private:
+  RawFile(File file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+
+  File file_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace penstock::bench
