@@ -169,7 +169,7 @@ std::size_t IoEngine::deliver() {
       ++delivered;
       op->on_complete(*op);
     }
-    // Callbacks may have submitted more; nobody would come by to issue it if nothing is in flight.
+    // Callbacks may have submitted more. With nothing in flight no later result would issue it.
     if (!can_issue()) {
       return delivered;
     }

@@ -154,7 +154,7 @@ Result<std::string_view> IoQueue::Pump::open(Result<std::unique_ptr<IoEngine>> e
   return engine_->name();
 }
 
-// Whether anything was told or not. Returns whether something is under way.
+// Runs with or without a notification. Returns whether operations are in flight.
 bool IoQueue::Pump::look() {
   if (engine_ == nullptr) {
     return false;
@@ -195,7 +195,7 @@ void IoQueue::Pump::arm() {
 
 void IoQueue::Pump::run() {
   engine_->advance();
-  publish();  // whoever is called back finds his operation counted
+  publish();  // a callback finds its operation counted
   engine_->deliver();
   publish();
   if (stopping_ && engine_->idle()) {
@@ -337,7 +337,7 @@ IoStats IoQueue::Pump::stats() const {
   return stats_;
 }
 
-// --- The door -----------------------------------------------------------------------------------
+// --- IoQueue ------------------------------------------------------------------------------------
 
 IoQueue::IoQueue() = default;
 
