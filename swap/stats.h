@@ -20,7 +20,7 @@ struct SwapStats {
   std::uint64_t hits = 0;               ///< gets whose read-ahead had finished, or still in memory
   std::uint64_t late = 0;               ///< gets whose read-ahead was still in flight
   std::uint64_t misses = 0;             ///< gets that began the read themselves
-  std::uint64_t predicted = 0;          ///< gets that the trace had foretold
+  std::uint64_t predicted = 0;          ///< gets that the trace had predicted
   std::uint64_t ahead_dropped = 0;      ///< read-aheads that were given up unused
   std::uint64_t stall_ns = 0;           ///< time that callers waited for reads, and for memory
   std::uint64_t to_device_bytes = 0;    ///< tensors brought into devices' memory, as they are there

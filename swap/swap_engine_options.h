@@ -39,9 +39,8 @@ struct SwapEngineOptions {
   /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. The
   /// three are for simulations, whose file system no engine of the machine understands.
   std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
-  /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
-  /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
-  /// unused.
+  /// Register pinned memory with others beside the ring (a GPU's runtime): called once for each
+  /// arena, after the ring, and undone before it. An arena that a hook refuses is not used.
   std::vector<PinHook> pin_hooks;
   /// Accelerators whose memory tensors come from and go to: pinned slots are pinned for each of
   /// them too, and a quarter of max_pinned_bytes, 32 MiB at most, becomes the chunks through which
