@@ -22,7 +22,7 @@ bool has_plan(const Job& job) {
          (job.workload == bench::Workload::kSwap || job.workload == bench::Workload::kUpdate);
 }
 
-// A simulated machine has the memory that its engine is told of.
+// A simulated machine has the memory that its engine is given.
 MachineFacts facts_for(const Job& job, const Config& config) {
   if (job.simulated && !job.simulated->real_time) {
     return {.mem_available_bytes = bench::kSimulatedMemoryBytes, .memlock_bytes = {}, .paths = {}};
