@@ -53,9 +53,9 @@ class SwapEngine final : public TensorDirectory {
   /// slot.
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get() for an update; else Fault::kInvalidArgument) holds the
-  /// tensor's next content. Kept as resident or
-  /// written back behind reads; readable at once. The ticket is done when it is where it belongs
-  /// (in a durable store: written, residents too; safe from a crash with the next flush()); an
+  /// tensor's next content. The engine keeps it as a resident or writes it back behind reads; it is
+  /// readable at once. The ticket is done when the content is in its place (in a durable store:
+  /// written, residents too; the next flush() makes it safe from a crash). An
   /// error of a write whose ticket was not waited for is returned by the next check() or flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
@@ -95,23 +95,23 @@ class SwapEngine final : public TensorDirectory {
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 
-  /// Blocks until everything committed or put so far is where it belongs, and in durable stores
-  /// published: it survives a crash from here on. Errors: as check(); what of a durable store is
-  /// not safe and why, again with each flush() until it was put again;
-  /// called in a ticket's callback.
+  /// Blocks until every content that was committed or put so far is in its place. Durable stores
+  /// publish it: from then on it survives a crash. Errors: as check(); a content of a durable store
+  /// that is not safe, and why, with each flush() until it is put again; called in a ticket's
+  /// callback.
   Result<void> flush();
   /// Errors: the first of a row of failed writes, if no ticket has reported it. Never blocks.
   Result<void> check();
-  /// Plans again from the tensors that are known now. Implied by the first get().
+  /// Plans again for the tensors that are declared now. Implied by the first get().
   Result<void> plan();
   Placement placement() const;
 
   SwapStats stats() const;
-  /// What max_pinned_bytes would have kept everything that was held at once since the first plan in
-  /// pinned memory, what it cost that they did not, and what stands against more: a few sentences
-  /// for a user. Nothing where they were enough. Plans some twenty times where the peaks are new
-  /// (milliseconds for a thousand tensors). To ask is to take over the telling: where nothing
-  /// has asked, close() says it through options.warn.
+  /// A few sentences for a user: the max_pinned_bytes that would have kept everything held at once
+  /// since the first plan in pinned memory, the cost of the smaller value, and the limits on a
+  /// larger one. Nothing where the value was enough. Plans some twenty times where the peaks are
+  /// new (milliseconds for a thousand tensors). A caller that asks reports the advice itself;
+  /// without a call, close() reports it through options.warn.
   std::optional<std::string> overflow_advice() const;
   /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction,
   /// which in a ticket's callback does it in the background. Errors: a failed write that was

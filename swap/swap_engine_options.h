@@ -26,11 +26,11 @@ struct SwapEngineOptions {
   std::optional<Budgets> budgets;
   std::uint32_t io_block_bytes = 1024 * 1024;
   std::uint32_t io_depth = 32;
-  /// What the machine has free, where it is not to be asked: for what must come out the same on
-  /// any.
+  /// The machine's free memory and limits, instead of asking the machine: for results that must be
+  /// the same on every machine.
   std::optional<std::uint64_t> mem_available_bytes;
-  /// Read ahead and not used yet is never more than this; 0: nothing is read before it is asked
-  /// for. Nothing: as far as memory reaches.
+  /// The most bytes that are read ahead and not used yet; 0: no read-ahead. Nothing: as far as
+  /// memory reaches.
   std::optional<std::uint64_t> lookahead_bytes;
   /// Where stores live; outlives the engine.
   FileSystem* file_system = &os_file_system();
