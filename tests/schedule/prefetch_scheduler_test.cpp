@@ -95,7 +95,7 @@ TEST(PrefetchScheduler, DoesNotReadWhatWillBeRewrittenFirst) {
   EXPECT_EQ(table.begun, test::tensors({2}));
 }
 
-TEST(PrefetchScheduler, AnnouncedComesBeforeForetold) {
+TEST(PrefetchScheduler, AnnouncedComesBeforePredicted) {
   PrefetchScheduler scheduler;
   for (std::uint64_t number = 1; number <= 5; ++number) {
     scheduler.record(TensorId{number});
