@@ -39,9 +39,9 @@ class Buffer {
   BufferKind kind() const noexcept { return kind_; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
-  /// Says that an operation of ours in flight will give this buffer back without anybody's help, so
-  /// that others may wait for it. Taken back by expect_no_return(), and by the destructor. Nothing
-  /// to an empty buffer, and to one that is no slot: nobody waits for those.
+  /// Says that an operation in flight will return this buffer without a call from outside, so that
+  /// other threads may wait for it. expect_no_return() and the destructor withdraw it. Has no
+  /// effect on an empty buffer or one that is not a slot: no thread waits for those.
   void expect_return() noexcept;
   void expect_no_return() noexcept;
 

@@ -104,7 +104,7 @@ Result<void> BufferPoolState::reshape(std::span<const ClassPlan> plan) {
     const Lock lock(mutex_);
     adopt_arenas(lock, plan, idle);
     serve_waiters(lock);
-    wake_hopeless(lock);
+    wake_without_return(lock);
   }
 
   std::optional<Error> refusal;
@@ -244,7 +244,7 @@ void BufferPoolState::close() {
   Arenas idle;  // freed without the lock
   const Lock lock(mutex_);
   stopped_ = true;
-  wake_hopeless(lock);
+  wake_without_return(lock);
   classes_.clear();
   for (auto next = arenas_.begin(); next != arenas_.end();) {
     BufferArena& arena = *next++;

@@ -71,7 +71,7 @@ void BufferPoolState::give_back(BufferSlot& slot, std::uint64_t bytes) noexcept 
     take_out(lock, arena, idle);
   }
   if (was_expected) {
-    wake_hopeless(lock);  // others may have counted on this very slot
+    wake_without_return(lock);  // others may have counted on this very slot
   }
 }
 
@@ -79,7 +79,7 @@ void BufferPoolState::set_returning(BufferSlot& slot, bool returning) noexcept {
   const Lock lock(mutex_);
   mark_returning(lock, slot, returning);
   if (!returning) {
-    wake_hopeless(lock);
+    wake_without_return(lock);
   }
 }
 
@@ -160,7 +160,7 @@ void BufferPoolState::mark_returning(const Lock& /*lock*/, BufferSlot& slot,
   }
 }
 
-void BufferPoolState::wake_hopeless(const Lock& lock) noexcept {
+void BufferPoolState::wake_without_return(const Lock& lock) noexcept {
   for (Waiter* waiter : waiters_) {
     if (stopped_ || !return_expected(lock, waiter->bytes)) {
       waiter->wake.notify_one();
@@ -178,7 +178,7 @@ BufferPoolStats BufferPoolState::stats() const {
 void BufferPoolState::stop_waiting() {
   const Lock lock(mutex_);
   stopped_ = true;
-  wake_hopeless(lock);
+  wake_without_return(lock);
 }
 
 }  // namespace penstock

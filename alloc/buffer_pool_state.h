@@ -14,7 +14,7 @@
 #include "alloc/buffer_pool.h"
 #include "alloc/memory_source.h"
 
-// The private half of alloc/buffer_pool.h: nobody else includes this.
+// The private half of alloc/buffer_pool.h. Only the pool's own files include it.
 
 namespace penstock {
 
@@ -50,8 +50,8 @@ struct BufferArena {
 
 /// What a BufferPool and its leases share; lives as long as the last of them.
 ///
-/// Invariant: no slot is free while somebody waits who could use it. Whoever asks later therefore
-/// finds none, and nobody overtakes.
+/// Invariant: no slot is free while a waiter could use it. A later caller therefore finds none and
+/// cannot overtake a waiter.
 struct BufferPoolState {
   explicit BufferPoolState(BufferPoolOptions pool_options);
 
@@ -93,7 +93,7 @@ struct BufferPoolState {
     BufferSlot* free = nullptr;   // the last one given back first: its cache lines are warm
   };
 
-  // Somebody in acquire(), on whose stack this lives.
+  // A thread that waits in acquire(); lives on that thread's stack.
   struct Waiter {
     std::uint64_t bytes = 0;
     BufferSlot* granted = nullptr;
@@ -106,7 +106,8 @@ struct BufferPoolState {
   void serve_waiters(const Lock& lock) noexcept;
   bool return_expected(const Lock& lock, std::uint64_t bytes) noexcept;
   void mark_returning(const Lock& lock, BufferSlot& slot, bool returning) noexcept;
-  void wake_hopeless(const Lock& lock) noexcept;
+  // Wakes the waiters to which no slot is expected to return.
+  void wake_without_return(const Lock& lock) noexcept;
   void count_lease(const Lock& lock, const BufferSlot& slot, std::uint64_t bytes) noexcept;
 
   BufferSlot* add_missing_slot(std::uint64_t bytes);
@@ -133,7 +134,7 @@ struct BufferPoolState {
   std::vector<SlotClass> classes_;  // ascending by slot_bytes
   Arenas arenas_;
   std::list<Waiter*> waiters_;  // first come first
-  bool stopped_ = false;        // nobody waits any more
+  bool stopped_ = false;        // no thread may wait any more
 };
 
 }  // namespace penstock

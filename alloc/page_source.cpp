@@ -39,7 +39,7 @@ void unmap(std::byte* data, std::uint64_t bytes) {
 
 // Huge pages for the whole 2 MiB blocks, and none for the rest. Without the second half the kernel
 // may let one huge page span the end of this mapping and the start of a neighbour; pinning either
-// then accounts for all of its 2 MiB, and "pinned bytes" would depend on who lives next door.
+// then accounts for all of its 2 MiB, and "pinned bytes" would depend on the neighbour.
 // Advice only: kernels without huge pages say EINVAL, and nothing is lost.
 void advise_huge_pages(std::byte* data, std::uint64_t bytes) {
   const std::uint64_t huge_bytes = align_down(bytes, kHugePageBytes);

@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// Makes the kernel provide the pages now, on this thread and for large memory on as many as there
-/// are cores, not at the first touch by whoever moves bytes there. Contents stay. A hint: where it
-/// cannot be done (Linux before 5.14), pages come later.
+/// Makes the kernel provide the pages now and not at their first touch: on this thread, and for
+/// large memory on as many threads as there are cores. Contents stay. A hint: where the kernel
+/// cannot do it (Linux before 5.14), pages come later.
 void populate_pages(std::span<std::byte> memory) noexcept;
 
 enum class HugePages : std::uint8_t {

@@ -5,8 +5,8 @@
 namespace penstock {
 
 /// Remembers in which process it was made. In a child made by fork() the threads of its parent are
-/// missing and their locks may be held for ever: whoever owns any asks here first. Costs no system
-/// call. Thread-safe.
+/// missing and their locks may be held for ever, so every object that owns threads or locks asks
+/// its mark first. Costs no system call. Thread-safe.
 class ProcessMark {
  public:
   ProcessMark() noexcept : forks_(forks()) {}

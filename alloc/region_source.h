@@ -10,7 +10,7 @@
 namespace penstock {
 
 /// Pageable memory whose pieces lie in the same order in every run, one behind the other in one
-/// region of addresses: whoever chooses by address chooses the same again. For simulations. Pages
+/// region of addresses: code that chooses by address chooses the same again. For simulations. Pages
 /// come with their first touch and go when they are given back; addresses are never used twice.
 class RegionSource final : public MemorySource {
  public:

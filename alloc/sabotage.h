@@ -4,7 +4,7 @@
 
 namespace penstock {
 
-/// What a test build can be told to leave out, to see whether the simulation notices.
+/// A check that a test build leaves out, to see whether the simulation notices.
 enum class Sabotage : std::uint8_t {
   kNone,
   kResultCheck,     ///< requests that the kernel refused count as done

@@ -66,7 +66,8 @@ class Waiting {
       lock.unlock();
       const bool went_on = step_();
       lock.lock();
-      PENSTOCK_CHECK(went_on || ready(), "waits for ever, for what nobody does ({} ns so far)",
+      PENSTOCK_CHECK(went_on || ready(),
+                     "waits for ever: no step makes the condition true ({} ns so far)",
                      waited_ns());
     }
     return true;

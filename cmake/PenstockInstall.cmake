@@ -13,6 +13,7 @@ install(EXPORT penstock FILE penstockTargets.cmake NAMESPACE penstock::
 # The rooms and their headers, without those that only a room itself includes.
 install(DIRECTORY alloc io swap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock" COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "buffer_pool_state.h" EXCLUDE PATTERN "engine" EXCLUDE
+  PATTERN "io_queue_pump.h" EXCLUDE
   PATTERN "runtime_device.h" EXCLUDE PATTERN "cuda_driver.h" EXCLUDE PATTERN "cufile_library.h" EXCLUDE
   PATTERN "library_storage.h" EXCLUDE PATTERN "hip_runtime.h" EXCLUDE PATTERN "hipfile_library.h" EXCLUDE)
 install(DIRECTORY bindings/archive bindings/inventory DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock/bindings"

@@ -70,7 +70,7 @@ struct Transfer {
   std::uint64_t offset = 0;
 };
 
-/// An operation with the handler that is to be told of its end. Owns itself from start() to that.
+/// An operation and the handler that is called when it ends. Owns itself from start() until then.
 template <class Handler>
 class AsyncIo final : public IoOp {
  public:
@@ -131,7 +131,7 @@ class AsyncIo final : public IoOp {
   }
 
   Handler handler_;
-  Work work_;  // keeps the handler's io_context running until it was told
+  Work work_;  // keeps the handler's io_context running until the handler was called
   std::shared_ptr<CancellationLink> link_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a device of sysfs says of itself; -1 there means that nobody knows.
+// The NUMA node that sysfs gives for a device; -1 there means unknown.
 std::optional<std::uint32_t> read_numa_node(const fs::path& device) {
   std::ifstream file(device / "numa_node");
   int node = -1;

@@ -51,7 +51,7 @@ bool is_candidate(const Entry& entry, EngineKind asked_for) {
   return entry.kind == asked_for || (asked_for == EngineKind::kAuto && moves_bytes(entry.kind));
 }
 
-// One reason is told as it is; of several, each after the engine that it concerns.
+// One reason is returned as it is; several are listed, each after the name of its engine.
 Error none_usable(const std::vector<EngineCandidate>& refused, const Error& last) {
   if (refused.size() < 2) {
     return last;

@@ -17,7 +17,7 @@ enum class EngineKind : std::uint8_t { kAuto, kUring, kAio, kThreads, kNull };
 Result<EngineKind> parse_engine_kind(std::string_view text);
 /// The first of those names.
 std::string_view engine_kind_name(EngineKind kind) noexcept;
-/// False for kNull, which loses what is written: for measuring, never for anybody's data.
+/// False for kNull, which loses what is written: for measuring, never for data.
 constexpr bool moves_bytes(EngineKind kind) noexcept {
   return kind != EngineKind::kNull;
 }

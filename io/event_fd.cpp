@@ -33,8 +33,8 @@ void EventFd::notify() noexcept {
   const std::uint64_t one = 1;
   while (::write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
   }
-  // EAGAIN: the counter is full, and the descriptor as readable as can be. Where a filter refuses
-  // to write, whoever waits looks by himself after a while.
+  // EAGAIN: the counter is full, and the descriptor already readable. Where a filter refuses the
+  // write, EventLoop's timer finds the work after a while.
 }
 
 void EventFd::clear() noexcept {

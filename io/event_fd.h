@@ -6,9 +6,9 @@
 
 namespace penstock {
 
-/// A counter of the kernel's that makes a file descriptor readable: how one thread, or the kernel
-/// itself, tells an event loop that there is something to do. Never blocks. Where a filter forbids
-/// its calls after it was made, nothing is told: EventLoop looks by itself then.
+/// A counter of the kernel (eventfd) that makes a file descriptor readable: a thread, or the kernel
+/// itself, uses it to notify an event loop of work. Never blocks. Where a filter forbids its calls
+/// after it was made, no notification comes: EventLoop then finds the work by its timer.
 class EventFd {
  public:
   /// Errors: EMFILE, ENFILE, ENOMEM.
@@ -20,8 +20,8 @@ class EventFd {
   int fd() const noexcept { return fd_; }
   /// Makes the descriptor readable. From any thread.
   void notify() noexcept;
-  /// Makes it unreadable again. To be called before looking for what it told of, so that what comes
-  /// afterwards is told again.
+  /// Makes it unreadable again. Call it before you look for work, so that work which comes later
+  /// notifies again.
   void clear() noexcept;
   /// Blocks until it is readable; a moment, where that cannot be waited for.
   void wait() noexcept;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kThreadNameMax = 15;  // the kernel's limit, without the closing 0
 
-// Between two looks for what nobody has told: with something under way, and with nothing.
+// Time between two checks for work without a notification: with operations in flight, and without.
 constexpr std::chrono::milliseconds kBusyPause{50};
 constexpr std::chrono::milliseconds kIdlePause{1000};
 

@@ -29,8 +29,8 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
 
   boost::asio::io_context& context() noexcept { return context_; }
-  /// Called on its thread now and then, whether anything was told or not; says whether something is
-  /// under way. Before anything depends on it, on its thread.
+  /// `look` is called on the loop's thread at intervals, with or without a notification; it returns
+  /// whether operations are in flight. Set it on the loop's thread, before any operation starts.
   void look_by(std::function<bool()> look) { look_ = std::move(look); }
   /// On its thread, or within step().
   bool on_loop_thread() const noexcept;
@@ -38,8 +38,8 @@ class EventLoop {
   /// Where there is no thread: runs what is posted, then `more`. Returns how many handlers ran.
   template <class Function>
   std::size_t step(Function more);
-  /// Keeps the thread on these cores, as far as it may run on them: where whoever started the
-  /// process has said otherwise, that counts, and without any core in common nothing changes.
+  /// Keeps the thread on those of these cores that the process may use (its affinity mask, for
+  /// example of `taskset`); without any core in common nothing changes.
   Result<void> run_on(std::span<const std::uint32_t> cpus);
   /// Lets what is posted finish, then joins the thread. Idempotent. Not from the loop's own thread.
   void stop();

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// What statx(2) says about direct I/O on a file; where it says nothing, what a first open told.
+/// What statx(2) says about direct I/O on a file; where it says nothing, what a first open showed.
 struct DirectIo {
   bool supported = false;
   std::uint32_t memory_alignment = 1;  ///< bytes; 1 where I/O is buffered

@@ -13,7 +13,7 @@ enum class IoKind : std::uint8_t { kRead, kWrite };
 
 /// Who goes first when there is more to do than the drive's queue holds.
 enum class IoPriority : std::uint8_t {
-  kDemand = 0,  ///< somebody waits for it
+  kDemand = 0,  ///< a caller waits for it
   kAhead = 1,   ///< read-ahead
   kBehind = 2,  ///< write-back
 };
@@ -43,8 +43,9 @@ struct IoOp {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   void* context = nullptr;
-  /// From then on nothing more of it is issued, and it ends with ETIMEDOUT. Not before the kernel
-  /// has answered what it has: nobody touches `data` afterwards. Watched by IoQueue.
+  /// After it the engine issues nothing more of this operation and ends it with ETIMEDOUT, once the
+  /// kernel has answered what it already has: `data` is not touched after the callback. IoQueue
+  /// watches it.
   TimePoint deadline = kNoDeadline;
   /// Called once, on the thread that polls the engine, after all bookkeeping: it may reuse,
   /// resubmit or destroy this operation. ECANCELED means that the engine ends: do not resubmit to

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// The thread-safe door to an engine: submit from anywhere, callbacks on the loop's thread.
+/// The thread-safe interface of an engine: submit from any thread, callbacks on the loop's thread.
 class IoQueue {
  public:
   /// Makes the engine on the loop's own thread (io_uring's single issuer).
@@ -22,8 +22,8 @@ class IoQueue {
   using MakeEngine = std::function<Result<std::unique_ptr<IoEngine>>(const IoEngineOptions&)>;
   static Result<std::unique_ptr<IoQueue>> start(const MakeEngine& make,
                                                 const IoEngineOptions& options);
-  /// A queue without a thread: whoever has to wait drives it by step(), on one thread. Everything
-  /// then happens in an order that only the caller and the engine decide; for simulations.
+  /// A queue without a thread: the caller that waits drives it by step(), always on one thread.
+  /// Caller and engine alone then decide the order of events; for simulations.
   static std::unique_ptr<IoQueue> start_for_caller(std::unique_ptr<IoEngine> engine);
   ~IoQueue();
   IoQueue(const IoQueue&) = delete;

@@ -6,9 +6,9 @@
 
 namespace penstock {
 
-/// Moves nothing and says that it has moved everything: what is measured over it is the cost of
-/// whoever measures. Reads leave memory as it was, writes are lost; so nobody gets it who has not
-/// asked for it by name. Errors: EMFILE.
+/// Moves nothing and reports every transfer as done: a measurement over it is the cost of
+/// everything but the drive. Reads leave memory as it was, writes are lost; so it is never chosen
+/// automatically, only by name. Errors: EMFILE.
 Result<std::unique_ptr<IoEngine>> make_null_engine(const IoEngineOptions& options);
 
 }  // namespace penstock

@@ -157,8 +157,8 @@ class OsFileSystem final : public FileSystem {
         result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));
     const bool lacks_call = reserved == -ENOSYS || reserved == -EPERM;
     if (reserved < 0 && reserved != -EOPNOTSUPP && !lacks_call && before >= 0 && from >= before) {
-      // ext4 keeps what it found before the disk was full, beyond the end of the file, where nobody
-      // else can use it.
+      // ext4 keeps the blocks that it found before the disk was full, beyond the end of the file,
+      // where no other file can use them.
       (void)truncate(fd, static_cast<std::uint64_t>(before));
     }
     if (reserved != -EOPNOTSUPP && !lacks_call) {

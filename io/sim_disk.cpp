@@ -270,7 +270,7 @@ std::int64_t SimDisk::transfer(IoKind kind, int fd, std::span<std::byte> memory,
   }
   if (const std::int64_t refused = refuse(kind, offset, memory.size()); refused != 0) {
     if (kind == IoKind::kWrite && refused == -EIO && !memory.empty()) {
-      // Nobody knows what of it has come there.
+      // After an error any part of the write may have reached the disk.
       (void)write_blocks(*open.node, memory.first(random_() % memory.size()), offset);
     }
     return refused;

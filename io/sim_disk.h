@@ -75,7 +75,7 @@ class SimDisk final : public FileSystem {
   /// From the `requests`-th request on nothing is done any more: all fail with EIO.
   void cut_power_after(std::uint64_t requests);
   bool power_is_cut() const;
-  /// Decides what of the cache survived. Whoever had files open must have closed them.
+  /// Decides what of the cache survived. All files must have been closed before.
   void restore_power();
 
   /// A number below `bound` (not 0) from the disk's own sequence.

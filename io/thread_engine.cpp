@@ -32,7 +32,7 @@ class ThreadEngine final : public IoEngine {
     return true;
   }
 
-  void kick() override {}  // a thread was told by each issue()
+  void kick() override {}  // each issue() has notified a thread
 
   void collect(bool block) override {
     std::span<const TransferThreads::Finished> finished;

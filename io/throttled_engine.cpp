@@ -41,7 +41,7 @@ class ThrottledEngine final : public IoEngine {
     return true;
   }
 
-  void kick() override {}  // a thread was told by each issue()
+  void kick() override {}  // each issue() has notified a thread
 
   /// In the order of issue, which is that of their times: what is moved and due.
   void collect(bool block) override {

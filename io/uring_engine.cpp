@@ -206,9 +206,9 @@ class UringEngine final : public IoEngine {
     return count;
   }
 
-  // A request that would block is carried by a thread of the kernel's. Where that can start none
-  // (`ulimit -u`, a storm of signals), it gives the request back as cancelled, which nobody has
-  // asked for here.
+  // A thread of the kernel carries a request that would block. Where the kernel cannot start one
+  // (`ulimit -u`, many signals), it returns the request as cancelled although no caller cancelled
+  // it. This thread then does the transfer.
   std::int64_t transfer_here(std::uint32_t index) const {
     const Piece& it = piece(index);
     return TransferThreads::transfer(

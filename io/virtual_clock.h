@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// The time of a simulation: it stands still until somebody lets it pass. Whoever waits for a drive
-/// jumps to what comes next; whoever computes says for how long, and until then is the horizon
-/// beyond which no jump goes. One thread.
+/// The time of a simulation: it stands still until a caller advances it. A wait for a drive jumps
+/// to the next event; a computation says how long it takes, and its end is the horizon that no jump
+/// passes. One thread.
 class VirtualClock {
  public:
   static constexpr std::uint64_t kNoHorizon = ~std::uint64_t{0};

@@ -23,7 +23,7 @@ using AsyncGetSignature = void(Result<Lease>);
 
 namespace detail {
 
-/// A handler that is told once: of the lease, or that it was cancelled before.
+/// A handler that is called once: with the lease, or because the get was cancelled before.
 template <class Handler>
 class AsyncGet {
  public:
@@ -45,39 +45,39 @@ class AsyncGet {
     });
   }
 
-  explicit AsyncGet(Handler handler) : told_(std::in_place, std::move(handler)) {}
+  explicit AsyncGet(Handler handler) : pending_(std::in_place, std::move(handler)) {}
 
  private:
-  struct Told {
-    explicit Told(Handler to_tell)
-        : handler(std::move(to_tell)), work(boost::asio::make_work_guard(handler)) {}
+  struct Pending {
+    explicit Pending(Handler to_call)
+        : handler(std::move(to_call)), work(boost::asio::make_work_guard(handler)) {}
 
     Handler handler;
-    // Keeps the handler's io_context running until it was told.
+    // Keeps the handler's io_context running until the handler was called.
     decltype(boost::asio::make_work_guard(std::declval<Handler&>())) work;
   };
 
-  // Whoever comes first says what the result is; a lease that comes second is not even taken.
+  // The first call decides the result; the second does not even take its lease.
   template <class MakeResult>
   void end(MakeResult make_result) {
     std::unique_lock lock(mutex_);
-    if (!told_) {
+    if (!pending_) {
       return;
     }
-    Told told = std::move(*told_);
-    told_.reset();
+    Pending pending = std::move(*pending_);
+    pending_.reset();
     lock.unlock();
-    const auto executor = told.work.get_executor();
-    const auto allocator = boost::asio::get_associated_allocator(told.handler);
-    boost::asio::post(executor,
-                      boost::asio::bind_allocator(
-                          allocator, [told = std::move(told), result = make_result()]() mutable {
-                            std::move(told.handler)(std::move(result));
-                          }));
+    const auto executor = pending.work.get_executor();
+    const auto allocator = boost::asio::get_associated_allocator(pending.handler);
+    boost::asio::post(
+        executor, boost::asio::bind_allocator(
+                      allocator, [pending = std::move(pending), result = make_result()]() mutable {
+                        std::move(pending.handler)(std::move(result));
+                      }));
   }
 
   std::mutex mutex_;
-  std::optional<Told> told_;  // guarded by mutex_; nothing once it was told
+  std::optional<Pending> pending_;  // guarded by mutex_; empty once the handler is posted
 };
 
 }  // namespace detail

@@ -24,8 +24,8 @@ class Lease {
   std::span<std::byte> span() const noexcept { return {data(), static_cast<std::size_t>(bytes())}; }
   TensorId tensor() const noexcept;
   explicit operator bool() const noexcept { return token_ != nullptr; }
-  /// The holder of a lease for an update gives it up, while others (views of it) still look at the
-  /// memory, which nobody changes any more. Implied by commit() and by the last copy's end.
+  /// Ends a lease for an update while views of it still read the memory, which must not be changed
+  /// any more. Implied by commit() and by the last copy's end.
   void end_update() const noexcept;
   void release() noexcept { token_.reset(); }
   const std::shared_ptr<LeaseToken>& token() const noexcept { return token_; }

@@ -17,13 +17,13 @@ namespace penstock {
 
 enum class LogLevel : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 
-/// What kind of decision a line tells of.
+/// The kind of decision that a line reports.
 enum class LogEvent : std::uint8_t {
   kPlace,      ///< where the plan puts a tensor
   kEvict,      ///< a content in memory is given up for another, or for a new plan
-  kSkipAhead,  ///< what will be needed next is not read ahead yet
+  kSkipAhead,  ///< a tensor that is needed next is not read ahead yet
   kFallback,   ///< the second best way is taken
-  kRefuse,     ///< an operation fails, or a drive or a budget takes something not
+  kRefuse,     ///< an operation fails, or a drive or a budget refuses something
   kRetry,      ///< what failed is begun again
   kNote,       ///< how the engine was set up
 };

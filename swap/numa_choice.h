@@ -7,9 +7,9 @@
 
 namespace penstock {
 
-/// Where memory should come from: the node that is `wanted` (a device's), else the one that the
-/// calling thread's cores belong to, if they belong to one. Nowhere in particular where the machine
-/// does not tell; the log says why. Thread-safe.
+/// The node that memory should come from: the one that is `wanted` (a device's), else that of the
+/// calling thread's cores, if they belong to one. No node where the machine does not report any;
+/// the log says why. Thread-safe.
 NumaPreference choose_numa_node(std::optional<std::uint32_t> wanted);
 
 }  // namespace penstock

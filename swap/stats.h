@@ -20,7 +20,7 @@ struct SwapStats {
   std::uint64_t hits = 0;               ///< gets whose read-ahead had finished, or still in memory
   std::uint64_t late = 0;               ///< gets whose read-ahead was still in flight
   std::uint64_t misses = 0;             ///< gets that began the read themselves
-  std::uint64_t predicted = 0;          ///< gets that the trace had foretold
+  std::uint64_t predicted = 0;          ///< gets that the trace had predicted
   std::uint64_t ahead_dropped = 0;      ///< read-aheads that were given up unused
   std::uint64_t stall_ns = 0;           ///< time that callers waited for reads, and for memory
   std::uint64_t to_device_bytes = 0;    ///< tensors brought into devices' memory, as they are there
@@ -33,14 +33,14 @@ struct SwapStats {
   std::uint64_t lookahead_bytes = 0;  ///< read ahead and not yet used, now
   std::uint64_t drive_bytes = 0;      ///< extents in use on drives, now
   std::uint64_t drive_bytes_max = 0;
-  /// Pageable buffers that callers came to hold, since the first plan, for want of pinned ones.
+  /// Pageable buffers that callers got since the first plan because no pinned one was left.
   std::uint64_t overflow_buffers = 0;
   std::uint64_t overflow_ns = 0;     ///< time that callers spent on getting them, pages included
   std::uint64_t held_bytes_max = 0;  ///< most bytes of buffers, of both kinds, held at once
   std::uint64_t held_overflow_bytes_max = 0;  ///< most in pageable ones
-  /// The max_pinned_bytes (in whole MiB) whose plan has a pinned buffer for the most of each size
-  /// that was held at once; 0 where none was pageable, or no value does. As of the last
-  /// overflow_advice(), close_namespace() or close(): it takes planning.
+  /// The max_pinned_bytes (in whole MiB) whose plan has enough pinned buffers of each size for the
+  /// largest number held at once; 0 where no buffer was pageable, or no value is enough. Computed
+  /// by planning, as of the last overflow_advice(), close_namespace() or close().
   std::uint64_t pinned_bytes_needed = 0;
   BufferPoolStats pool;
 };

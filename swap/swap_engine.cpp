@@ -101,7 +101,7 @@ Result<Lease> SwapEngine::allocate(TensorId tensor) {
     if (lease.has_value()) {
       trace([&](TraceLog& log) {
         log.use(TraceOp::kAllocate, tensor);
-        lease->token()->tell(trace_);
+        lease->token()->record_end_in(trace_);
       });
     }
     return lease;
@@ -132,7 +132,7 @@ Ticket SwapEngine::get(TensorId tensor, Access access) {
       log.get(tensor, access);
       ticket.state()->on_lease([shared = trace_, tensor](const Lease& lease) {
         shared->use(TraceOp::kLease, tensor);
-        lease.token()->tell(shared);
+        lease.token()->record_end_in(shared);
       });
     });
     return ticket;

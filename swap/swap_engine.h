@@ -53,35 +53,36 @@ class SwapEngine final : public TensorDirectory {
   /// slot.
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get() for an update; else Fault::kInvalidArgument) holds the
-  /// tensor's next content. Kept as resident or
-  /// written back behind reads; readable at once. The ticket is done when it is where it belongs
-  /// (in a durable store: written, residents too; safe from a crash with the next flush()); an
-  /// error of the write that nobody has waited for surfaces at the next check() or flush().
+  /// tensor's next content. The engine keeps it as a resident or writes it back behind reads; it is
+  /// readable at once. The ticket is done when the content is in its place (in a durable store:
+  /// written, residents too; the next flush() makes it safe from a crash). An
+  /// error of a write whose ticket was not waited for is returned by the next check() or flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…
   Ticket put(TensorId tensor, std::span<const std::byte> source);
 
   /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or
-  /// drop it. Nobody else sees what he does until he commits: who reads keeps what he has, and a
-  /// get() to read meanwhile gives the last committed content, from its drive. Errors: a second
-  /// update while one is out, and any get() while a resident that is on no drive is updated, which
-  /// is done in place (Fault::kInvalidArgument; a wait might be for the caller himself).
+  /// drop it. Until the commit no other caller sees the change: leases to read keep their content,
+  /// and a new get() to read gives the last committed content, from its drive. Errors
+  /// (Fault::kInvalidArgument, since a wait might be for the same caller): a second update while
+  /// one is out, and any get() while a resident without a copy on a drive is updated, in place.
   Ticket get(TensorId tensor, Access access = Access::kRead);
   /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
   Ticket get_into(TensorId tensor, std::span<std::byte> target);
-  /// Brings the content into a device's memory without a wait for whoever asks: from the drive
-  /// through a few pinned chunks, from a pinned slot by one copy; the slot is free again when its
-  /// copy's event has happened. When the ticket is done the bytes are there, for every stream.
-  /// Errors: a device that the engine was not opened for; as check_device_tensor()'s; as get()'s;
-  /// the device's. After one the memory holds anything.
+  /// Begins to bring the content into a device's memory; does not wait. From the drive it goes
+  /// through a few pinned chunks, from a pinned slot by one copy, after whose event the slot is
+  /// free again. When the ticket is done the bytes are there, for every stream. Errors: a device
+  /// that the engine was not opened for; as check_device_tensor()'s; as get()'s; the device's.
+  /// After one the memory holds anything.
   Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
   /// Makes what lies in a device's memory the tensor's next content, as put(): `source` stays as it
   /// is until the ticket is done.
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
 
-  /// The stream of the copies that the two make: whoever lets it wait for its own work need not
-  /// name a stream in DeviceTensor (DLPack's `__dlpack__(stream=…)`). Errors: as theirs.
+  /// The streams of the copies of get_to_device() and put_from_device(). A caller that makes such a
+  /// stream wait for its own work need not name a stream in DeviceTensor (DLPack's
+  /// `__dlpack__(stream=…)`). Errors: as theirs.
   Result<StreamId> stream_to_device(const Device& device) const;
   Result<StreamId> stream_from_device(const Device& device) const;
 
@@ -94,28 +95,27 @@ class SwapEngine final : public TensorDirectory {
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
   void prefetch(std::span<const TensorId> tensors);
 
-  /// Blocks until everything committed or put so far is where it belongs, and in durable stores
-  /// published: it survives a crash from here on. Errors: as check(); what of a durable store is
-  /// not safe and why, again with each flush() until it was put again;
-  /// called in a ticket's callback.
+  /// Blocks until every content that was committed or put so far is in its place. Durable stores
+  /// publish it: from then on it survives a crash. Errors: as check(); a content of a durable store
+  /// that is not safe, and why, with each flush() until it is put again; called in a ticket's
+  /// callback.
   Result<void> flush();
-  /// Errors: the first of a row of failed writes, if no ticket has told it to anybody. Never
-  /// blocks.
+  /// Errors: the first of a row of failed writes, if no ticket has reported it. Never blocks.
   Result<void> check();
-  /// Plans again from the tensors that are known now. Implied by the first get().
+  /// Plans again for the tensors that are declared now. Implied by the first get().
   Result<void> plan();
   Placement placement() const;
 
   SwapStats stats() const;
-  /// What max_pinned_bytes would have kept everything that was held at once since the first plan in
-  /// pinned memory, what it cost that they did not, and what stands against more: a few sentences
-  /// for a user. Nothing where they were enough. Plans some twenty times where the peaks are new
-  /// (milliseconds for a thousand tensors). To ask is to take over the telling: where nothing
-  /// has asked, close() says it through options.warn.
+  /// A few sentences for a user: the max_pinned_bytes that would have kept everything held at once
+  /// since the first plan in pinned memory, the cost of the smaller value, and the limits on a
+  /// larger one. Nothing where the value was enough. Plans some twenty times where the peaks are
+  /// new (milliseconds for a thousand tensors). A caller that asks reports the advice itself;
+  /// without a call, close() reports it through options.warn.
   std::optional<std::string> overflow_advice() const;
   /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction,
-  /// which in a ticket's callback does it in the background. Errors: a failed write that nobody was
-  /// told of; called in a ticket's callback.
+  /// which in a ticket's callback does it in the background. Errors: a failed write that was
+  /// not reported before; called in a ticket's callback.
   Result<void> close();
 
  private:

@@ -26,11 +26,11 @@ struct SwapEngineOptions {
   std::optional<Budgets> budgets;
   std::uint32_t io_block_bytes = 1024 * 1024;
   std::uint32_t io_depth = 32;
-  /// What the machine has free, where it is not to be asked: for what must come out the same on
-  /// any.
+  /// The machine's free memory and limits, instead of asking the machine: for results that must be
+  /// the same on every machine.
   std::optional<std::uint64_t> mem_available_bytes;
-  /// Read ahead and not used yet is never more than this; 0: nothing is read before it is asked
-  /// for. Nothing: as far as memory reaches.
+  /// The most bytes that are read ahead and not used yet; 0: no read-ahead. Nothing: as far as
+  /// memory reaches.
   std::optional<std::uint64_t> lookahead_bytes;
   /// Where stores live; outlives the engine.
   FileSystem* file_system = &os_file_system();
@@ -39,9 +39,8 @@ struct SwapEngineOptions {
   /// Makes the queue to the drives; empty: the configuration's engine on a thread of its own. The
   /// three are for simulations, whose file system no engine of the machine understands.
   std::function<Result<std::unique_ptr<IoQueue>>(const IoEngineOptions&)> make_queue;
-  /// Whoever beside the ring wants pinned memory registered (a GPU's runtime): called after the
-  /// ring for each arena, once, and undone before it. A refusal leaves that arena unpinned and
-  /// unused.
+  /// Register pinned memory with others beside the ring (a GPU's runtime): called once for each
+  /// arena, after the ring, and undone before it. An arena that a hook refuses is not used.
   std::vector<PinHook> pin_hooks;
   /// Accelerators whose memory tensors come from and go to: pinned slots are pinned for each of
   /// them too, and a quarter of max_pinned_bytes, 32 MiB at most, becomes the chunks through which

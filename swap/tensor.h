@@ -18,8 +18,8 @@ constexpr std::uint32_t to_number(NamespaceId id) noexcept {
 enum class Access : std::uint8_t {
   kRead,  ///< shared; the content stays what it is
   /// The holder changes the content, then commits it or drops the lease, which leaves the content
-  /// as it was. Only a resident that is on no drive, and that nobody reads, has but one copy: it
-  /// stays as the holder left it.
+  /// as it was. Exception: a resident without a copy on a drive and without a reader has one copy
+  /// only, and stays as the holder left it.
   kUpdate,
 };
 

@@ -43,10 +43,10 @@ class TensorDirectory {
   /// The same for a put that is to follow at once: should that fail, and no other content have
   /// come, the tensor is unknown again and its name free.
   Result<TensorId> declare_to_put(NamespaceId space, TensorInfo info);
-  /// It is no longer known; in a durable store it is gone with the next flush().
+  /// Removes a tensor; from a durable store with the next flush().
   Result<void> forget(TensorId tensor);
-  /// Gives a tensor the name that a user knows it by, as soon as that is known; rules go by it from
-  /// the next plan() on. Errors: as declare()'s of the name.
+  /// Gives a tensor the name that users know, once that is known; rules match it from the next
+  /// plan() on. Errors: as declare()'s of the name.
   Result<void> rename(TensorId tensor, std::string name);
   /// Says whether training rewrites a parameter each step (as declared: TensorInfo::is_trained),
   /// which counts in the next plan().

@@ -17,7 +17,7 @@ using Callback = std::function<void(const Ticket&)>;
 
 thread_local std::uint32_t callbacks_running = 0;
 
-/// Whoever throws here has nobody to catch it: this may be the I/O thread.
+/// No caller could catch an exception here: this may be the I/O thread.
 void run(const Callback& callback, const Ticket& ticket) noexcept {
   ++callbacks_running;
   try {
@@ -47,7 +47,7 @@ bool TicketState::in_callback() noexcept {
 
 void TicketState::fulfil(std::optional<Error> error, Lease lease) noexcept {
   end_with(std::move(error), std::move(lease));
-  tell();
+  notify();
 }
 
 void TicketState::end_with(std::optional<Error> error, Lease lease) noexcept {
@@ -56,7 +56,7 @@ void TicketState::end_with(std::optional<Error> error, Lease lease) noexcept {
   lease_ = std::move(lease);
 }
 
-void TicketState::tell() noexcept {
+void TicketState::notify() noexcept {
   std::vector<Callback> callbacks;
   {
     const std::lock_guard lock(mutex_);
@@ -155,7 +155,7 @@ Result<void> Ticket::wait() const {
   PENSTOCK_TRY(may_wait());
   state_->wait(std::nullopt);
   if (state_->error()) {
-    state_->note_error_told();
+    state_->note_error_reported();
     return *state_->error();
   }
   return {};

@@ -12,9 +12,9 @@ namespace penstock {
 
 class TicketState;
 
-/// Stands for an operation that has been begun. Copyable; all members from any thread. One that was
-/// made empty is done and an error. In a callback (then()) and in a forked child, waiting for what
-/// is not done is an error.
+/// An operation that has begun. Copyable; all members from any thread. An empty ticket is done and
+/// an error. In a callback (then()) and in a forked child, a wait for an operation that is not done
+/// is an error.
 class Ticket {
  public:
   Ticket() = default;

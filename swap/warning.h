@@ -27,7 +27,7 @@ std::span<const WarningCode> warning_codes() noexcept;
 /// Words joined by hyphens; stays the same from version to version.
 std::string_view warning_code_name(WarningCode code) noexcept;
 
-/// What a user should know, and can act on, though the work goes on.
+/// A condition that a user should know of and can act on; the work continues.
 struct Warning {
   WarningCode code{};
   std::string text;  ///< a whole sentence

@@ -16,7 +16,7 @@ def ctrl_c_is_heard():
 
 def pytest_deselected(items):
     """For ./tests/run, the names of what its marks leave out; side by side each process leaves out the same."""
-    told = os.environ.get("PENSTOCK_LEFT_OUT")
-    if told and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
-        with Path(told).open("a") as file:
+    left_out = os.environ.get("PENSTOCK_LEFT_OUT")
+    if left_out and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        with Path(left_out).open("a") as file:
             file.writelines(f"{item.nodeid}\n" for item in items)

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kTensors = 300;
 
 // Slots of one size over a drive that takes no time.
-class Slots final : public PrefetchSurroundings {
+class Slots final : public PrefetchEnvironment {
  public:
   explicit Slots(std::size_t count) : free_(count), in_memory_(kTensors, false) {}
 

@@ -42,7 +42,7 @@ PartialFile::PartialFile(Directory& directory, File file, std::string partial_na
 
 PartialFile::~PartialFile() {
   if (!partial_name_.empty()) {
-    (void)directory_.remove(partial_name_);  // what failed before is being told already
+    (void)directory_.remove(partial_name_);  // the caller already reports the first error
   }
 }
 

@@ -20,8 +20,8 @@ struct HandleWords {
 };
 
 /// Objects by handles: numbers that look like pointers, are never looked into and never used twice,
-/// so that a stale one is recognised whatever has been made since. Thread-safe. Whoever found an
-/// object keeps it alive while he uses it, though another thread may take its handle away.
+/// so that a stale one is recognised whatever has been made since. Thread-safe. A caller that found
+/// an object keeps it alive while it uses it, even when another thread releases the handle.
 template <class Handle, class Object>
 class HandleTable {
  public:

@@ -17,11 +17,11 @@
 /// struct that is too small are all errors.
 ///
 /// **Handles** (engine, lease, ticket) are names for things inside the library, not addresses; a
-/// value is never used twice. Whoever is given one releases it once; leases and tickets outlive
+/// value is never used twice. The caller that gets one releases it once; leases and tickets outlive
 /// their engine.
 ///
 /// **Threads.** Every function may be called from any thread at any time, on the same handles too;
-/// whoever got a handle on one thread may release it on another. Functions that may block say so.
+/// a handle from one thread may be released on another. Functions that may block say so.
 /// No handle survives fork() into the child.
 ///
 /// **Memory.** Names, texts and structs that are passed in are copied or done with when a function
@@ -111,7 +111,7 @@ PENSTOCK_API int penstock_open(const penstock_engine_options* options, penstock_
 
 /// Waits for operations in flight, then gives up drives and memory. The handle is gone whatever
 /// this returns; leases that are out stay readable, and calls on other threads end with CLOSED.
-/// Blocks. Errors: the first write that failed and that no ticket, flush or call has told of.
+/// Blocks. Errors: the first failed write that no ticket, flush or call has reported.
 PENSTOCK_API int penstock_close(penstock_engine* engine);
 
 // --- Tensors ----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ PENSTOCK_API int penstock_state(penstock_engine* engine, const char* name,
 // --- Contents in and out ----------------------------------------------------------------------
 
 typedef enum penstock_access {
-  PENSTOCK_READ = 0,   ///< the content stays what it is; whoever else reads shares the memory
+  PENSTOCK_READ = 0,   ///< the content stays what it is; all readers share the memory
   PENSTOCK_UPDATE = 1  ///< the holder changes the content, then commits it or drops the lease
 } penstock_access;
 
@@ -198,8 +198,8 @@ PENSTOCK_API int penstock_commit_async(penstock_engine* engine, penstock_lease* 
 /// Says which tensors will be needed next, in this order. A hint; does not block.
 /// Errors: UNKNOWN_TENSOR, and then none of them is read ahead.
 PENSTOCK_API int penstock_prefetch(penstock_engine* engine, const char* const* names, size_t count);
-/// Blocks until everything put or committed so far is where it belongs. Errors: the first write
-/// that failed and that nobody has been told of.
+/// Blocks until everything put or committed so far is where it belongs. Errors: the first
+/// failed write that was not reported before.
 PENSTOCK_API int penstock_flush(penstock_engine* engine);
 
 // --- Leases -----------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ PENSTOCK_API int penstock_ticket_wait(penstock_ticket* ticket, int64_t timeout_n
 /// gives another handle on the same memory, as long as one is held.
 PENSTOCK_API int penstock_ticket_lease(penstock_ticket* ticket, penstock_lease** lease);
 /// Lets go of the ticket. The operation goes on, and memory that it was given must stay until it is
-/// done (penstock_close() waits for that); a lease that nobody took is given back.
+/// done (penstock_close() waits for that); a lease that was not taken is released.
 PENSTOCK_API int penstock_ticket_drop(penstock_ticket* ticket);
 
 // --- Reports ----------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ typedef struct penstock_engine_stats {
   uint64_t hits;           ///< gets whose content was in memory
   uint64_t late;           ///< gets whose content was on its way
   uint64_t misses;         ///< gets that began the read themselves
-  uint64_t predicted;      ///< gets that were foretold
+  uint64_t predicted;      ///< gets that were predicted
   uint64_t ahead_dropped;  ///< read ahead and given up unused
   uint64_t stall_ns;       ///< time that callers waited for reads, and for memory
   uint64_t commits;

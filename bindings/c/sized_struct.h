@@ -25,7 +25,7 @@ inline constexpr std::size_t kFirstBytes<penstock_tensor_state> = 48;
 template <>
 inline constexpr std::size_t kFirstBytes<penstock_engine_stats> = 224;
 
-/// Nobody's struct is larger: whoever says so has not set the field.
+/// No struct is larger: a larger `struct_size` was not set.
 inline constexpr std::size_t kStructBytesMax = 1024;
 
 /// Errors: NULL; a `struct_size` that cannot be the struct's.

@@ -11,7 +11,7 @@ using namespace penstock::c;
 
 namespace {
 
-// Longer than anybody waits, and short enough to be added to any clock.
+// Longer than any caller waits, and short enough to be added to any clock.
 constexpr std::chrono::nanoseconds kForever = std::chrono::hours(24 * 365);
 
 }  // namespace

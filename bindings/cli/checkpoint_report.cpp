@@ -312,7 +312,7 @@ std::string verification_text(const CheckpointSummary& summary,
   if (!verification.without_checksums.empty()) {
     text += fmt::format(
         "{} of the files carry no checksums ({}): nothing proves their contents; torch.save "
-        "computes checksums unless it is told not to, .safetensors has none\n",
+        "computes checksums unless that is turned off, .safetensors has none\n",
         verification.without_checksums.size(), some_names(verification.without_checksums));
   }
   return text;

@@ -14,7 +14,7 @@
 
 namespace penstock::cli {
 
-/// What `penstock doctor` has found. Gathered in doctor.cpp, told as text or JSON here.
+/// What `penstock doctor` has found. Gathered in doctor.cpp, printed as text or JSON here.
 struct DoctorReport {
   std::string kernel;                          ///< release, and machine
   std::vector<EngineCandidate> engines;        ///< in the order of preference

@@ -16,7 +16,7 @@
 namespace penstock {
 
 /// Where the values of one configuration file come from and what was wrong with it. The first
-/// problem sticks; whoever reads on meanwhile reads defaults.
+/// problem is kept; reads after it return defaults.
 struct ConfigReading {
   std::string origin;  ///< the file's name, for errors
   std::map<std::string, std::string>

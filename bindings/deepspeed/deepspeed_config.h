@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// What of DeepSpeed's keys bears on swapping, from the top of its file. Keys that DeepSpeed knows
-/// and we do not read, and keys that nobody knows, pass: judging them is DeepSpeed's affair.
+/// Those of DeepSpeed's keys that concern swapping, from the top of its file. All other keys, known
+/// to DeepSpeed or not, are accepted: DeepSpeed checks them.
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top);
 
 }  // namespace penstock

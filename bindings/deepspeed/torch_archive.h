@@ -18,7 +18,7 @@ namespace penstock {
 /// The table of records of a file that torch.save wrote.
 struct TorchRecords {
   ZipDirectory directory;
-  /// False where torch.save was told to compute none: then every CRC-32 in the table is 0.
+  /// False where torch.save was set to compute none: then every CRC-32 in the table is 0.
   bool has_checksums = true;
 };
 

@@ -39,7 +39,7 @@ Result<RecordedTrace> parse_trace(std::string_view text, const std::string& orig
 
 /// The tensors in the order of their first use (get, get_into, allocate, put), with those that were
 /// only declared behind them: an inventory whose order is that of the run. Names that several
-/// namespaces have are told apart by the namespace's.
+/// namespaces have get the namespace's name before them.
 Inventory traced_inventory(const RecordedTrace& trace);
 /// Puts an inventory's tensors in the order in which `traced` has those of their names; the others
 /// stay behind them, in their order.

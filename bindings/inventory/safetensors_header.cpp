@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = 8;
-// The format's own limit; whoever claims more would make us read gigabytes of "header".
+// The format's own limit; a file that claims more would make us read gigabytes of "header".
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
 
 // Where a tensor's bytes lie behind the header, [begin, end).

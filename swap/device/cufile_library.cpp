@@ -36,13 +36,14 @@ Result<void> CufileLibrary::begin_direct() const {
   bool may_copy = false;
   const CUfileError_t forbidden = set_parameter(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, false);
   if (forbidden.err == CU_FILE_DRIVER_ALREADY_OPEN) {
-    // Somebody else's session: theirs is what counts.
+    // Another part of this process has opened the driver: its settings hold.
     PENSTOCK_TRY(check(get_parameter(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, &may_copy),
                        "cuFile does not say whether it may copy through host memory"));
     if (may_copy) {
-      return fault(Fault::kUnsupported,
-                   "somebody in this process has begun cuFile so that it may copy through host "
-                   "memory (allow_compat_mode)");
+      return fault(
+          Fault::kUnsupported,
+          "another part of this process has opened cuFile so that it may copy through host "
+          "memory (allow_compat_mode)");
     }
   } else {
     PENSTOCK_TRY(check(forbidden, "cuFile cannot be kept from copying through host memory"));

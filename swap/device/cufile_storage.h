@@ -18,8 +18,8 @@ DirectStorageFacts look_for_cufile();
 /// nothing direct, or no such device; or penstock was built without cuFile's header.
 Result<std::shared_ptr<DirectStorage>> open_cufile(std::uint32_t device);
 
-/// The same of another library, which moves what the calling thread may reach: nobody is asked for
-/// a device, and nothing is remembered. For tests, whose library moves host memory.
+/// The same with another library, which moves what the calling thread may reach: no device is
+/// needed, and nothing is remembered. For tests, whose library moves host memory.
 DirectStorageFacts look_for_cufile(std::span<const char* const> libraries);
 Result<std::shared_ptr<DirectStorage>> open_cufile(std::span<const char* const> libraries);
 

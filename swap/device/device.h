@@ -42,7 +42,7 @@ struct DeviceFacts {
 };
 
 /// An accelerator with memory of its own: pins host memory for it, and moves bytes in order of
-/// streams without anybody waiting. Every function but wait() returns at once, may be called from
+/// streams without a waiting thread. Every function but wait() returns at once, may be called from
 /// any thread, and leaves the calling thread's current device as it was. Handles are the caller's
 /// to destroy, before the device.
 ///
@@ -86,7 +86,7 @@ class Device {
   virtual Result<bool> happened(EventId event) = 0;
   /// Blocks until it has happened, without spinning.
   virtual Result<void> wait(EventId event) = 0;
-  /// What is begun on `stream` from now on begins after `event`. Blocks nobody.
+  /// What is begun on `stream` from now on begins after `event`. Blocks no thread.
   virtual Result<void> hold(StreamId stream, EventId event) = 0;
 
  protected:
@@ -99,7 +99,7 @@ class Device {
   const DeviceFacts facts_;
 };
 
-/// Has memory pinned for `devices`, beside whoever else wants it pinned: once for each runtime.
+/// Hooks that pin memory for `devices`: one hook for each runtime.
 std::vector<PinHook> pinned_for(std::span<const std::shared_ptr<Device>> devices);
 
 }  // namespace penstock

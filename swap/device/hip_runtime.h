@@ -96,8 +96,8 @@ class HipContext {
   template <class Call>
   hipError_t run(Call call) const {
     int before = 0;
-    if (const hipError_t told = hip_->get_current(&before); told != hipSuccess) {
-      return told;
+    if (const hipError_t error = hip_->get_current(&before); error != hipSuccess) {
+      return error;
     }
     if (before == device_) {
       return call();

@@ -23,7 +23,7 @@ struct HostDeviceOptions {
   bool any_memory = false;  ///< all host memory counts as its own
 };
 
-/// A device of host memory whose streams run when somebody asks for an event: each question moves
+/// A device of host memory whose streams run when a caller asks for an event: each question moves
 /// them on by a few steps that the seed chooses, any stream before any other, copies in pieces. So
 /// a buffer that is written to, or unpinned, before its event has happened shows in the bytes or
 /// stops the program, and the same seed does the same again as long as one thread asks. Copies from

@@ -22,9 +22,9 @@ void AheadReader::prefetch(std::span<const TensorId> tensors) {
 }
 
 /// What the scheduler sees of the engine. Lives while the lock is held.
-class AheadReader::Surroundings final : public PrefetchSurroundings {
+class AheadReader::Environment final : public PrefetchEnvironment {
  public:
-  Surroundings(AheadReader& reader, Locked& locked) : reader_(reader), locked_(locked) {}
+  Environment(AheadReader& reader, Locked& locked) : reader_(reader), locked_(locked) {}
 
   Answer begin_ahead(TensorId tensor, bool large_waits) override {
     locked_.assert_held();
@@ -126,9 +126,9 @@ void AheadReader::run() noexcept {
   if (context_.closed || !memory_.planned()) {
     return;
   }
-  Surroundings surroundings(*this, locked);
+  Environment environment(*this, locked);
   if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
-    scheduler_.run(surroundings);
+    scheduler_.run(environment);
     memory_.retain_pages();
   });
 }

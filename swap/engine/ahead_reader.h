@@ -24,8 +24,8 @@ class AheadReader : private EnginePart {
   void fill(const FillRequest& request) noexcept;
 
  private:
-  class Surroundings;
-  friend class Surroundings;
+  class Environment;
+  friend class Environment;
 
   Reader& reader_;
   PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;

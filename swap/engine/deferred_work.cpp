@@ -43,7 +43,7 @@ void DeferredWork::end_tickets() noexcept {
   while (first_ended_) {
     const std::shared_ptr<TicketState> ended = std::move(first_ended_);
     first_ended_ = std::move(ended->next_ended);
-    ended->tell();
+    ended->notify();
   }
 }
 

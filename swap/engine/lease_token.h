@@ -40,8 +40,8 @@ class LeaseToken {
   bool of_content() const noexcept { return of_content_; }
   bool elsewhere() const noexcept { return process_.elsewhere(); }
   std::shared_ptr<LeaseKeeper> keeper() const noexcept { return keeper_.lock(); }
-  /// Its end is to be recorded there.
-  void tell(std::shared_ptr<TraceLog> trace) { trace_ = std::move(trace); }
+  /// Records the end of the lease in `trace`.
+  void record_end_in(std::shared_ptr<TraceLog> trace) { trace_ = std::move(trace); }
   /// Whether `engine` gave it: it owns all its parts.
   bool is_of(const std::weak_ptr<void>& engine) const noexcept {
     return !keeper_.owner_before(engine) && !engine.owner_before(keeper_);

@@ -22,9 +22,10 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
 
   /// Once. Never with an engine's lock held: it runs callbacks.
   void fulfil(std::optional<Error> error, Lease lease) noexcept;
-  /// The same in two steps: how it ends, with a lock held, and that it has, without.
+  /// The same in two steps: end_with() sets the result, with the engine's lock held; notify() wakes
+  /// waiters and runs callbacks, without it.
   void end_with(std::optional<Error> error, Lease lease) noexcept;
-  void tell() noexcept;
+  void notify() noexcept;
   /// Links those whose callbacks have not run yet.
   std::shared_ptr<TicketState> next_ended;
 
@@ -47,8 +48,8 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   void then(std::function<void(const Ticket&)> callback);
 
   /// Whether a caller has been given the error.
-  bool error_told() const noexcept { return error_told_.load(); }
-  void note_error_told() const noexcept { error_told_.store(true); }
+  bool error_reported() const noexcept { return error_reported_.load(); }
+  void note_error_reported() const noexcept { error_reported_.store(true); }
 
  private:
   mutable std::mutex mutex_;
@@ -61,7 +62,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   std::vector<std::function<void(const Ticket&)>> callbacks_;  // guarded by mutex_
   std::function<void(const Lease&)> on_lease_;
   std::shared_ptr<Waiting> waiting_;
-  mutable std::atomic<bool> error_told_{false};
+  mutable std::atomic<bool> error_reported_{false};
   ProcessMark process_;
 };
 

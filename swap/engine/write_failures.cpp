@@ -13,7 +13,7 @@ void WriteFailures::note(const Error& error, std::shared_ptr<TicketState> ticket
 }
 
 bool WriteFailures::is_pending() {
-  if (first_ && first_->ticket && first_->ticket->error_told()) {
+  if (first_ && first_->ticket && first_->ticket->error_reported()) {
     first_.reset();
     is_known_ = true;
   }

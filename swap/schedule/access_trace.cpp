@@ -10,8 +10,8 @@ AccessTrace::AccessTrace(std::size_t history_max)
 bool AccessTrace::record(Key key) {
   make_room();
   const auto [known, is_new] = last_.try_emplace(key, kNone);  // the last thing that may fail
-  const bool foretold = cursor_ != kNone && history_[cursor_] == key;
-  if (foretold) {
+  const bool predicted = cursor_ != kNone && history_[cursor_] == key;
+  if (predicted) {
     ++cursor_;
   } else {
     find_cursor(key);
@@ -22,7 +22,7 @@ bool AccessTrace::record(Key key) {
   if (history_.size() > history_max_) {
     forget_older_half();
   }
-  return foretold;
+  return predicted;
 }
 
 std::optional<AccessTrace::Key> AccessTrace::upcoming(std::size_t ahead) const {

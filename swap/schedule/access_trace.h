@@ -8,11 +8,12 @@
 
 namespace penstock {
 
-/// Remembers in what order tensors were used and foretells the next ones. Training repeats itself,
-/// so the future is what followed the last time the recent past looked like this: the trace follows
-/// the occurrence whose past agrees longest with the present, and looks for another one only when a
-/// use contradicts it. So phases (generation, forward, backward, update, evaluation) need no marks,
-/// and a change of order costs a few wrong guesses, not a reset. Pure; not thread-safe.
+/// Records the order in which tensors are used and predicts the next ones. Training repeats itself,
+/// so the prediction is what followed the last time the recent past looked like this: the trace
+/// follows the occurrence whose past agrees longest with the present, and looks for another one
+/// only when a use contradicts it. So phases (generation, forward, backward, update, evaluation)
+/// need no marks, and a change of order costs a few wrong guesses, not a reset. Pure; not
+/// thread-safe.
 class AccessTrace {
  public:
   using Key = std::uint64_t;
@@ -20,13 +21,13 @@ class AccessTrace {
   /// `history_max` uses are remembered; when more come, the older half is forgotten.
   explicit AccessTrace(std::size_t history_max = std::size_t{1} << 20);
 
-  /// `key` is used now. Returns whether it was foretold as the very next one. Where it throws
+  /// `key` is used now. Returns whether it was predicted as the next one. Where it throws
   /// std::bad_alloc, it was not recorded.
   bool record(Key key);
 
-  /// The use that is expected after `ahead` others; nothing where the past tells nothing.
+  /// The use that is expected after `ahead` others; nothing where the past predicts nothing.
   std::optional<Key> upcoming(std::size_t ahead) const;
-  /// How many uses can be foretold before the known future repeats itself.
+  /// How many uses can be predicted before the known future repeats itself.
   std::size_t horizon() const noexcept;
 
   std::size_t size() const noexcept { return history_.size(); }

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-using Answer = PrefetchSurroundings::Answer;
+using Answer = PrefetchEnvironment::Answer;
 
 void PrefetchScheduler::announce(TensorId tensor) {
   if (announced_.size() < limits_.tensors_max) {
@@ -15,13 +15,13 @@ void PrefetchScheduler::announce(TensorId tensor) {
   }
 }
 
-std::size_t PrefetchScheduler::run(PrefetchSurroundings& surroundings) {
+std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
   std::size_t begun = 0;
   std::size_t refusals = 0;
   bool large_waits = false;
   // Returns false when there is no use in looking further.
   const auto offer = [&](TensorId tensor, bool& taken) {
-    const Answer answer = surroundings.begin_ahead(tensor, large_waits);
+    const Answer answer = environment.begin_ahead(tensor, large_waits);
     taken = answer == Answer::kBegun || answer == Answer::kNothingToDo;
     begun += answer == Answer::kBegun ? 1 : 0;
     if (answer == Answer::kNoRoom) {

@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// What the scheduler asks of its surroundings: the engine answers from its records and its pool, a
+/// What the scheduler asks of its environment: the engine answers from its records and its pool, a
 /// test from a table and a simulated drive.
-class PrefetchSurroundings {
+class PrefetchEnvironment {
  public:
   enum class Answer : std::uint8_t {
     kNothingToDo,  ///< in memory, on its way, or gone: look at the next
@@ -21,7 +21,7 @@ class PrefetchSurroundings {
     kNoRoom,       ///< no memory for this one now; others may still find some
     kStop,         ///< no memory for anything
   };
-  virtual ~PrefetchSurroundings() = default;
+  virtual ~PrefetchEnvironment() = default;
   /// Begins to read `tensor` if it is not in memory and there is room. `large_waits` says that one
   /// which comes earlier found no pageable room: this one may take a slot but no pageable room.
   virtual Answer begin_ahead(TensorId tensor, bool large_waits) = 0;
@@ -39,16 +39,16 @@ class PrefetchScheduler {
  public:
   explicit PrefetchScheduler(PrefetchLimits limits = {}) : limits_(limits) {}
 
-  /// A use of `tensor`; returns whether it was foretold.
+  /// A use of `tensor`; returns whether it was predicted.
   bool record(TensorId tensor) { return trace_.record(to_number(tensor) * 2); }
-  /// `tensor` has a new content. Foretold like a use: what will be rewritten before its next use is
-  /// not worth reading.
+  /// `tensor` has a new content. Predicted like a use: what will be rewritten before its next use
+  /// is not worth reading.
   void record_rewrite(TensorId tensor) { trace_.record(to_number(tensor) * 2 + 1); }
-  /// Tensors that a caller announces come before what the trace foretells.
+  /// Tensors that a caller announces come before what the trace predicts.
   void announce(TensorId tensor);
 
   /// Begins as many reads as there is room for; returns how many.
-  std::size_t run(PrefetchSurroundings& surroundings);
+  std::size_t run(PrefetchEnvironment& environment);
 
   /// Which of these comes last, as far as limits.tensors_max uses can be seen; of those that are
   /// not in sight the last one named. At least one tensor, and each once.

@@ -98,7 +98,8 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
   const bool due = superseded > publish_at_bytes_;
   lock.unlock();
   if (due) {
-    // Who wants contents to be safe asks for it, and is told; here it is only about space.
+    // This publish only frees space. Its error is ignored: a caller that needs safe contents
+    // publishes itself and gets the error.
     const bool published = publish().has_value();
     lock.lock();
     publish_at_bytes_ = kSupersededMax + (published ? 0 : superseded);

@@ -32,10 +32,10 @@ class Manifest {
   /// begins it anew with another first number and only appends, so head and length tell.
   static bool is_still(Directory& directory, const ManifestState& state);
 
-  /// Whoever writes begins a manifest anew, with number `sequence` + 1: nobody knows whether the
-  /// last syncs before, of the file or of its name, have come through. What was read() may be in
-  /// the cache only, and what is appended to it would go with it when the power does. Safe on
-  /// return. `directory` outlives it.
+  /// A writer begins a new manifest, with number `sequence` + 1, because the last syncs of the old
+  /// one, of the file or of its name, may have failed. What was read() may be in the page cache
+  /// only, and a power cut would lose it with all that is appended to it. Safe on return.
+  /// `directory` outlives it.
   static Result<std::unique_ptr<Manifest>> begin(Directory& directory, std::uint64_t store,
                                                  std::uint64_t sequence,
                                                  std::span<const ManifestRecord> records);

@@ -27,7 +27,7 @@ struct RemovalRecord {
   std::string name;
 };
 
-/// What belongs to the store as a whole and is nobody's tensor: `__metadata__` of checkpoints.
+/// A text that belongs to the store as a whole, not to a tensor: `__metadata__` of checkpoints.
 struct NoteRecord {
   std::string key;
   std::string text;

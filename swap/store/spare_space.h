@@ -10,9 +10,9 @@
 
 namespace penstock {
 
-/// Room on a drive that is ours before it is needed: a file of nothing, cut off when a journal has
-/// to grow on a drive that is full. Without it a full drive could not even be told which older
-/// contents to give up. Thread-safe.
+/// Space on a drive, reserved before it is needed: an empty file, truncated when a journal has to
+/// grow on a full drive. Without it the journal on a full drive could not even record which older
+/// contents are given up. Thread-safe.
 class SpareSpace {
  public:
   /// Named `spare` in `directory`, which outlives it. Errors: errno and path.

@@ -87,7 +87,7 @@ void StoreCatalog::separate_unsafe(Batch& changes, Batch& unsafe) {
 }
 
 const StoreCatalog::Batch& StoreCatalog::begin_batch() {
-  if (!batch_.empty()) {  // a publish that found no memory: nobody knows how far it came
+  if (!batch_.empty()) {  // a publish ran out of memory, at an unknown point
     end_failed(true);
   }
   batch_ = std::exchange(staged_, {});

@@ -57,7 +57,7 @@ void StoreDrives::add(File file, const PathConfig& config, Role role,
   drive.max_bytes = config.max_bytes;
   drive.weight = config.weight.value_or(1.0);
   drive.role = role;
-  // Where the size cannot be told, what lies there is kept and room is added behind it.
+  // Where the size is unknown, what lies there is kept and space is added behind it.
   const Result<std::uint64_t> size = file.size_bytes();
   drive.space = restore_space(size.has_value() ? *size : 0, taken);
   drive.file = std::move(file);

@@ -26,8 +26,8 @@ std::string absolute(const std::string& path) {
   return full.string();
 }
 
-// Whoever made the directories of `path` may have been stopped before their names were safe, so all
-// of them are made safe, but for those that are not ours to touch.
+// The process that made the directories of `path` may have been stopped before their names were
+// safe, so all of them are made safe, but for those that this process may not open.
 Result<void> make_path_safe(FileSystem& system, const std::string& path) {
   const std::filesystem::path whole = absolute(path);
   for (std::filesystem::path at = whole.parent_path();; at = at.parent_path()) {
@@ -46,8 +46,8 @@ Result<void> make_path_safe(FileSystem& system, const std::string& path) {
   }
 }
 
-/// Writes that io_uring has begun may outlive a process that was killed, and land where somebody
-/// else's content lies by then. They keep the file open, and with it the lock on it.
+/// Writes that io_uring has begun may outlive a process that was killed, and land where another
+/// content lies by then. They keep the file open, and with it the lock on it.
 Result<File> lock_contents(File file) {
   constexpr std::chrono::seconds kPatience{30};
   constexpr std::chrono::milliseconds kPause{2};

@@ -38,7 +38,7 @@ std::string describe_this_process() {
   return text.substr(0, kTextBytesMax);
 }
 
-// What the holder wrote; whoever has just locked the file may not have written yet.
+// What the holder wrote; a process that has just locked the file may not have written yet.
 std::string read_holder(const File& file) {
   const Result<std::uint64_t> size = file.size_bytes();
   std::string text(size ? std::min<std::uint64_t>(*size, kTextBytesMax) : 0, '\0');

@@ -30,8 +30,8 @@ struct StoredTensor {
   std::uint64_t layout_bytes() const noexcept { return body_bytes() + trailer_bytes(); }
 };
 
-/// An extent on a drive that is given back when nobody (manifest, record, read or write in flight)
-/// holds it.
+/// An extent on a drive, freed when its last holder (manifest, record, read or write in flight)
+/// releases it.
 using HeldExtent = std::shared_ptr<const StoredTensor>;
 
 /// One tensor of a durable store: what it is, and where its content lies.

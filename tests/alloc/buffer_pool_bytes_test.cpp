@@ -66,7 +66,7 @@ class BufferPoolBytes : public testing::Test {
 };
 
 // 1 MiB to 4 GiB: powers of two and their neighbours, on which allocators that round up to the next
-// one waste most; sizes of which users told that (1.78 times as much pinned); and any others.
+// one waste most; sizes that users reported (1.78 times as much pinned); and any others.
 std::vector<std::uint64_t> single_sizes() {
   std::vector<std::uint64_t> sizes = {9 * kGiB / 4, 9 * kGiB / 8, 9 * kGiB / 16, 311164928};
   for (std::uint64_t power = kMiB; power <= 4 * kGiB; power *= 2) {

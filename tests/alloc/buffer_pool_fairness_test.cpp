@@ -35,13 +35,13 @@ class Desk {
 };
 
 // Sixteen threads want the same class again and again; one slot after the other comes back, each
-// when all sixteen wait. Whoever was served is last in the queue, so they must take turns.
+// when all sixteen wait. The thread just served is last in the queue, so they must take turns.
 TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
   constexpr std::uint32_t kRounds = 25;
   constexpr std::uint32_t kLeases = kContenders * kRounds;
   shape({{kMiB, 2}});
   Buffer next = *pool_->acquire(kMiB);
-  Buffer after = *pool_->acquire(kMiB);  // promised as well, so that nobody gives up waiting
+  Buffer after = *pool_->acquire(kMiB);  // promised as well, so that no waiter gives up
   next.expect_return();
   after.expect_return();
   Desk desk;
@@ -74,8 +74,8 @@ TEST_F(BufferPoolFairness, SixteenThreadsTakeTurns) {
   EXPECT_EQ(pool_->stats().waits, kLeases);
 }
 
-// A slot that comes back is the first waiter's at once, whoever asks in the meantime.
-TEST_F(BufferPoolFairness, NobodyOvertakesAWaiter) {
+// A slot that comes back is the first waiter's at once, even if another thread asks meanwhile.
+TEST_F(BufferPoolFairness, NoThreadOvertakesAWaiter) {
   constexpr std::uint64_t kRounds = 200;
   shape({{kMiB, 1}});
   for (std::uint64_t round = 0; round < kRounds; ++round) {
@@ -97,8 +97,8 @@ TEST_F(BufferPoolFairness, NobodyOvertakesAWaiter) {
   }
 }
 
-// Nobody is left waiting and nobody is turned away, with four slots for sixteen.
-TEST_F(BufferPoolFairness, EverybodyGetsAllThatTheyCameFor) {
+// With four slots for sixteen threads no thread waits for ever and none is refused.
+TEST_F(BufferPoolFairness, EveryThreadGetsAllItsLeases) {
   constexpr std::uint32_t kLeases = 300;
   shape({{kMiB, 4}});
   std::atomic<std::uint32_t> leases{0};

@@ -92,7 +92,7 @@ TEST_F(BufferPoolLadder, SecondRungWaitsForAnExpectedReturn) {
   EXPECT_EQ(buffer->kind(), BufferKind::kSlot);
 }
 
-TEST_F(BufferPoolLadder, NobodyWaitsForALeaseThatOnlyItsHolderCanEnd) {
+TEST_F(BufferPoolLadder, NoWaitForALeaseThatOnlyItsHolderCanEnd) {
   shape({{kMiB, 1}});
   Buffer held = *pool_->acquire(kMiB);
   EXPECT_EQ(pool_->acquire(kMiB)->kind(), BufferKind::kDedicated);
@@ -124,7 +124,7 @@ TEST_F(BufferPoolLadder, WaitingEndsForThoseWhoseReturnAnotherTook) {
   held = Buffer();
   const Result<Buffer> served = first.get();
   EXPECT_EQ(served->kind(), BufferKind::kSlot) << "first come first";
-  EXPECT_EQ(second.get()->kind(), BufferKind::kDedicated) << "nobody promised another";
+  EXPECT_EQ(second.get()->kind(), BufferKind::kDedicated) << "no other return was promised";
 }
 
 TEST_F(BufferPoolLadder, WaitersAreServedInTheOrderOfTheirComing) {

@@ -12,7 +12,7 @@ class BufferPoolThreads : public PoolFixture {};
 
 // Every thread writes its mark over what it leases and finds it there when it gives back, while the
 // pool is reshaped underneath and promises come and go.
-TEST_F(BufferPoolThreads, NobodyElseTouchesALease) {
+TEST_F(BufferPoolThreads, NoOtherThreadTouchesALease) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 400;
   std::atomic<int> failures{0};

@@ -68,7 +68,7 @@ TEST(NumaTopology, KnowsAMachineOfTwoNodes) {
   EXPECT_FALSE((*topology)->home().node) << "all four cores are this thread's";
 }
 
-// What the kernel has been told about the mapping that begins at `data`: `default anon=1…`,
+// The memory policy that the kernel has for the mapping that begins at `data`: `default anon=1…`,
 // `prefer (many):0 …`; empty if it does not say.
 std::string policy_of(const std::byte* data) {
   std::ifstream maps("/proc/self/numa_maps");

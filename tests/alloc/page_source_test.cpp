@@ -77,7 +77,7 @@ TEST(PageSource, DoesWithoutReservedHugePagesAndKeepsTheReason) {
   }
   const auto source = PageSource::make({.huge_pages = HugePages::kReserved});
   const Result<Memory> odd = source->allocate(4 * kMiB + 1);
-  EXPECT_EQ(source->refusals().huge_pages, "") << "nobody asked for any";
+  EXPECT_EQ(source->refusals().huge_pages, "") << "none was asked for";
   const Result<Memory> whole = source->allocate(4 * kMiB);
   ASSERT_TRUE(whole) << "the kernel's other pages do";
   EXPECT_TRUE(is_aligned(whole->data(), kHugePageBytes));

@@ -24,7 +24,7 @@ struct WholeStack {
   std::shared_ptr<RecyclingSource> source = RecyclingSource::make(upstream);
 };
 
-TEST(RecyclingSource, RetainsNothingUnlessToldTo) {
+TEST(RecyclingSource, RetainsNothingByDefault) {
   const Stack stack;
   {
     const Result<Memory> memory = stack.source->allocate(kMiB);

@@ -122,7 +122,7 @@ TEST_F(CLifetime, EnginesCloseUnderTheirUsers) {
   }
 }
 
-TEST_F(CLifetime, AForkedChildIsToldThatTheEngineIsClosed) {
+TEST_F(CLifetime, AForkedChildFindsTheEngineClosed) {
   put("a", 1);
   const ::pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -129,5 +129,5 @@ def test_a_c_program_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
 def test_cpp_programs_by_cmake(prefix: Path, tmp_path: Path) -> None:
     run("cmake", "-S", HERE / "consumer_cpp", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
-    for program in ("with_c_interface", "with_rooms"):
+    for program in ("with_c_interface", "with_libraries"):
         assert run(tmp_path / "build" / program, tmp_path / "swap") == "the same\n"

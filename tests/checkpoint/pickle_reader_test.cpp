@@ -136,7 +136,7 @@ TEST(PickleReaderTest, BelievesNoLength) {
   EXPECT_THAT(refusal(PickleProgram().global(std::string(513, 'm'), "n")), HasSubstr("longer"));
 }
 
-/// Lists of lists, each holding the one before twice: 2^60 elements, told as 61 lists.
+/// Lists of lists, each holding the one before twice: 2^60 elements, written as 61 lists.
 TEST(PickleReaderTest, SharesWhatAPickleShares) {
   PickleProgram program;
   program.op(']').op('\x94');

@@ -17,7 +17,7 @@ GROUPS = (
 )
 FROZEN = {"embed.weight": (11, 4)}
 STEP = 500
-# What deepspeed.runtime.zero.config.ZeroStageEnum(3) is in a pickle is told by the number alone, too.
+# In a pickle the number alone stands for deepspeed.runtime.zero.config.ZeroStageEnum(3).
 
 
 def model_state(stage, ranks, rank, groups=GROUPS, step=STEP, **changes):
@@ -140,3 +140,13 @@ def replace_pickle(path, pickle, storages=None):
         for key, content in (storages or {}).items():
             archive.writestr(f"archive/data/{key}", content)
         archive.writestr("archive/version", "3\n")
+
+
+# What stock DeepSpeed leaves of parameters that it swapped: tensors without elements.
+STUBS = {"model.layers.0.weight": ("BF16", [0], 0), "model.layers.1.weight": ("BF16", [0], 0)}
+
+
+def shard(rank, kind="model", stage=3):
+    if kind == "optim":
+        return f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
+    return f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt" if stage == 3 else "mp_rank_00_model_states.pt"

@@ -1,6 +1,6 @@
 """checkpoint_training.py DIR STAGE…: trains a small model with each stage on the CPU and saves it to DIR/stageN.
 
-One process a rank, told by torchrun's variables. Rank 0 writes DIR/stageN.json: names and shapes as DeepSpeed's own
+One process a rank, as torchrun's variables say. Rank 0 writes DIR/stageN.json: names and shapes as DeepSpeed's own
 zero_to_fp32 reads them back, which penstock's must be equal to.
 """
 

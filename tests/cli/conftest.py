@@ -56,3 +56,36 @@ def write(tmp_path):
         return path
 
     return write_file
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A save directory of stage 3 on two ranks."""
+    from checkpoint_files import write_checkpoint  # needs torch
+
+    write_checkpoint(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+
+    def save(tensors, name="model.safetensors", metadata=None):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        safetensors_torch.save_file(tensors, path, metadata=metadata)
+        return path
+
+    return save
+
+
+@pytest.fixture
+def store(penstock, checkpoint, tmp_path):
+    """A store that holds model()."""
+    from store_files import model  # needs torch
+
+    path = tmp_path / "store"
+    done = penstock("import", checkpoint(model()), path)
+    assert done.returncode == 0, done.stderr
+    return path

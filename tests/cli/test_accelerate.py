@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from cli_support import ROOT, assert_one_sentence
-from test_plan import MEMORY, QWEN, SEED, component
+from plan_files import MEMORY, QWEN, SEED, component
 
 PARAMETERS = 596049920
 # What `accelerate launch --config_file` hands to a script, and what the script's DeepSpeedPlugin makes of it.

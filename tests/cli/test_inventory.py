@@ -87,9 +87,9 @@ def test_what_is_listed_is_planned(penstock, made, write):
         assert len(plan["tensors"]) == len(tensors)
 
 
-def test_a_model_that_nobody_knows(tmp_path):
+def test_an_unknown_model(tmp_path):
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "nobody_knows"}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "unknown_model"}))
     done = run(tmp_path)
     assert done.returncode == 1
     assert "cannot read" in done.stderr and "Traceback" not in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import assert_one_sentence, safetensors_bytes
-from test_plan import MEMORY
+from plan_files import MEMORY
 
 NAME = "Acme/Tiny-0.1B"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

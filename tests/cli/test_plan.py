@@ -3,72 +3,8 @@
 import json
 
 import pytest
-from cli_support import DATA, assert_one_sentence, safetensors_bytes
-
-INVENTORIES = DATA / "inventories"
-QWEN = INVENTORIES / "qwen3-0.6b.json"
-SEED = DATA / "seed-003.json"
-FULL = DATA / "full-finetune.json"
-EMBEDDING = "model.embed_tokens.weight"
-KEYS = [
-    "schema",
-    "fits",
-    "feasible",
-    "reason",
-    "classes",
-    "tensors",
-    "pinned_bytes",
-    "ram_bytes",
-    "nvme_bytes",
-    "peak_live_bytes",
-    "memory",
-    "deepspeed_bytes",
-    "deepspeed_error",
-    "per_step",
-    "moment_bytes",
-    "warnings",
-]
-# Whatever machine runs the tests, the plans are those of one with 24 GiB.
-MEMORY = ("--memory", "24GiB")
-
-
-def placed(plan, name):
-    return next(tensor for tensor in plan["tensors"] if tensor["name"] == name)
-
-
-def component(plan, name, place=None):
-    return sum(
-        row["bytes_per_rank"] for row in plan["memory"] if row["component"] == name and place in (None, row["place"])
-    )
-
-
-def with_penstock(write, config, **block):
-    return write("ds.json", {**json.loads(config.read_text()), "penstock": block})
-
-
-def check_sound(plan):
-    assert list(plan) == KEYS
-    assert plan["schema"] == "penstock.plan/1"
-    assert plan["pinned_bytes"] <= 1.02 * plan["peak_live_bytes"]
-    for group in plan["classes"]:
-        assert set(group) == {"slot_bytes", "slots", "tensors", "waste_bytes"}
-        assert 1 <= group["slots"] <= group["tensors"]
-    for tensor in plan["tensors"]:
-        assert set(tensor) == {"name", "bytes", "place", "class", "why"}
-        assert tensor["place"] in {"dedicated", "class", "ram", "stream", "device"}
-        assert (tensor["class"] is not None) == (tensor["place"] == "class")
-        assert tensor["why"]
-        if tensor["class"] is not None:
-            assert plan["classes"][tensor["class"]]["slot_bytes"] >= tensor["bytes"]
-    assert {row["component"] for row in plan["memory"]} == {
-        "parameters",
-        "gradients",
-        "master",
-        "moments",
-        "activations",
-        "buffers",
-    }
-    assert plan["per_step"]["lower_bound_seconds"] is None
+from cli_support import assert_one_sentence, safetensors_bytes
+from plan_files import EMBEDDING, FULL, INVENTORIES, MEMORY, QWEN, SEED, check_sound, component, placed, with_penstock
 
 
 def test_the_users_file(penstock):
@@ -238,70 +174,6 @@ def test_the_environment_names_a_configuration(penstock):
     assert plan["deepspeed_bytes"] == 3355443200
 
 
-@pytest.mark.parametrize("config", [SEED, FULL, None])
-def test_an_emitted_configuration_is_complete_and_better(penstock, write, config):
-    options = [] if config is None else ["--config", config]
-    done = penstock("plan", QWEN, *options, "--emit-config", *MEMORY)
-    assert done.returncode == 0 and done.stderr == ""
-    emitted = json.loads(done.stdout)
-    if config is not None:
-        original = json.loads(config.read_text())
-        for key in set(original) - {"zero_optimization"}:
-            assert emitted[key] == original[key]
-        assert (
-            emitted["zero_optimization"]["offload_param"]["nvme_path"]
-            == original["zero_optimization"]["offload_param"]["nvme_path"]
-        )
-    assert emitted["zero_optimization"]["offload_param"]["buffer_size"] == 155582464
-    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] >= 5
-    assert isinstance(emitted["penstock"]["ram_bytes"], int)
-    again = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
-    check_sound(again)
-    assert again["feasible"] is True
-    assert again["deepspeed_error"] is None
-
-
-def emit(penstock, config, tmp_path):
-    """The configuration that a file holds, and what is said of it."""
-    out = tmp_path / "emitted.json"
-    done = penstock("plan", QWEN, "--config", config, "--emit-config", "-o", out, *MEMORY)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    return json.loads(out.read_text()), done.stdout
-
-
-def test_emitting_into_a_file_tells_old_and_new(penstock, tmp_path):
-    emitted, table = emit(penstock, SEED, tmp_path)
-    rows = {line.split()[0]: line.split() for line in table.splitlines()}
-    assert rows["key"][1:] == ["old", "new", "why"]
-    assert rows["zero_optimization.offload_param.buffer_size"][1:3] == ["4194304", "155582464"]
-    assert rows["zero_optimization.offload_param.buffer_count"][1:3] == ["200", "5"]
-    assert rows["aio.queue_depth"][1:4] == ["8", "(default)", "32"]
-    assert emitted["aio"] == {
-        "block_size": 1048576,
-        "queue_depth": 32,
-        "intra_op_parallelism": 1,
-        "single_submit": False,
-        "overlap_events": True,
-    }
-
-
-def test_emitting_gives_the_optimizer_the_buffers_that_it_needs(penstock, write, tmp_path):
-    config = json.loads(FULL.read_text())
-    config["zero_optimization"]["offload_optimizer"].update(pipeline_read=True, pipeline_write=True)
-    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
-    assert emitted["zero_optimization"]["offload_optimizer"]["buffer_count"] == 12
-    assert "offload_optimizer.buffer_count" in table and "dies" in table
-
-
-@pytest.mark.parametrize("name", ["num_threads", "thread_count"])
-def test_threads_under_a_name_that_nobody_reads_are_rescued(penstock, write, tmp_path, name):
-    config = json.loads(FULL.read_text())
-    config["aio"] = {"block_size": 8388608, name: 4}
-    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
-    assert emitted["aio"] == {"block_size": 8388608, name: 4, "intra_op_parallelism": 4}
-    assert f"aio.{name} is not read" in table
-
-
 def test_measured_paths_give_a_lower_bound(penstock, write, tmp_path):
     speeds = {"read_bytes_per_second": 2_000_000_000, "write_bytes_per_second": "1GB"}
     paths = [{"path": str(tmp_path / "a"), **speeds}, {"path": str(tmp_path / "b"), **speeds}]
@@ -390,22 +262,6 @@ def test_names_that_are_no_text_do_no_harm(penstock, write):
     assert done.returncode == 0
     assert done.stdout.startswith("fits\n")
     assert "\x1b" not in done.stdout
-
-
-def test_what_is_emitted_for_generation_has_a_buffer_for_each_parameter(penstock, write):
-    done = penstock("plan", QWEN, "--config", SEED, "--generation", "--emit-config", *MEMORY)
-    assert done.returncode == 0, done.stderr
-    emitted = json.loads(done.stdout)
-    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] == 197
-    again = penstock.json("plan", QWEN, "--config", write("new.json", emitted), "--generation", *MEMORY)
-    assert not [warning for warning in again["warnings"] if warning["code"].startswith("stock-")]
-
-
-def test_what_is_emitted_does_not_keep_parameters_in_too_few_buffers(penstock, write):
-    config = json.loads(SEED.read_text())
-    del config["zero_optimization"]["stage3_max_reuse_distance"]
-    emitted = json.loads(penstock("plan", QWEN, "--config", write("ds.json", config), "--emit-config", *MEMORY).stdout)
-    assert emitted["zero_optimization"]["stage3_max_reuse_distance"] == 0
 
 
 def test_the_first_screen_answers(penstock):

@@ -2,7 +2,7 @@
 
 import pytest
 from cli_support import assert_one_sentence
-from test_plan import FULL, MEMORY, QWEN, with_penstock
+from plan_files import FULL, MEMORY, QWEN, with_penstock
 
 DRIVE = "read=3.5g,write=3g,latency=80us"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cli_support import assert_one_sentence
-from test_plan import EMBEDDING, FULL, MEMORY, QWEN, SEED, component
+from plan_files import EMBEDDING, FULL, MEMORY, QWEN, SEED, component
 
 LORA = "model.layers.*.self_attn.q_proj.lora"
 

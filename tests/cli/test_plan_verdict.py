@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cli_support import assert_one_sentence
-from test_plan import EMBEDDING, KEYS, MEMORY, QWEN, SEED, component
+from plan_files import EMBEDDING, KEYS, MEMORY, QWEN, SEED, component
 
 
 def test_what_does_not_fit_is_said_first_and_is_status_3(penstock):

@@ -4,99 +4,18 @@ import fcntl
 import json
 import os
 import pty
-import random
 import resource
 import subprocess
 import sys
 
 import pytest
 from cli_support import ROOT, assert_one_sentence
+from store_files import assert_equal, damage, load, model, same
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")
 
 DOCS = (ROOT / "docs" / "STORES.md").read_text(encoding="utf-8")
-
-
-def model(seed=0):
-    """Every type, and sizes around blocks: nothing, one element, less and more than a block, several chunks."""
-    torch.manual_seed(seed)
-    return {
-        "layers.2.weight": torch.randn(700, 1024).to(torch.bfloat16),
-        "layers.10.weight": torch.randn(4096, 256).to(torch.bfloat16),
-        "norm.weight": torch.randn(1000).to(torch.float16),
-        "master": torch.randn(333, 111),
-        "double": torch.randn(7, dtype=torch.float64),
-        "scalar": torch.tensor(3.5 + seed),
-        "empty": torch.zeros(0, 4),
-        "ids": torch.arange(5000),
-        "mask": torch.arange(999) % 2 == seed % 2,
-        "bytes": torch.randint(0, 255, (4097,), dtype=torch.uint8),
-        "eighths": torch.randn(50, 10).to(torch.float8_e4m3fn),
-    }
-
-
-def load(path):
-    if path.is_dir():
-        index = json.loads((path / "model.safetensors.index.json").read_text())
-        merged = {}
-        for shard in sorted(set(index["weight_map"].values())):
-            tensors = safetensors_torch.load_file(path / shard)
-            assert set(tensors) == {name for name, file in index["weight_map"].items() if file == shard}
-            merged.update(tensors)
-        assert index["metadata"]["total_size"] == sum(t.nbytes for t in merged.values())
-        return merged
-    return safetensors_torch.load_file(path)
-
-
-def same(a, b):
-    """Bit by bit: a NaN equals itself."""
-    return (
-        a.dtype == b.dtype
-        and a.shape == b.shape
-        and torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
-    )
-
-
-def assert_equal(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert same(found[name], tensor), name
-
-
-@pytest.fixture
-def checkpoint(tmp_path):
-    def save(tensors, name="model.safetensors", metadata=None):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        safetensors_torch.save_file(tensors, path, metadata=metadata)
-        return path
-
-    return save
-
-
-@pytest.fixture
-def store(penstock, checkpoint, tmp_path):
-    """A store that holds model()."""
-    path = tmp_path / "store"
-    done = penstock("import", checkpoint(model()), path)
-    assert done.returncode == 0, done.stderr
-    return path
-
-
-def data_file(store):
-    (file,) = store.glob("tensors-*.data")
-    return file
-
-
-def damage(store, name, penstock, at=0):
-    """Changes one byte of a tensor in the store's file."""
-    entry = next(e for e in penstock.json("inspect", store)["tensors"] if e["name"] == name)
-    with open(data_file(store), "r+b") as file:
-        file.seek(entry["offset"] + at)
-        byte = file.read(1)[0]
-        file.seek(entry["offset"] + at)
-        file.write(bytes([byte ^ 0x10]))
 
 
 def test_what_export_writes_the_library_loads_equal(penstock, checkpoint, tmp_path):
@@ -213,56 +132,6 @@ def test_keys_are_documented(penstock, store, checkpoint, tmp_path, verb):
         assert f'"{key}"' in DOCS, key
 
 
-def test_verify_finds_every_changed_byte(penstock, store):
-    done = penstock("verify", store)
-    assert done.returncode == 0 and done.stderr == ""
-    assert "11 tensors" in done.stdout and "0 bad" in done.stdout
-    expected = []
-    for name, at in (("layers.10.weight", 1_500_000), ("norm.weight", 1999), ("scalar", 0), ("empty", 10)):
-        damage(store, name, penstock, at)
-        expected.append(name)
-        report = penstock.json("verify", store, code=1)
-        assert report["good"] is False
-        assert sorted(bad["name"] for bad in report["bad"]) == sorted(expected)
-    assert report["checksums"] == {"full": 11, "sampled": 0, "off": 0}
-    done = penstock("verify", store)
-    assert done.returncode == 1
-    assert_one_sentence(done, "4 of 11 tensors", str(store))
-    for name in expected:
-        assert f"tensor '{name}' is damaged" in done.stdout
-
-
-def test_a_file_cut_short_is_said_by_tensor(penstock, store):
-    with open(data_file(store), "r+b") as file:
-        file.truncate(5_000)
-    report = penstock.json("verify", store, code=1)
-    assert 1 <= len(report["bad"]) <= 11
-    for bad in report["bad"]:
-        assert bad["name"] and str(store) in bad["path"]
-
-
-def test_a_replaced_file_is_said_by_tensor(penstock, store, checkpoint, tmp_path):
-    other = tmp_path / "other"
-    assert penstock("import", checkpoint(model()), other).returncode == 0
-    data_file(store).write_bytes(data_file(other).read_bytes())  # the same tensors, of another store
-    report = penstock.json("verify", store, code=1)
-    assert len(report["bad"]) == 11
-    assert "another store" in report["bad"][0]["problem"], report["bad"][0]
-
-
-def test_a_missing_file_is_said_by_tensor(penstock, store, tmp_path):
-    data_file(store).unlink()
-    report = penstock.json("verify", store, code=1)
-    assert len(report["bad"]) == 11
-    assert "No such file" in report["bad"][0]["problem"]
-    done = penstock("inspect", store)
-    assert done.returncode == 1
-    assert_one_sentence(done, "11 tensors", "No such file")
-    done = penstock("export", store, tmp_path / "out.safetensors")
-    assert done.returncode == 1
-    assert_one_sentence(done, "cannot be read", str(store))
-
-
 def test_export_leaves_nothing_behind_when_it_fails(penstock, store, tmp_path):
     damage(store, "layers.10.weight", penstock, 77)
     before = sorted(tmp_path.iterdir())
@@ -333,17 +202,6 @@ def test_what_is_no_store_is_left_alone(penstock, checkpoint, tmp_path):
     done = penstock("inspect", other)
     assert done.returncode == 1
     assert_one_sentence(done, "is no manifest of penstock")
-
-
-def test_a_damaged_manifest_names_the_place(penstock, store):
-    manifest = store / "manifest"
-    good = manifest.read_bytes()
-    manifest.write_bytes(good[:8192] + bytes(4096) + good[12288:])
-    done = penstock("inspect", store)
-    assert done.returncode == 1
-    assert_one_sentence(done, "damaged at offset 8192", str(manifest))
-    manifest.write_bytes(good[:-1])
-    assert penstock.json("inspect", store)["closed"] is False, "the last words of the last user do not count"
 
 
 def peak_kib(command):
@@ -429,34 +287,3 @@ def test_tensors_lie_whole_in_order_and_apart(penstock, store):
         assert tensor["extent_bytes"] == -(-tensor["bytes"] // 4096) * 4096 + 4096
     names = [tensor["name"] for tensor in tensors]
     assert names == [t["name"] for t in sorted(tensors, key=lambda entry: entry["offset"])], "in the order of use"
-
-
-def test_killed_at_any_instant_each_tensor_is_old_or_new(penstock, checkpoint, tmp_path):
-    """100 imports over one another, each killed at a random instant (or done by then)."""
-    chance = random.Random(4)
-    versions = [
-        {f"t{i}": torch.full((1 + 60_000 * i,), seed * 10 + i, dtype=torch.float32) for i in range(6)}
-        for seed in range(2)
-    ]
-    files = [checkpoint(tensors, f"v{i}.safetensors") for i, tensors in enumerate(versions)]
-    store = tmp_path / "store"
-    killed = 0
-    assert penstock("import", files[0], store).returncode == 0
-    for round_number in range(100):
-        child = subprocess.Popen([penstock.binary, "import", files[round_number % 2], store], stdout=subprocess.DEVNULL)
-        try:
-            assert child.wait(timeout=chance.uniform(0.001, 0.06)) == 0
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            killed += 1
-        done = penstock("verify", store)
-        assert done.returncode == 0, (round_number, done.stdout, done.stderr)
-        if round_number % 10 == 9:
-            assert penstock("export", store, tmp_path / "out.safetensors").returncode == 0
-            for name, tensor in load(tmp_path / "out.safetensors").items():
-                assert any(same(tensor, version[name]) for version in versions), (round_number, name)
-    assert killed > 10
-    assert penstock("import", files[1], store).returncode == 0
-    assert penstock("export", store, tmp_path / "out.safetensors").returncode == 0
-    assert_equal(load(tmp_path / "out.safetensors"), versions[1])

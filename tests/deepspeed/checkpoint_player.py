@@ -1,4 +1,4 @@
-"""A training that saves and loads as it is told, in processes forked from one that has DeepSpeed imported already."""
+"""A training that saves and loads as its steps say, in processes forked from one that has imported DeepSpeed."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         torch.manual_seed(100 * trial.rank + engine.global_steps)
         trial.steps(engine, int(argument))
     elif verb == "see":
-        trial.see_weights(engine)
-        trial.see("lr", engine.get_lr(), engine.global_steps)
+        trial.record_weights(engine)
+        trial.record("lr", engine.get_lr(), engine.global_steps)
     elif verb == "convert":
         if trial.rank == 0:
             _convert(directory, argument)

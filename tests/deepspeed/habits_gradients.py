@@ -36,14 +36,14 @@ FP32 = {"bf16": None}
 def plain(trial: Trial) -> None:
     engine = trial.initialize(Stack())
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("accumulation over 3 micro-steps, clipping", short=2)
 def accumulation(trial: Trial) -> None:
     engine = trial.initialize(Stack(), trial.config(gradient_accumulation_steps=3, gradient_clipping=0.5))
     trial.steps(engine, 9)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 # Parts without a gradient.
@@ -52,7 +52,7 @@ def accumulation(trial: Trial) -> None:
 def _sparse(trial: Trial, config: Config, steps: int = 6, model: nn.Module | None = None) -> None:
     engine = trial.initialize(model or Sparse(trial), config)
     trial.steps(engine, steps)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("no gradient: a branch, experts; clipping", short=1, reference=TIMES_0)
@@ -110,14 +110,14 @@ def _odd_steps(trial: Trial, **changes: Any) -> None:
         if trial.reference:
             engine.backward(engine(torch.zeros(4, 1024)) * 0)
         engine.step()
-        trial.see_norm(engine)
+        trial.record_norm(engine)
 
     without_backward()
     trial.step(engine)
     without_backward()
     without_backward()
     trial.steps(engine, 2)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("step() without backward(), and twice", short=1, reference=LOSS_TIMES_0)
@@ -137,8 +137,8 @@ def loss_times_0(trial: Trial) -> None:
         loss = trial.loss(engine)
         engine.backward(loss * (step % 2))
         engine.step()
-        trial.see_norm(engine)
-    trial.see_weights(engine)
+        trial.record_norm(engine)
+    trial.record_weights(engine)
 
 
 @habit("a step skipped for an infinite gradient")
@@ -149,8 +149,8 @@ def skipped(trial: Trial) -> None:
         loss = trial.loss(engine)
         engine.backward(loss * (float("inf") if step in (1, 2) else 1.0))
         engine.step()
-        trial.see(step, engine.skipped_steps)
-    trial.see_weights(engine)
+        trial.record(step, engine.skipped_steps)
+    trial.record_weights(engine)
 
 
 # Gradients, masters and states that the script reads and sets.
@@ -162,9 +162,9 @@ def _trained(engine: Any) -> list[tuple[str, Any]]:
 
 def _see_all(trial: Trial, engine: Any) -> None:
     for name, param in _trained(engine):
-        trial.see(name, "gradient", digest(safe_get_full_grad(param)))
-        trial.see(name, "local", digest(safe_get_local_grad(param)), digest(safe_get_local_fp32_param(param)))
-        trial.see(name, "moment", digest(safe_get_local_optimizer_state(param, "exp_avg")))
+        trial.record(name, "gradient", digest(safe_get_full_grad(param)))
+        trial.record(name, "local", digest(safe_get_local_grad(param)), digest(safe_get_local_fp32_param(param)))
+        trial.record(name, "moment", digest(safe_get_local_optimizer_state(param, "exp_avg")))
 
 
 def _set_full(trial: Trial, engine: Any) -> None:
@@ -194,9 +194,9 @@ def _reach_in(trial: Trial, change: Any, config: Config, model: nn.Module | None
         change(trial, engine)
         _see_all(trial, engine)
         engine.step()
-        trial.see_norm(engine)
+        trial.record_norm(engine)
     trial.step(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("safe_get_* and safe_set_* of full tensors", short=1)
@@ -227,8 +227,8 @@ def set_parameters_only(trial: Trial) -> None:
         for _, param in _trained(engine):
             safe_set_full_grad(param, safe_get_full_grad(param) * 0.5)
         engine.step()
-        trial.see_norm(engine)
-    trial.see_weights(engine)
+        trial.record_norm(engine)
+    trial.record_weights(engine)
 
 
 @habit("safe_set_full_grad, then a skipped step")
@@ -240,9 +240,9 @@ def set_then_skipped(trial: Trial) -> None:
     for _, param in _trained(engine):
         safe_set_full_grad(param, torch.full(param.ds_shape, 0.125))
     engine.step()
-    trial.see(engine.skipped_steps)
+    trial.record(engine.skipped_steps)
     trial.steps(engine, 2)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("safe_set_full_grad of parts without a gradient", reference=TIMES_0)
@@ -254,7 +254,7 @@ def set_missing(trial: Trial) -> None:
             if name.startswith("experts.1"):
                 safe_set_full_grad(param, torch.full(param.ds_shape, 0.125))
         engine.step()
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Idle(Stack):
@@ -274,4 +274,4 @@ class Idle(Stack):
 def idle(trial: Trial) -> None:
     engine = trial.initialize(Idle(trial))
     trial.steps(engine, 60)
-    trial.see_weights(engine)
+    trial.record_weights(engine)

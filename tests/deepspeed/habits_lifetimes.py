@@ -80,7 +80,7 @@ def destroyed(trial: Trial) -> None:
     while not trial.reference and held(trial)["files"] >= files:  # masters and moments have one of their own
         assert time.monotonic() < ends, held(trial)
         time.sleep(0.05)
-    trial.see(sum(param.ds_numel for param in model.parameters()))
+    trial.record(sum(param.ds_numel for param in model.parameters()))
 
 
 @habit("a notebook's cell, run again and again", short=1)
@@ -94,4 +94,4 @@ def notebook(trial: Trial) -> None:
     # A file grows by 64 MiB where old contents and new ones on their way do not fit. What three cells left behind would
     # be more.
     assert trial.reference or max(on_drive) <= on_drive[0] + (64 << 20), on_drive
-    trial.see_weights(engine)
+    trial.record_weights(engine)

@@ -15,13 +15,13 @@ def _torch_optimizer(trial: Trial, kind: Any, **arguments: Any) -> None:
     config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
     engine = trial.initialize(model, config, optimizer=kind(model.parameters(), **arguments))
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 def _named(trial: Trial, name: str, **parameters: Any) -> None:
     engine = trial.initialize(Stack(), trial.config(optimizer={"type": name, "params": parameters}))
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("DeepSpeed's CPU Lion")
@@ -73,7 +73,7 @@ def muon(trial: Trial) -> None:
     config = trial.config(optimizer=muon, zero_optimization__reduce_scatter=False)
     engine = trial.initialize(model, config)
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Growing(torch.optim.SGD):

@@ -22,7 +22,7 @@ def modified(trial: Trial) -> None:
             if trial.rank == 0:
                 for param in engine.module.layers[step % 3].parameters():
                     param.data.mul_(0.5)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("modified parameters of a frozen model", short=1)
@@ -35,7 +35,7 @@ def modified_frozen(trial: Trial) -> None:
                 if trial.rank == 0:
                     layer.linear.inner.weight.data.mul_(0.5)
     trial.step(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Scorer(Stack):
@@ -53,7 +53,7 @@ def _evaluate(trial: Trial, engine: Any, passes: int = 1) -> None:
     engine.eval()
     for _ in range(passes):
         with torch.no_grad():
-            trial.see("evaluation", repr(engine(trial.batch()).item()))
+            trial.record("evaluation", repr(engine(trial.batch()).item()))
     engine.train()
 
 
@@ -64,8 +64,8 @@ def gathered_after_evaluation(trial: Trial) -> None:
         trial.step(engine)
         _evaluate(trial, engine)
         with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
-            trial.see([digest(param.data) for param in engine.module.parameters()])
-    trial.see_weights(engine)
+            trial.record([digest(param.data) for param in engine.module.parameters()])
+    trial.record_weights(engine)
 
 
 @habit("evaluation with gradients enabled, then a gather")
@@ -76,9 +76,9 @@ def gathered_after_forward(trial: Trial) -> None:
         trial.loss(engine)
         for param in engine.module.parameters():
             with deepspeed.zero.GatheredParameters([param]):
-                trial.see(digest(param.data))
+                trial.record(digest(param.data))
     trial.step(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("evaluation, then LoRA is merged")
@@ -95,7 +95,7 @@ def merged(trial: Trial) -> None:
                 )
                 adapter.up.weight.data.zero_()
     _evaluate(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Dropped(Stack):
@@ -121,7 +121,7 @@ class Dropped(Stack):
 def dropping(trial: Trial) -> None:
     engine = trial.initialize(Dropped(trial))
     trial.steps(engine, 8)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Failing(Stack):
@@ -144,8 +144,8 @@ def failed_forward(trial: Trial) -> None:
         try:
             trial.step(engine)
         except ValueError as error:
-            trial.see(error)
-    trial.see_weights(engine)
+            trial.record(error)
+    trial.record_weights(engine)
 
 
 @habit("an exception caught between backward and step")
@@ -157,10 +157,10 @@ def failed_before_step(trial: Trial) -> None:
             if step == 2:
                 raise ValueError("between backward and step")
             engine.step()
-            trial.see_norm(engine)
+            trial.record_norm(engine)
         except ValueError as error:
-            trial.see(error)
-    trial.see_weights(engine)
+            trial.record(error)
+    trial.record_weights(engine)
 
 
 class Checkpointed(Stack):
@@ -184,7 +184,7 @@ class CheckpointedByDeepSpeed(Checkpointed):
 def checkpointed(trial: Trial) -> None:
     engine = trial.initialize(Checkpointed())
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit(
@@ -196,7 +196,7 @@ def cpu_checkpointing(trial: Trial) -> None:
     engine = trial.initialize(CheckpointedByDeepSpeed(), config)
     deepspeed.checkpointing.configure(None, deepspeed_config=config)
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("torch.compile (`engine.compile()`)")
@@ -204,4 +204,4 @@ def compiled(trial: Trial) -> None:
     engine = trial.initialize(Stack())
     engine.compile(backend="eager")
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)

@@ -18,7 +18,7 @@ ZERO = "zero_optimization__"
 def _train(trial: Trial, model: nn.Module | None = None, **changes: Any) -> None:
     engine = trial.initialize(model or Stack(), trial.config(**changes))
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("parameters only on NVMe", short=1)
@@ -105,7 +105,7 @@ def groups(trial: Trial) -> None:
         ],
     )
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("frozen parts")
@@ -147,7 +147,7 @@ def tied(trial: Trial) -> None:
     engine = trial.initialize(Tied())
     for _ in range(4):
         trial.step(engine, torch.randint(0, 2048, (2, 8)))
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("built under zero.Init")
@@ -157,7 +157,7 @@ def built_in_parts(trial: Trial) -> None:
         model = Stack()
     engine = trial.initialize(model, config)
     trial.steps(engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("tied weights, built under zero.Init")
@@ -168,7 +168,7 @@ def tied_in_parts(trial: Trial) -> None:
     engine = trial.initialize(model, config)
     for _ in range(4):
         trial.step(engine, torch.randint(0, 2048, (2, 8)))
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 class Mixture(Stack):
@@ -211,10 +211,10 @@ def two_engines(trial: Trial) -> None:
     for _ in range(4):
         batch = trial.batch()
         with torch.no_grad():
-            trial.see("other", repr(other(batch).item()))
+            trial.record("other", repr(other(batch).item()))
         trial.step(engine, batch)
-    trial.see_weights(engine)
-    trial.see_weights(other)
+    trial.record_weights(engine)
+    trial.record_weights(other)
 
 
 @habit("two engines that both train")
@@ -224,7 +224,7 @@ def two_training_engines(trial: Trial) -> None:
         for engine in engines:
             trial.step(engine)
     for engine in engines:
-        trial.see_weights(engine)
+        trial.record_weights(engine)
 
 
 @habit("built under several zero.Init, then one engine")
@@ -240,8 +240,8 @@ def several_swappers(trial: Trial) -> None:
     for _ in range(3):
         trial.step(engine)
         with deepspeed.zero.GatheredParameters(list(model.parameters())):
-            trial.see([digest(param.data) for param in model.parameters()])
-    trial.see_weights(engine)
+            trial.record([digest(param.data) for param in model.parameters()])
+    trial.record_weights(engine)
 
 
 @habit("ZeRO-Inference: no optimizer")
@@ -252,8 +252,8 @@ def inference(trial: Trial) -> None:
     engine.eval()
     for _ in range(3):
         with torch.no_grad():
-            trial.see(repr(engine(trial.batch()).item()))
-    trial.see_weights(engine)
+            trial.record(repr(engine(trial.batch()).item()))
+    trial.record_weights(engine)
 
 
 @habit("a trained part in fp32 in a bf16 model")
@@ -266,5 +266,5 @@ def mixed_dtypes(trial: Trial) -> None:
         model.layers.append(layer)
     engine = trial.initialize(model, config)
     trial.steps(engine)
-    trial.see([str(param.ds_tensor.dtype) for param in model.parameters()])
-    trial.see_weights(engine)
+    trial.record([str(param.ds_tensor.dtype) for param in model.parameters()])
+    trial.record_weights(engine)

@@ -21,15 +21,15 @@ def _place(trial: Trial, name: str) -> Path:
     return Path(trial.swap).parent / "saved" / name
 
 
-def see_files(trial: Trial, directory: Path) -> None:
+def record_files(trial: Trial, directory: Path) -> None:
     """Every file that another program would read: its name, and a digest of what holds weights."""
     torch.distributed.barrier()
     for file in sorted(path for path in directory.rglob("*") if path.is_file()):
         content = file.read_bytes() if file.suffix == ".safetensors" else b""
-        trial.see("file", file.relative_to(directory), hashlib.sha256(content).hexdigest()[:16])
+        trial.record("file", file.relative_to(directory), hashlib.sha256(content).hexdigest()[:16])
         if file.suffix == ".bin" and file.name != "training_args.bin":
             for name, tensor in torch.load(file).items():
-                trial.see("in it", name, tuple(tensor.shape), tensor.dtype, tensor.double().sum().item())
+                trial.record("in it", name, tuple(tensor.shape), tensor.dtype, tensor.double().sum().item())
 
 
 def _with_a_frozen_layer(trial: Trial, **changes: Any) -> Any:
@@ -58,7 +58,7 @@ def _train_twice(trial: Trial, train: Callable[[], None], load: Callable[[], obj
 
 def _train(trial: Trial, engine: Any, steps: int) -> None:
     trial.steps(engine, steps)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
 
 
 @habit("save_16bit_model, with and without `stage3_gather_16bit_weights_on_model_save`")
@@ -68,11 +68,11 @@ def sixteen_bit(trial: Trial) -> None:
         engine = _with_a_frozen_layer(trial, **config)
         trial.steps(engine, 2)
         where = _place(trial, f"gathers-{gathers}")
-        trial.see("saved", engine.save_16bit_model(str(where), "weights.bin"))
-        trial.see("saved", engine.save_16bit_model(str(where), "trained.bin", exclude_frozen_parameters=True))
-        see_files(trial, where)
+        trial.record("saved", engine.save_16bit_model(str(where), "weights.bin"))
+        trial.record("saved", engine.save_16bit_model(str(where), "trained.bin", exclude_frozen_parameters=True))
+        record_files(trial, where)
         trial.steps(engine, 1)
-        trial.see_weights(engine)
+        trial.record_weights(engine)
 
 
 @habit("zero_to_fp32.py of a checkpoint")
@@ -87,7 +87,7 @@ def whole_weights(trial: Trial) -> None:
         subprocess.run(command, check=True)
         command[3:] = [str(where / "trained"), "--exclude_frozen_parameters"]
         subprocess.run(command, check=True)
-    see_files(trial, where)
+    record_files(trial, where)
 
 
 @habit("save_checkpoint(exclude_frozen_parameters=True), load_checkpoint(load_module_strict=False)")
@@ -96,11 +96,11 @@ def without_frozen_parameters(trial: Trial) -> None:
     engine = _with_a_frozen_layer(trial)
     trial.steps(engine, 2)
     engine.save_checkpoint(where, exclude_frozen_parameters=True)
-    see_files(trial, Path(where))
+    record_files(trial, Path(where))
     other = _with_a_frozen_layer(trial)
     trial.steps(other, 1)
     other.load_checkpoint(where, load_module_strict=False)
-    trial.see_weights(other)
+    trial.record_weights(other)
     _train_twice(
         trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where, load_module_strict=False)
     )
@@ -136,7 +136,7 @@ def failed_save(trial: Trial) -> None:
     try:
         engine.save_checkpoint(str(occupied))
     except Exception as error:
-        trial.see("caught", isinstance(error, OSError))
+        trial.record("caught", isinstance(error, OSError))
     torch.distributed.barrier()
     trial.steps(engine, 2)
     where = str(_place(trial, "checkpoint"))
@@ -154,9 +154,9 @@ def pretrained(trial: Trial) -> None:
     with deepspeed.zero.GatheredParameters(list(model.parameters())):
         if trial.rank == 0:
             model.save_pretrained(_place(trial, "gathered"))
-    see_files(trial, _place(trial, "gathered"))
+    record_files(trial, _place(trial, "gathered"))
     language_step(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
     del keep
 
 
@@ -178,7 +178,7 @@ def adapter_and_merged(trial: Trial) -> None:
         merged = model.merge_and_unload()
         if trial.rank == 0:
             merged.save_pretrained(_place(trial, "merged"))
-    see_files(trial, _place(trial, ""))
+    record_files(trial, _place(trial, ""))
     del keep
 
 
@@ -198,17 +198,17 @@ def accelerate_states(trial: Trial) -> None:
     def train(steps: int) -> None:
         for row, _ in zip(rows, range(steps), strict=False):
             loss = engine(row + torch.randn(row.shape))
-            trial.see("loss", repr(loss.item()))
+            trial.record("loss", repr(loss.item()))
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
 
     train(2)
     accelerator.save_state(str(where))
-    see_files(trial, where)
+    record_files(trial, where)
 
     def train_on() -> None:
         train(3)
-        trial.see_weights(engine)
+        trial.record_weights(engine)
 
     _train_twice(trial, train_on, lambda: accelerator.load_state(str(where)))

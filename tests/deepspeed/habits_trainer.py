@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from habit import habit
-from habits_saving import see_files
+from habits_saving import record_files
 from habits_transformers import WORDS, saved_model
 from trial import Trial
 
@@ -48,9 +48,9 @@ def _trained(trial: Trial, gathers: bool, **arguments: Any) -> tuple[Any, Path]:
     trainer.train()
     trial.engines.append(trainer.model_wrapped)
     for log in trainer.state.log_history:
-        trial.see({key: log[key] for key in ("step", "loss", "grad_norm", "eval_loss") if key in log})
-    trial.see_weights(trainer.model_wrapped)
-    see_files(trial, output)
+        trial.record({key: log[key] for key in ("step", "loss", "grad_norm", "eval_loss") if key in log})
+    trial.record_weights(trainer.model_wrapped)
+    record_files(trial, output)
     return trainer, output
 
 
@@ -60,7 +60,7 @@ def best_model(trial: Trial) -> None:
     steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_loss", "greater_is_better": True}
     trainer, output = _trained(trial, True, max_steps=ROWS, save_total_limit=1, **steps, **best)
-    trial.see("best", Path(trainer.state.best_model_checkpoint).relative_to(output))
+    trial.record("best", Path(trainer.state.best_model_checkpoint).relative_to(output))
     assert trainer.state.best_global_step < ROWS
 
 
@@ -68,14 +68,14 @@ def best_model(trial: Trial) -> None:
 def saved_by_epoch(trial: Trial) -> None:
     trainer, output = _trained(trial, True, num_train_epochs=2, save_strategy="epoch", save_total_limit=1)
     trainer.save_model(str(output / "final"))
-    see_files(trial, output / "final")
+    record_files(trial, output / "final")
 
 
 @habit("Trainer: `save_only_model`; save_model")
 def saved_without_states(trial: Trial) -> None:
     trainer, output = _trained(trial, True, max_steps=4, save_steps=2, save_only_model=True)
     trainer.save_model(str(output / "final"))
-    see_files(trial, output / "final")
+    record_files(trial, output / "final")
 
 
 @habit("Trainer: save_model without `stage3_gather_16bit_weights_on_model_save`")
@@ -84,6 +84,6 @@ def saved_without_gathering(trial: Trial) -> None:
 
     trainer, output = _trained(trial, False, max_steps=4, save_steps=2)
     trainer.save_model(str(output / "final"))
-    see_files(trial, output / "final")
+    record_files(trial, output / "final")
     for name, weight in get_fp32_state_dict_from_zero_checkpoint(str(output / "final")).items():
-        trial.see("whole", name, tuple(weight.shape), weight.dtype, weight.double().sum().item())
+        trial.record("whole", name, tuple(weight.shape), weight.dtype, weight.double().sum().item())

@@ -54,10 +54,10 @@ def _tokens() -> torch.Tensor:
 def language_step(trial: Trial, engine: Any) -> None:
     tokens = _tokens()
     loss = engine(input_ids=tokens, labels=tokens, use_cache=False).loss
-    trial.see("loss", repr(loss.item()))
+    trial.record("loss", repr(loss.item()))
     engine.backward(loss)
     engine.step()
-    trial.see_norm(engine)
+    trial.record_norm(engine)
 
 
 @habit("from_pretrained")
@@ -67,7 +67,7 @@ def from_pretrained(trial: Trial) -> None:
     engine = trial.initialize(model, config)
     for _ in range(4):
         language_step(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
     del keep
 
 
@@ -81,10 +81,10 @@ def generated(trial: Trial) -> None:
         engine.eval()
         with torch.no_grad():
             made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False, synced_gpus=True)
-        trial.see("generated", made.tolist())
+        trial.record("generated", made.tolist())
         engine.train()
     language_step(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
     del keep
 
 
@@ -98,10 +98,10 @@ def generated_whole(trial: Trial) -> None:
         engine.eval()
         with torch.no_grad(), deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
             made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False)
-        trial.see("generated", made.tolist())
+        trial.record("generated", made.tolist())
         engine.train()
     language_step(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
     del keep
 
 
@@ -122,7 +122,7 @@ def peft_merged(trial: Trial) -> None:
     with deepspeed.zero.GatheredParameters(list(engine.module.parameters()), modifier_rank=0):
         engine.module.unmerge_adapter()
     language_step(trial, engine)
-    trial.see_weights(engine)
+    trial.record_weights(engine)
     del keep
 
 
@@ -130,5 +130,5 @@ def _language_evaluation(trial: Trial, engine: Any) -> None:
     tokens = _tokens()
     engine.eval()
     with torch.no_grad():
-        trial.see("evaluation", repr(engine(input_ids=tokens, labels=tokens, use_cache=False).loss.item()))
+        trial.record("evaluation", repr(engine(input_ids=tokens, labels=tokens, use_cache=False).loss.item()))
     engine.train()

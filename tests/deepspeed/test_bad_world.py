@@ -18,7 +18,7 @@ from conftest import DATA, Run, Runner, free_port, full_finetune_config
 pytestmark = pytest.mark.deep  # minutes of training
 
 FROM_DRIVE = {"penstock__ram_bytes": 0, "penstock__max_pinned_bytes": "16MiB"}
-NOBODY = 65534
+ORDINARY_USER = 65534
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
@@ -102,30 +102,30 @@ def test_a_read_only_mount(runner: Runner, small_model: Path, mount: Path) -> No
 
 
 @pytest.fixture
-def nobodys_home() -> Iterator[Path]:
+def users_home() -> Iterator[Path]:
     """A directory that an ordinary user owns and can reach; pytest's own are closed to others."""
     home = Path(tempfile.mkdtemp(dir=os.environ.get("PENSTOCK_TMP")))
     home.chmod(0o755)
-    os.chown(home, NOBODY, NOBODY)
+    os.chown(home, ORDINARY_USER, ORDINARY_USER)
     yield home
     shutil.rmtree(home)
 
 
 @as_root
-def test_another_users_directory(runner: Runner, small_model: Path, nobodys_home: Path) -> None:
-    mine = nobodys_home / "mine"
+def test_another_users_directory(runner: Runner, small_model: Path, users_home: Path) -> None:
+    mine = users_home / "mine"
     mine.mkdir(mode=0o700)  # root's
-    shutil.copytree(small_model, nobodys_home / "model")
-    config = nobodys_home / "ds_config.json"
+    shutil.copytree(small_model, users_home / "model")
+    config = users_home / "ds_config.json"
     config.write_text(json.dumps(full_finetune_config(mine / "swap")))
-    home = str(nobodys_home)
+    home = str(users_home)
     caches = dict.fromkeys(("HOME", "HF_HOME", "TRITON_CACHE_DIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), home)
     rank = {"LOCAL_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    as_nobody: dict[str, Any] = {
-        "user": NOBODY,
-        "group": NOBODY,
+    as_ordinary_user: dict[str, Any] = {
+        "user": ORDINARY_USER,
+        "group": ORDINARY_USER,
         "extra_groups": [],
-        "cwd": nobodys_home,
+        "cwd": users_home,
         "env": {
             **runner.environment,
             **caches,
@@ -138,11 +138,11 @@ def test_another_users_directory(runner: Runner, small_model: Path, nobodys_home
         "text": True,
     }
     try:
-        subprocess.run([sys.executable, "-c", "import torch, penstock"], check=True, **as_nobody)
+        subprocess.run([sys.executable, "-c", "import torch, penstock"], check=True, **as_ordinary_user)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("an ordinary user cannot reach this checkout's packages")
-    script = [DATA / "full_finetune.py", nobodys_home / "model", config, "1"]
-    ended = subprocess.run([sys.executable, "-m", "penstock.deepspeed", *script], check=False, **as_nobody)
+    script = [DATA / "full_finetune.py", users_home / "model", config, "1"]
+    ended = subprocess.run([sys.executable, "-m", "penstock.deepspeed", *script], check=False, **as_ordinary_user)
     refused(Run(ended.returncode, ended.stdout), str(mine), "Permission denied")
     assert list(mine.iterdir()) == []
 

@@ -92,9 +92,9 @@ def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
     loads = [f"load:{tag}" for tag in tags]
     run = train("nvme", checkpoint, "train:1", "see", *loads, "train:1", "see:after", "load:good", "see:good")
     plain = train("nvme", checkpoint, "train:1", "train:1", "see:after")
-    told = run.failures
-    assert len(told) == len(tags), run.output
-    for line, sentence in zip(told, tags.values(), strict=True):
+    failures = run.failures
+    assert len(failures) == len(tags), run.output
+    for line, sentence in zip(failures, tags.values(), strict=True):
         assert sentence in line
     assert run.seen("see:after") == plain.seen("see:after")
     assert "CLIENT [2]" in run.output

@@ -205,9 +205,7 @@ def test_what_is_not_needed_is_not_installed(as_if: Any, moved: Path) -> None:
     assert Stage3._configure_tensor_swapping is required
 
 
-def test_a_missing_place_is_refused_unless_told_otherwise(
-    as_if: Any, moved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_place_is_refused_unless_allowed(as_if: Any, moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change(moved / "runtime/zero/stage3.py", "def _configure_tensor_swapping", "def _configure_swapping")
     as_if("0.99.1")
     with pytest.raises(CompatibilityError, match=r"0\.99\.1 .*1 differences: .*_configure_tensor_swapping"):

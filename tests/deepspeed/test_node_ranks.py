@@ -74,7 +74,7 @@ def test_a_session_tells_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PENSTOCK_DEVICE", "")
     monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "4")
-    told: list[int] = []
-    monkeypatch.setattr(session, "SwapEngine", lambda config, origin, ranks: told.append(ranks))
+    started: list[int] = []
+    monkeypatch.setattr(session, "SwapEngine", lambda config, origin, ranks: started.append(ranks))
     session.Session({})
-    assert told == [4]
+    assert started == [4]

@@ -91,13 +91,13 @@ class Trial:
     def batch(self) -> torch.Tensor:
         return torch.randn(4, WIDTH)
 
-    def see(self, *values: Any) -> None:
+    def record(self, *values: Any) -> None:
         self.seen.append(" ".join(str(value) for value in values))
 
     def loss(self, engine: Any, *arguments: Any) -> torch.Tensor:
         """A forward; its loss is seen."""
         loss = engine(*(arguments or (self.batch(),)))
-        self.see("loss", repr(loss.item()))
+        self.record("loss", repr(loss.item()))
         return loss
 
     def step(self, engine: Any, *arguments: Any) -> None:
@@ -108,7 +108,7 @@ class Trial:
         at_boundary = engine.is_gradient_accumulation_boundary()
         engine.step()
         if at_boundary or self.checkpoint is None:  # a norm of a step before is not in a checkpoint
-            self.see_norm(engine)
+            self.record_norm(engine)
 
     def _at_checkpoint(self, engine: Any) -> bool:
         """Saves or loads where that is due. Whether this step is trained."""
@@ -121,7 +121,7 @@ class Trial:
         done, within = divmod(begun - 1, accumulation)
         if within == 0 and done in checkpoint.after_steps:
             self._save_or_load(engine, f"{checkpoint.directory}/{done}/{number}", checkpoint.resumes)
-            self.see(Checkpoint.seen(done))
+            self.record(Checkpoint.seen(done))
         return not checkpoint.resumes or done >= checkpoint.after_steps[0]
 
     def _save_or_load(self, engine: Any, where: str, loads: bool) -> None:
@@ -144,25 +144,25 @@ class Trial:
         for _ in range(count):
             self.step(engine)
 
-    def see_norm(self, engine: Any) -> None:
+    def record_norm(self, engine: Any) -> None:
         norm = engine.get_global_grad_norm()
-        self.see("norm", repr(float(norm)) if norm is not None else None)
+        self.record("norm", repr(float(norm)) if norm is not None else None)
 
     def left_out(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor | float:
         """A part that this micro-step does not use. The reference multiplies it by 0 instead: gradient zero."""
         return compute() * 0 if self.reference else 0.0
 
-    def see_weights(self, engine: Any) -> None:
+    def record_weights(self, engine: Any) -> None:
         """A digest of each weight as the model uses it and, where it is trained, of its master and states."""
         for name, param in engine.module.named_parameters():
             with deepspeed.zero.GatheredParameters([param]):
-                self.see("weight", name, digest(param.data))
+                self.record("weight", name, digest(param.data))
             if param.requires_grad and hasattr(engine.optimizer, "fp16_groups"):
-                self.see("master", name, digest(safe_get_full_fp32_param(param)))
+                self.record("master", name, digest(safe_get_full_fp32_param(param)))
                 for state in ("exp_avg", "exp_avg_sq", "momentum_buffer", "square_avg", "sum"):
                     with contextlib.suppress(KeyError):
                         value = safe_get_full_optimizer_state(param, state)
-                        self.see(state, name, None if value is None else digest(value))
+                        self.record(state, name, None if value is None else digest(value))
 
 
 def change(config: Config, changes: Config) -> Config:

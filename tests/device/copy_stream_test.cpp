@@ -69,7 +69,7 @@ class CopyStreamTest : public testing::Test {
     copies_->copy_out(HeapCopy::then(std::move(done)), target, source);
   }
 
-  // Sends part after part through one chunk, each as soon as the copy before it was told.
+  // Sends part after part through one chunk, each as soon as the copy before it was completed.
   void send(std::size_t number, std::size_t slot, std::latch& all) {
     std::memset(chunk(slot).data(), static_cast<int>(number + 1), kChunk);
     copy_in(part(number), chunk(slot),
@@ -88,7 +88,7 @@ class CopyStreamTest : public testing::Test {
   std::unique_ptr<CopyStream> copies_;
 };
 
-TEST_F(CopyStreamTest, AChunkIsUsedAgainWhenItsCopyIsTold) {
+TEST_F(CopyStreamTest, AChunkIsUsedAgainWhenItsCopyCompletes) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     open(seed);
     std::latch all(kParts);
@@ -107,31 +107,31 @@ TEST_F(CopyStreamTest, AChunkIsUsedAgainWhenItsCopyIsTold) {
   }
 }
 
-TEST_F(CopyStreamTest, TellsInTheOrderOfAsking) {
+TEST_F(CopyStreamTest, CallsBackInTheOrderOfRequests) {
   open(1);
-  std::vector<int> told;
+  std::vector<int> completed;
   std::latch all(3);
   for (const int number : {1, 2, 3}) {
-    copy_in(part(0), chunk(0), [&told, &all, number](const std::optional<Error>&) {
-      told.push_back(number);
+    copy_in(part(0), chunk(0), [&completed, &all, number](const std::optional<Error>&) {
+      completed.push_back(number);
       all.count_down();
     });
   }
   all.wait();
-  EXPECT_THAT(told, testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(completed, testing::ElementsAre(1, 2, 3));
 }
 
-TEST_F(CopyStreamTest, WhatIsRefusedIsToldInItsTurn) {
+TEST_F(CopyStreamTest, ARefusalIsReportedInItsTurn) {
   open(1);
   std::vector<bool> failed;
   std::latch all(3);
-  const auto told = [&](const std::optional<Error>& error) {
+  const auto completed = [&](const std::optional<Error>& error) {
     failed.push_back(error.has_value());
     all.count_down();
   };
-  copy_in(part(0), chunk(0), told);
-  copy_in(part(0), chunk(0).first(10), told);  // not of one size
-  copy_out(chunk(0), part(0), told);
+  copy_in(part(0), chunk(0), completed);
+  copy_in(part(0), chunk(0).first(10), completed);  // not of one size
+  copy_out(chunk(0), part(0), completed);
   all.wait();
   EXPECT_THAT(failed, testing::ElementsAre(false, true, false));
 }
@@ -170,41 +170,41 @@ TEST_F(CopyStreamTest, CopiesFollowAStream) {
   }
 }
 
-TEST_F(CopyStreamTest, EndsAfterTheLastCopyWasTold) {
+TEST_F(CopyStreamTest, EndsAfterTheLastCopyCompleted) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     open(seed);
-    std::atomic<int> told = 0;
+    std::atomic<int> completed = 0;
     for (int copy = 0; copy < 10; ++copy) {
-      copy_in(part(0), chunk(0), [&told](const std::optional<Error>&) { ++told; });
+      copy_in(part(0), chunk(0), [&completed](const std::optional<Error>&) { ++completed; });
     }
     copies_.reset();
-    ASSERT_EQ(told, 10);
+    ASSERT_EQ(completed, 10);
   }
 }
 
 TEST_F(CopyStreamTest, ManyThreadsAsk) {
   open(3);
-  std::atomic<int> told = 0;
+  std::atomic<int> completed = 0;
   {
     std::vector<std::jthread> threads;
     for (std::size_t thread = 0; thread < kChunks; ++thread) {
-      threads.emplace_back([this, thread, &told] {
+      threads.emplace_back([this, thread, &completed] {
         for (int copy = 0; copy < 100; ++copy) {
-          copy_in(part(thread), chunk(thread), [&told](const std::optional<Error>& error) {
+          copy_in(part(thread), chunk(thread), [&completed](const std::optional<Error>& error) {
             EXPECT_FALSE(error);
-            ++told;
+            ++completed;
           });
         }
       });
     }
   }
   copies_.reset();
-  EXPECT_EQ(told, 300);
+  EXPECT_EQ(completed, 300);
 }
 
-/// An engine that is closed in the moment in which its last copy is told, which another thread
+/// An engine that is closed in the moment in which its last copy is completed, which another thread
 /// asked for: that one must be done with the stream when the work is.
-TEST_F(CopyStreamTest, MayEndWithItsLastWorkWhoeverAskedForIt) {
+TEST_F(CopyStreamTest, MayEndWithItsLastWorkFromAnyThread) {
   device_ = HostDevice::make({});
   for (int round = 0; round < 200; ++round) {
     std::unique_ptr<CopyStream> copies = *CopyStream::open(device_);

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <mutex>
 
-// A library with cuFile's own interface that moves bytes between files and host memory, and does
-// wrong what it is told to. Built twice: as it is, and without what releases before 1.14 had not
+// A library with cuFile's own interface that moves bytes between files and host memory, and fails
+// as a test asks it to. Built twice: as it is, and without what releases before 1.14 had not
 // (PENSTOCK_OLD_CUFILE).
 
 extern "C" __attribute__((visibility("default"))) penstock::CufileDouble cufile_double;

@@ -4,7 +4,7 @@
 
 namespace penstock {
 
-/// What the double of cuFile (cufile_double.cpp) is told to do, and what it was asked. The library
+/// What the double of cuFile (cufile_double.cpp) should do, and how it was called. The library
 /// exports one, `cufile_double`; a test sets it to CufileDouble{} before it begins.
 struct CufileDouble {
   // The machine.
@@ -12,7 +12,7 @@ struct CufileDouble {
   bool has_p2p = false;
   bool copies_always = false;    // force_compat_mode
   bool may_copy = true;          // allow_compat_mode
-  bool is_begun_before = false;  // by somebody else in the process
+  bool is_begun_before = false;  // by another part of the process
   // The next calls. Numbers are CUfileOpError's.
   int begin_error = 0;
   int register_error = 0;

@@ -207,7 +207,7 @@ TEST_F(DirectStorageTest, MoreThanWasAskedForIsNotBelieved) {
   EXPECT_EQ(written.system_errno(), EIO);
 }
 
-TEST_F(DirectStorageTest, TheEndOfTheFileIsToldWhereItIs) {
+TEST_F(DirectStorageTest, TheEndOfTheFileIsReportedWhereItIs) {
   const std::shared_ptr<DirectStorage> storage = open();
   ASSERT_NE(storage, nullptr);
   const Result<DirectFile> file = storage->register_file(file_.descriptor, "/nvme/a");
@@ -298,7 +298,7 @@ TEST_F(DirectStorageTest, ConfiguredToCopy) {
   EXPECT_THAT(reason(), HasSubstr("force_compat_mode"));
 }
 
-TEST_F(DirectStorageTest, BegunBySomebodyElse) {
+TEST_F(DirectStorageTest, BegunByAnotherPartOfTheProcess) {
   double_->is_begun_before = true;
   EXPECT_THAT(reason(), HasSubstr("allow_compat_mode"));
   EXPECT_EQ(double_->begun, 0);

@@ -18,7 +18,7 @@ TEST_F(DeferredWorkTest, HappensWhenTheLockIsFreeInItsOrder) {
     EXPECT_TRUE(ground_.context.mutex.try_lock());
     ground_.context.mutex.unlock();
     EXPECT_FALSE(memory.expired()) << "memory goes after tickets";
-    worker_.did.push_back("told");
+    worker_.did.push_back("notified");
   });
   {
     Locked locked(ground_.context);
@@ -35,7 +35,8 @@ TEST_F(DeferredWorkTest, HappensWhenTheLockIsFreeInItsOrder) {
     EXPECT_FALSE(memory.expired());
   }
   EXPECT_TRUE(memory.expired());
-  EXPECT_EQ(worker_.did, (std::vector<std::string>{"send", "told", "fill", "copy", "run ahead"}));
+  EXPECT_EQ(worker_.did,
+            (std::vector<std::string>{"send", "notified", "fill", "copy", "run ahead"}));
 }
 
 TEST_F(DeferredWorkTest, WritesKeepTheirOrder) {

@@ -37,7 +37,7 @@ TEST(WriteFailuresTest, WhatATicketHasSaidIsKnown) {
   WriteFailures failures;
   const auto ticket = std::make_shared<TicketState>();
   failures.note(failure("first"), ticket);
-  ticket->note_error_told();
+  ticket->note_error_reported();
   EXPECT_TRUE(failures.take().has_value());
 }
 

@@ -60,7 +60,7 @@ std::uint64_t sum(const Lease& lease) {
 }
 
 // One layer after the other. The lease holds its memory until it goes out of scope, and the engine
-// reads ahead what it has been told of.
+// reads ahead what prefetch() announced.
 asio::awaitable<std::uint64_t> forward(SwapEngine& engine, const std::vector<TensorId>& layers) {
   engine.prefetch(layers);
   std::uint64_t total = 0;

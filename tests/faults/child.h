@@ -40,16 +40,16 @@ inline void limit(__rlimit_resource_t resource, rlim_t most) {
   ASSERT_EQ(::setrlimit(resource, &both), 0);
 }
 
-constexpr ::uid_t kNobody = 65534;
+constexpr ::uid_t kOrdinaryUser = 65534;
 
 /// This process is an ordinary user's from now on. Empty, or why it cannot be
 /// that of `directory`.
-inline std::string become_nobody(const std::string& directory) {
+inline std::string become_ordinary_user(const std::string& directory) {
   if (::geteuid() != 0) {
     return "";  // it is already
   }
-  if (::chown(directory.c_str(), kNobody, kNobody) != 0 || ::setgid(kNobody) != 0 ||
-      ::setuid(kNobody) != 0) {
+  if (::chown(directory.c_str(), kOrdinaryUser, kOrdinaryUser) != 0 ||
+      ::setgid(kOrdinaryUser) != 0 || ::setuid(kOrdinaryUser) != 0) {
     return "cannot become another user";
   }
   return ::access(directory.c_str(), W_OK | X_OK) == 0 ? "" : "out of an ordinary user's reach";

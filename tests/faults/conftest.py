@@ -63,15 +63,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture
 def row(request: pytest.FixtureRequest) -> Row:
-    door = "command" if "command" in request.node.path.name else "Python"
-    made = Row(door, request.node.function.__name__)
+    interface = "command" if "command" in request.node.path.name else "Python"
+    made = Row(interface, request.node.function.__name__)
     request.node.fault_row = made
     return made
 
 
 @pytest.fixture
 def in_own_mounts(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command where `mount` is mounted at the directory that it returns; nobody else sees that mount."""
+    """Runs a command where `mount` is mounted at the directory that it returns; no other process sees that mount."""
 
     def run(mount: str, command: list[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
         drive = tmp_path / "drive"
@@ -165,3 +165,14 @@ def said(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stdout + done.stderr
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Any]:
+    import penstock
+    from engine_contents import filled  # needs numpy
+
+    config = {"penstock": {"ram_bytes": 0, "max_pinned_bytes": "8MiB"}}
+    with penstock.Engine(config, path=tmp_path / "swap") as opened:
+        opened.put("t", filled(2, 1))
+        yield opened

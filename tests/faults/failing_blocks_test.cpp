@@ -41,7 +41,7 @@ TEST_P(FailingBlocksTest, ARangeThatCannotBeRead) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_two(drive.path());
-  drive.tell("reads eio 1052672 4096");
+  drive.set_rules("reads eio 1052672 4096");
   const Result<void> read = engine_->get(first_).wait();
   expect_failed("get", read, "EIO");
   EXPECT_EQ(read.error().tensor, "first");
@@ -49,7 +49,7 @@ TEST_P(FailingBlocksTest, ARangeThatCannotBeRead) {
       << "the request that failed: " << read.error().message;
   expect_content(second_, content(4 * kMiB, 2));
   happened("every other tensor is read");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_good_copy(first_, content(4 * kMiB, 1));
 }
 
@@ -59,13 +59,13 @@ TEST_P(FailingBlocksTest, ReadingAheadIntoARangeThatCannotBeRead) {
   PENSTOCK_NEED(drive);
   put_two(drive.path());
   ASSERT_TRUE(engine_->plan().has_value());
-  drive.tell("reads eio");
+  drive.set_rules("reads eio");
   const std::vector<TensorId> both{first_, second_};
   for (int round = 0; round < 20; ++round) {
     engine_->prefetch(both);
   }
   expect_failed("get", engine_->get(first_).wait(), "EIO");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_good_copy(first_, content(4 * kMiB, 1));
   expect_good_copy(second_, content(4 * kMiB, 2));
 }
@@ -75,13 +75,13 @@ TEST_P(FailingBlocksTest, ARangeThatCannotBeWritten) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_two(drive.path());
-  drive.tell("writes eio");
+  drive.set_rules("writes eio");
   (void)commit(second_, content(4 * kMiB, 4));
   expect_failed("flush after a commit", engine_->flush(), "EIO");
   expect_content(second_, content(4 * kMiB, 4));
   expect_failed("put", engine_->put(first_, content(4 * kMiB, 3)).wait(), "EIO");
   expect_good_copy(first_, content(4 * kMiB, 1));
-  drive.tell("clear");
+  drive.set_rules("clear");
   put(first_, content(4 * kMiB, 5));
   expect_good_copy(first_, content(4 * kMiB, 5));
 }
@@ -90,9 +90,9 @@ TEST_P(FailingBlocksTest, TransfersThatMoveAPart) {
   fault_is("short reads and writes", "FUSE drive that moves about half of each request");
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
-  drive.tell("reads short");
+  drive.set_rules("reads short");
   if (GetParam() == "threads") {
-    drive.tell("writes short");  // of asynchronous writes the kernel's FUSE makes EIO
+    drive.set_rules("writes short");  // of asynchronous writes the kernel's FUSE makes EIO
   }
   put_two(drive.path());
   happened("continued until all is moved");
@@ -125,7 +125,7 @@ TEST_P(FailingBlocksTest, ADriveThatIsPulledOut) {
 
 TEST_P(FailingBlocksTest, AFileSystemThatGoesReadOnly) {
   fault_is("file system goes read-only under a running engine",
-           "ext4 with errors=remount-ro, told to find a fault in itself");
+           "ext4 with errors=remount-ro, a fault set off by trigger_fs_error");
   LoopDrive drive(64 * kMiB);
   PENSTOCK_NEED(drive);
   put_two(drive.path());

@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// `FullDiskTest.ACommitThatNobodyWaitsFor`, on whatever engine it runs.
+/// `FullDiskTest.ACommitWithoutAWait`, on whatever engine it runs.
 std::string running_test() {
   const testing::TestInfo& info = *testing::UnitTest::GetInstance()->current_test_info();
   const std::string suite = info.test_suite_name();

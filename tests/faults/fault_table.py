@@ -12,7 +12,7 @@ END = "<!-- end of the table of faults -->"
 _HEAD = "| fault | how it is made | through | what happens | last good copy readable | test |"
 
 Row = dict[str, Any]
-_DOORS = ("C++", "Python", "command")
+_INTERFACES = ("C++", "Python", "command")
 
 
 def read_rows(directory: Path) -> list[Row]:
@@ -31,10 +31,10 @@ def line_of(row: Row) -> str:
 
 
 def lines_by_key(rows: Iterable[Row]) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """One line a fault and door, in order; and what speaks against making a table of these rows."""
+    """One line a fault and interface, in order; and what speaks against making a table of these rows."""
     lines: dict[tuple[str, str], str] = {}
     problems = []
-    for row in sorted(rows, key=lambda row: (_DOORS.index(row["through"]), row["fault"])):
+    for row in sorted(rows, key=lambda row: (_INTERFACES.index(row["through"]), row["fault"])):
         if row["skipped"]:
             continue
         line = line_of(row)
@@ -60,7 +60,9 @@ def differences(document: str, rows: list[Row]) -> list[str]:
     problems += [f"is not in docs/TESTING.md: {line}" for line in seen.values() if line not in stands]
     skipped = [(f"| {row['fault']} |", f"| {row['through']} |") for row in rows if row["skipped"]]
     for line in stands:
-        shown = line in seen.values() or any(line.startswith(fault) and door in line for fault, door in skipped)
+        shown = line in seen.values() or any(
+            line.startswith(fault) and interface in line for fault, interface in skipped
+        )
         if not shown:
             problems.append(f"stands in docs/TESTING.md, and no test saw it: {line}")
     return problems

@@ -1,4 +1,4 @@
-// A file system in memory that does wrong what it is told to:
+// A file system in memory that fails by rules:
 // `penstock_faulty_drive MOUNTPOINT`.
 //
 // Rules (faulty_file.h) are written to the file .faults at its top and hold as
@@ -40,8 +40,8 @@ struct Drive {
 };
 Drive drive;
 
-/// What an open file's handle points to: the file lives as long as somebody has
-/// it open.
+/// What an open file's handle points to: the file lives as long as it is
+/// open anywhere.
 using Handle = std::shared_ptr<FaultyFile>;
 Handle& handle_of(const fuse_file_info* info) {
   return *reinterpret_cast<Handle*>(info->fh);

@@ -36,7 +36,7 @@ struct DriveFaultRule {
   }
 };
 
-/// The rules in force, in the words of whoever controls the drive, one a line:
+/// The rules in force, as written to the drive, one a line:
 /// `clear`, or `reads|writes WHAT [OFFSET BYTES]`, where WHAT is eio, enospc,
 /// erofs, short, flip, stale, shifted, lost or torn. The first that matches a
 /// request counts.

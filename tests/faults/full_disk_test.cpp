@@ -17,7 +17,7 @@ TEST_P(FullDiskTest, AWriteLargerThanTheDisk) {
   const TensorId large = declare("large", 64 * kMiB);
   const Ticket ticket = engine_->put(large, content(64 * kMiB, 2));
   expect_failed("put", ticket.wait(), "ENOSPC");
-  EXPECT_TRUE(engine_->flush().has_value()) << "told once, to whoever waited";
+  EXPECT_TRUE(engine_->flush().has_value()) << "reported once, by the ticket";
   expect_good_copy(small, content(6 * kMiB, 1));
   EXPECT_TRUE(engine_->get(large).wait().has_error()) << "it never had a content";
   put(small, content(6 * kMiB, 3));
@@ -59,11 +59,11 @@ TEST_P(FullDiskTest, AnUpdateAbandonedAfterARewriteFailed) {
   expect_good_copy(tensor, content(12 * kMiB, 1));
   ASSERT_TRUE(engine_->forget(tensor).has_value());
   EXPECT_TRUE(eventually([&] { return engine_->stats().pool.overflow_bytes == 0; }))
-      << "nothing is kept for nobody";
+      << "nothing is kept without a holder";
 }
 
-TEST_P(FullDiskTest, ACommitThatNobodyWaitsFor) {
-  fault_is("full disk behind a commit", "tmpfs of 22 MiB, rewritten with nobody waiting");
+TEST_P(FullDiskTest, ACommitWithoutAWait) {
+  fault_is("full disk behind a commit", "tmpfs of 22 MiB, rewritten without a wait");
   const RamDrive drive(22 * kMiB);
   PENSTOCK_NEED(drive);
   open_on(drive.path());
@@ -71,7 +71,7 @@ TEST_P(FullDiskTest, ACommitThatNobodyWaitsFor) {
   put(tensor, content(12 * kMiB, 1));
   (void)commit(tensor, content(12 * kMiB, 2));
   expect_failed("flush", engine_->flush(), "ENOSPC");
-  EXPECT_TRUE(engine_->check().has_value()) << "told once";
+  EXPECT_TRUE(engine_->check().has_value()) << "reported once";
   expect_good_copy(tensor, content(12 * kMiB, 2));
   happened("the content that was committed stays in memory");
 }
@@ -85,10 +85,10 @@ TEST_P(FullDiskTest, ADriveThatPromisedMoreThanItHas) {
   const TensorId first = declare("first", 4 * kMiB);
   const TensorId second = declare("second", 6 * kMiB);
   put(first, content(4 * kMiB, 1));
-  drive.tell("writes enospc 8388608 1073741824");
+  drive.set_rules("writes enospc 8388608 1073741824");
   expect_failed("put", engine_->put(second, content(6 * kMiB, 2)).wait(), "ENOSPC");
   expect_good_copy(first, content(4 * kMiB, 1));
-  drive.tell("clear");
+  drive.set_rules("clear");
   put(second, content(6 * kMiB, 3));
   expect_good_copy(second, content(6 * kMiB, 3));
   EXPECT_TRUE(eventually([&] {

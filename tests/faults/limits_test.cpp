@@ -23,7 +23,7 @@ class LimitsTest : public FaultTest {
 TEST_F(LimitsTest, LittleMemlockAsAnOrdinaryUser) {
   fault_is("memlock of 64 KiB", "RLIMIT_MEMLOCK, as an ordinary user");
   const auto swap = [this]() -> std::string {
-    if (const std::string why = become_nobody(directory_.path()); !why.empty()) {
+    if (const std::string why = become_ordinary_user(directory_.path()); !why.empty()) {
       return "all succeeds with at most one warning";  // nothing can be shown
                                                        // there
     }
@@ -90,14 +90,14 @@ TEST_F(LimitsTest, NoDescriptorsLeft) {
 TEST_F(LimitsTest, NoThreadsLeft) {
   fault_is("no threads left", "RLIMIT_NPROC from 0 upwards, one by one, as an ordinary user");
   const auto sweep = [this]() -> std::string {
-    if (const std::string why = become_nobody(directory_.path()); !why.empty()) {
+    if (const std::string why = become_ordinary_user(directory_.path()); !why.empty()) {
       return "opening: EAGAIN";  // nothing can be shown there
     }
     for (const char* name : {"threads", "auto"}) {
       SwapEngineOptions options;
       options.config.engine = parse_engine_kind(name).value();
       std::size_t refused = 0;
-      for (rlim_t most = 0; most < 2000; ++most) {  // others may be nobody, too
+      for (rlim_t most = 0; most < 2000; ++most) {  // other processes may have this user, too
         limit(RLIMIT_NPROC, most);
         const auto engine = SwapEngine::open(options);
         if (engine) {

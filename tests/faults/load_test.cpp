@@ -49,7 +49,7 @@ TEST_P(LoadTest, FourThousandRequestsOnAQueueOfEight) {
 
 TEST_P(LoadTest, ClosingWithRequestsInFlight) {
   fault_is("shutdown with requests in flight",
-           "close() behind 500 puts and 500 gets, nobody having waited");
+           "close() behind 500 puts and 500 gets, none of them waited for");
   open_on("", 16 * kMiB);
   put_all();
   std::vector<std::vector<std::byte>> targets(kTensors, std::vector<std::byte>(kBytes));

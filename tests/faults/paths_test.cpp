@@ -64,7 +64,7 @@ TEST_F(PathsTest, AnotherUsersDirectory) {
   const std::string mine = directory_ / "mine";
   ASSERT_EQ(::mkdir(mine.c_str(), 0700), 0);
   const auto refused = [&]() -> std::string {
-    if (const std::string why = become_nobody(directory_.path()); !why.empty()) {
+    if (const std::string why = become_ordinary_user(directory_.path()); !why.empty()) {
       return "opening: EACCES";  // nothing can be shown there
     }
     open_on("");

@@ -111,8 +111,8 @@ TEST_F(ProcessesTest, AForkWhileOthersWork) {
     const Ticket ticket = engine_->get(tensors[0]);
     EXPECT_EQ(in_fork([&] {
                 const Result<void> waited = ticket.wait();  // it may have been done before the fork
-                const bool told = waited || clear(waited.error()) == "closed";
-                return told && engine_->get(tensors[0]).wait().has_error() ? 0 : 1;
+                const bool answered = waited || clear(waited.error()) == "closed";
+                return answered && engine_->get(tensors[0]).wait().has_error() ? 0 : 1;
               }),
               0);
   }

@@ -70,7 +70,7 @@ struct Cell {
 };
 
 /// Every system call that an engine lives on, refused by a filter, one at a time: whatever it is,
-/// nothing hangs, aborts or gives back bytes that nobody put.
+/// nothing hangs, aborts or gives back bytes that were never put.
 class RefusedCallsTest : public FaultOnEveryEngine {
  protected:
   static constexpr std::uint64_t kBytes = 300 * kKiB + 7;
@@ -192,7 +192,7 @@ std::string ending_of(const Cell& cell, int status) {
     case kErrors:
       return cell.call.goes_on && !cell.before_opening ? "an error that need not be" : "";
     case kUnclear:
-      return "an error that nobody understands";
+      return "an error without a known cause";
     case kWrongContent:
       return "another content than was put";
     default:

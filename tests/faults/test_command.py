@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Row
-from test_python import NOBODY, on_faulty_drive
+from test_python import ORDINARY_USER, on_faulty_drive
 
 BINARY = Path(os.environ.get("PENSTOCK_BINARY", ROOT / "build" / "release" / "penstock"))
 
@@ -82,8 +82,8 @@ def test_little_memlock_as_an_ordinary_user(row: Row, tmp_path: Path) -> None:
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
         if os.geteuid() == 0:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
+            os.setgid(ORDINARY_USER)
+            os.setuid(ORDINARY_USER)
 
     try:
         done = run("doctor", preexec_fn=prepare, cwd="/")

@@ -120,7 +120,7 @@ def test_a_quota(row: Row, store: Path, new: Path, stands: Callable[[Path], set[
     row.happened("`import`, `export`: exit status 1, Disk quota exceeded", "yes")
 
 
-# Steps in mounts of one's own: each a command, whose end is told.
+# Steps in mounts of one's own: each a command, whose exit is printed.
 STEPS = """
 import json, subprocess, sys
 def step(*command):
@@ -131,8 +131,8 @@ def step(*command):
 
 def ends(done: Done) -> list[Done]:
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    return [subprocess.CompletedProcess([], code, "", text) for code, text in told]
+    steps = json.loads(done.stdout.splitlines()[-1])
+    return [subprocess.CompletedProcess([], code, "", text) for code, text in steps]
 
 
 def test_a_real_quota(in_own_mounts: Callable[..., Done], old: Path, tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_a_drive_that_promised_more_than_it_has(
         "mount -t tmpfs -o size=12m none {drive}; PATH=$PATH:/usr/sbin; truncate -s 64M {drive}/image; "
         "mkfs.ext4 -q -m 0 {drive}/image; mkdir {drive}/fs; mount -o loop {drive}/image {drive}/fs"
     )
-    told = ends(in_own_mounts(mount, [sys.executable, script]))
-    refused(told[2], "drive/fs/store")  # EIO, ENOSPC or EROFS: as the kernel finds it out
-    assert [step.returncode for step in told] == [0, 0, 1, 0, 0], [step.stderr for step in told]
+    steps = ends(in_own_mounts(mount, [sys.executable, script]))
+    refused(steps[2], "drive/fs/store")  # EIO, ENOSPC or EROFS: as the kernel finds it out
+    assert [step.returncode for step in steps] == [0, 0, 1, 0, 0], [step.stderr for step in steps]
     assert values_in(out) == {1}
     row.happened("`import`: exit status 1, one sentence that names the file; `verify`, `export`: succeed", "yes")
 
@@ -208,13 +208,13 @@ def test_a_drive_that_fails_under_device_mapper(in_own_mounts: Callable[..., Don
     script = tmp_path / "steps.py"
     script.write_text(f"""{STEPS}
 b, store = {str(BINARY)!r}, {str(store)!r}
-told = [step(b, "import", {str(old)!r}, store), step("sync", "-f", store),
+steps = [step(b, "import", {str(old)!r}, store), step("sync", "-f", store),
     step("dmsetup", "wipe_table", "--noflush", {name!r}), step(b, "verify", store),
     step(b, "export", store, {str(tmp_path / "out.safetensors")!r}), step(b, "import", {str(old)!r}, store)]
 step("umount", "--lazy", {str(tmp_path / "drive")!r})
 step("dmsetup", "remove", "--force", "--retry", {name!r})
 step("sh", "-c", "losetup -j {image} -O NAME -n | xargs losetup -d")
-print(json.dumps(told))
+print(json.dumps(steps))
 """)
     mount = (
         "export PATH=$PATH:/usr/sbin:/sbin; dmsetup version; "
@@ -222,9 +222,9 @@ print(json.dumps(told))
         f'dmsetup create {name} --table "0 131072 linear $loop 0"; mkfs.ext4 -q -m 0 /dev/mapper/{name}; '
         f"mount /dev/mapper/{name} {{drive}}"
     )
-    told = ends(in_own_mounts(mount, [sys.executable, script]))
-    assert [step.returncode for step in told] == [0, 0, 0, 1, 1, 1], [step.stderr for step in told]
-    for step in told[3:]:
+    steps = ends(in_own_mounts(mount, [sys.executable, script]))
+    assert [step.returncode for step in steps] == [0, 0, 0, 1, 1, 1], [step.stderr for step in steps]
+    for step in steps[3:]:
         refused(step, str(store))
 
 

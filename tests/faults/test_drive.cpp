@@ -171,7 +171,7 @@ void FaultyDrive::start() {
   }
 }
 
-void FaultyDrive::tell(const std::string& rules) {
+void FaultyDrive::set_rules(const std::string& rules) {
   const int fd = ::open((path() + "/.faults").c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_GE(fd, 0) << std::strerror(errno);
   const std::string line = rules + "\n";

@@ -21,7 +21,7 @@ class TestDrive {
   /// Empty where all is well; else what to skip the test with.
   const std::string& refusal() const { return refusal_; }
   std::string path() const { return directory_ / "drive"; }
-  /// As `umount --lazy`: whoever has files open there keeps them.
+  /// As `umount --lazy`: files that are open there stay open.
   void detach();
 
  protected:
@@ -70,7 +70,7 @@ class FaultyDrive final : public TestDrive {
   ~FaultyDrive() override;
 
   /// A rule from now on: "reads eio 0 4096"; see faulty_file.h.
-  void tell(const std::string& rules);
+  void set_rules(const std::string& rules);
   /// The drive is gone; what is open there fails.
   void pull();
 

@@ -13,15 +13,15 @@ import pytest
 from conftest import Row, said
 from memory_group import MemoryGroup
 from seccomp_filter import refusing, unavailable
-from test_python import NOBODY, TELL
+from test_python import ORDINARY_USER, PREAMBLE
 
 pytest.importorskip("numpy")
 
 Python = Callable[[str], list[str | Path]]
 
 
-def told(python: Python, body: str, **options: Any) -> dict[str, Any]:
-    command = [str(part) for part in python(TELL + body)]
+def outcome_of(python: Python, body: str, **options: Any) -> dict[str, Any]:
+    command = [str(part) for part in python(PREAMBLE + body)]
     return said(subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options))
 
 
@@ -48,7 +48,7 @@ print(json.dumps({"good": all(good) and len(good) == 150}))
 def test_a_limit_on_memory(row: Row, python: Python, memory_limit: Callable[[int], MemoryGroup]) -> None:
     row.fault("memory limit of a container", "control group of 192 MiB, puts of 400 MiB with the default budgets")
     group = memory_limit(192 << 20)
-    assert told(python, BOTH_STORES, preexec_fn=group.join)["good"]
+    assert outcome_of(python, BOTH_STORES, preexec_fn=group.join)["good"]
     assert group.killed() == 0
     row.happened("all succeeds", "yes")
 
@@ -64,13 +64,13 @@ for value in range(80):
     engine.put(f"t{value}", filled(8, value))
 print(json.dumps({"ram": engine.stats()["resident_bytes_max"]}))
 """
-    assert told(python, body, preexec_fn=group.join)["ram"] <= 512 << 20
+    assert outcome_of(python, body, preexec_fn=group.join)["ram"] <= 512 << 20
     assert group.killed() == 0
 
 
 def test_a_calendar_that_jumps(row: Row, python: Python, jumping_clock: dict[str, str]) -> None:
     row.fault("calendar set forward and back", "CLOCK_REALTIME jumps by years at every look, by LD_PRELOAD")
-    assert told(python, BOTH_STORES, env=os.environ | jumping_clock)["good"]
+    assert outcome_of(python, BOTH_STORES, env=os.environ | jumping_clock)["good"]
     row.happened("all succeeds", "yes")
 
 
@@ -82,7 +82,7 @@ def test_a_quota(row: Row, python: Python) -> None:
 config["penstock"]["mode"] = "durable"
 try:
     engine = penstock.Engine(config, path=drive)
-    result = told("put", lambda: engine.put("t", filled(4, 2)))
+    result = outcome_of("put", lambda: engine.put("t", filled(4, 2)))
     print(json.dumps({**result, "good": bool((engine.get("t").array == 1).all())}))
     engine.close()
 except penstock.Error as error:
@@ -92,64 +92,64 @@ except penstock.Error as error:
     after = (
         before + '    print(json.dumps({"good": bool((engine.get("t").array == 1).all()), "names": engine.names()}))\n'
     )
-    assert told(python, before + '    engine.put("t", filled(4, 1))\nprint("{}")\n') == {}
-    result = told(python, body, preexec_fn=refusing("fallocate", errno.EDQUOT))
+    assert outcome_of(python, before + '    engine.put("t", filled(4, 1))\nprint("{}")\n') == {}
+    result = outcome_of(python, body, preexec_fn=refusing("fallocate", errno.EDQUOT))
     assert result["kind"] == "StorageError EDQUOT" and result["tensor"] == "t" and result["good"], result
-    assert told(python, after) == {"good": True, "names": ["t"]}
+    assert outcome_of(python, after) == {"good": True, "names": ["t"]}
     row.happened("put: StorageError, errno EDQUOT", "yes")
 
 
-AS_NOBODY = f"""
+AS_ORDINARY_USER = f"""
 import penstock.array_view  # what an ordinary user might not reach
 os.chdir(drive)  # nor this
 os.setgroups([])
-os.setgid({NOBODY})
-os.setuid({NOBODY})
+os.setgid({ORDINARY_USER})
+os.setuid({ORDINARY_USER})
 """
 
 
-def for_nobody(tmp_path: Path) -> Path:
+def for_ordinary_user(tmp_path: Path) -> Path:
     if os.geteuid() != 0:
         pytest.skip("needs root, to have two users")
     drive = tmp_path / "drive"
     (drive / "mine").mkdir(parents=True)
-    os.chown(drive / "mine", NOBODY, NOBODY)
+    os.chown(drive / "mine", ORDINARY_USER, ORDINARY_USER)
     return drive
 
 
 def test_an_ordinary_user(row: Row, python: Python, tmp_path: Path) -> None:
     row.fault("ordinary user", "root becomes user 65534, with a directory of its own")
-    drive = for_nobody(tmp_path)
-    assert told(python, AS_NOBODY + 'drive = "mine"\n' + BOTH_STORES)["good"]
+    drive = for_ordinary_user(tmp_path)
+    assert outcome_of(python, AS_ORDINARY_USER + 'drive = "mine"\n' + BOTH_STORES)["good"]
     for path in (drive / "mine/durable").iterdir():
-        assert path.stat().st_uid == NOBODY and path.stat().st_mode & 0o777 == 0o600, path
+        assert path.stat().st_uid == ORDINARY_USER and path.stat().st_mode & 0o777 == 0o600, path
     row.happened("all succeeds; its files are its own", "yes")
 
 
 def test_roots_directory_as_an_ordinary_user(row: Row, python: Python, tmp_path: Path) -> None:
     row.fault("another user's directory", "of root's, mode 0700 and 0755, and a store of root's in it")
-    drive = for_nobody(tmp_path)
+    drive = for_ordinary_user(tmp_path)
     (drive / "closed").mkdir(0o700)
     (drive / "open").mkdir(0o755)
     durable = 'config["penstock"]["mode"] = "durable"\n'
     put = (
         durable + 'with penstock.Engine(config, path=f"{drive}/open/store") as engine: engine.put("t", filled(2, 1))\n'
     )
-    assert told(python, put + 'print("{}")\n') == {}
+    assert outcome_of(python, put + 'print("{}")\n') == {}
     (drive / "open/store").chmod(0o755)
     body = """
 places = ("closed", "closed/below", "open", "open/below")
-results = [told(place, lambda: penstock.Engine(config, path=place)) for place in places]
+results = [outcome_of(place, lambda: penstock.Engine(config, path=place)) for place in places]
 config["penstock"]["mode"] = "durable"
-results += [told(place, lambda: penstock.Engine(config, path=place)) for place in (*places[1::2], "open/store")]
+results += [outcome_of(place, lambda: penstock.Engine(config, path=place)) for place in (*places[1::2], "open/store")]
 print(json.dumps(results))
 """
-    results = told(python, AS_NOBODY + body)
+    results = outcome_of(python, AS_ORDINARY_USER + body)
     for result in results:
         assert isinstance(result, dict)
         assert result["kind"] == "StorageError EACCES", result
         assert result["what"] in result["file"] and "Permission denied" in result["text"], result
     get = durable + 'with penstock.Engine(config, path=f"{drive}/open/store") as engine:\n'
     get += '    print(json.dumps({"good": bool((engine.get("t").array == 1).all())}))\n'
-    assert told(python, get)["good"]
+    assert outcome_of(python, get)["good"]
     row.happened("opening: StorageError, errno EACCES", "yes")

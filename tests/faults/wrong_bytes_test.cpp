@@ -32,7 +32,7 @@ class WrongBytesTest : public FaultOnEveryEngine {
     put_over(a_, content(kBytes, 2));
     put_over(a_, content(kBytes, 3));
   }
-  /// Ends when what it replaces has given up its place, a moment after the caller was told.
+  /// Ends when what it replaces has given up its place, a moment after the ticket ended.
   void put_over(TensorId tensor, const std::vector<std::byte>& data) {
     const std::uint64_t before = engine_->stats().drive_bytes;
     put(tensor, data);
@@ -57,9 +57,9 @@ TEST_P(WrongBytesTest, StaleBlocks) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
-  drive.tell("reads stale");
+  drive.set_rules("reads stale");
   expect_seen("get");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_all_good();
 }
 
@@ -68,9 +68,9 @@ TEST_P(WrongBytesTest, StaleDataUnderAGoodIdentity) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
-  drive.tell("reads stale 0 1048576");
+  drive.set_rules("reads stale 0 1048576");
   expect_seen("get");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_all_good();
 }
 
@@ -79,9 +79,9 @@ TEST_P(WrongBytesTest, MisdirectedReads) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
-  drive.tell("reads shifted");
+  drive.set_rules("reads shifted");
   expect_seen("get");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_all_good();
 }
 
@@ -90,12 +90,12 @@ TEST_P(WrongBytesTest, FlippedBits) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kFull);
-  drive.tell("reads flip");
+  drive.set_rules("reads flip");
   expect_seen("get");
-  drive.tell("clear");
-  drive.tell("reads flip 0 4096");
+  drive.set_rules("clear");
+  drive.set_rules("reads flip 0 4096");
   expect_seen("get, a single bit");
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_all_good();
 }
 
@@ -104,9 +104,9 @@ TEST_P(WrongBytesTest, LostWrites) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
-  drive.tell("writes lost");
+  drive.set_rules("writes lost");
   put(a_, content(kBytes, 4));
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_seen("get");
   expect_good_copy(b_, content(kBytes, 9));
   good_copy_is("of every other tensor");
@@ -119,11 +119,11 @@ TEST_P(WrongBytesTest, TornWrites) {
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
   put_generations(drive.path(), IntegrityLevel::kSampled);
-  drive.tell("writes torn 0 1048576");
+  drive.set_rules("writes torn 0 1048576");
   put_over(a_, content(kBytes, 4));  // lies behind b: not touched
   expect_content(a_, content(kBytes, 4));
   put(a_, content(kBytes, 5));  // at the beginning again: torn
-  drive.tell("clear");
+  drive.set_rules("clear");
   expect_seen("get");
   expect_good_copy(b_, content(kBytes, 9));
   good_copy_is("of every other tensor");

@@ -54,7 +54,7 @@ class AioEngineTest : public testing::Test {
     engine_->poll();
     while (!engine_->idle()) {
       pollfd readable{engine_->completion_fd(), POLLIN, 0};
-      ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "nobody told that there is more to do";
+      ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "no notification of more work";
       engine_->poll();
     }
   }

@@ -72,8 +72,8 @@ class AsyncIoTest : public testing::TestWithParam<EngineKind> {
   std::unique_ptr<IoQueue> queue_;
 };
 
-/// What a callback was told, and where.
-struct Told {
+/// The arguments of a callback, and its thread.
+struct CallbackResult {
   std::promise<std::thread::id> where;
   error_code code;
   std::size_t bytes = 0;
@@ -87,7 +87,7 @@ struct Told {
   }
 };
 
-TEST_P(AsyncIoTest, CallbacksAreToldOnNeitherTheLoopNorTheCaller) {
+TEST_P(AsyncIoTest, CallbacksRunOnNeitherTheLoopNorTheCaller) {
   std::promise<std::thread::id> loop;
   std::latch unused(1);
   QueueOp op;
@@ -97,19 +97,19 @@ TEST_P(AsyncIoTest, CallbacksAreToldOnNeitherTheLoopNorTheCaller) {
   queue_->submit(op);
   const std::thread::id loop_id = loop.get_future().get();
   unused.wait();
-  Told told;
-  async_write(*queue_, file_, source_.span(), 0, told.callback());
-  const std::thread::id where = told.where.get_future().get();
+  CallbackResult result;
+  async_write(*queue_, file_, source_.span(), 0, result.callback());
+  const std::thread::id where = result.where.get_future().get();
   EXPECT_NE(where, loop_id);
   EXPECT_NE(where, std::this_thread::get_id());
-  EXPECT_FALSE(told.code);
-  EXPECT_EQ(told.bytes, kBytes);
+  EXPECT_FALSE(result.code);
+  EXPECT_EQ(result.bytes, kBytes);
 }
 
-TEST_P(AsyncIoTest, CallbacksAreToldOnTheirExecutorWhichWaitsForThem) {
+TEST_P(AsyncIoTest, CallbacksRunOnTheirExecutorWhichWaitsForThem) {
   asio::io_context context;
-  Told written;
-  Told read;
+  CallbackResult written;
+  CallbackResult read;
   async_write(*queue_, file_, source_.span(), 0,
               asio::bind_executor(context, [&](error_code code, std::size_t bytes) {
                 written.callback()(code, bytes);
@@ -196,7 +196,7 @@ TEST_P(AsyncIoTest, CoroutinesMayWaitForSeveral) {
   EXPECT_TRUE(came_back());
 }
 
-TEST_P(AsyncIoTest, DeferredOperationsBeginWhenTheyAreTold) {
+TEST_P(AsyncIoTest, DeferredOperationsBeginWhenInitiated) {
   auto write = async_write(*queue_, file_, source_.span(), 0, asio::deferred);
   EXPECT_EQ(queue_->stats().write_ops, 0U);
   EXPECT_EQ(std::move(write)(asio::use_future).get(), kBytes);
@@ -210,18 +210,18 @@ TEST_P(AsyncIoTest, ASignalAtTheSlotCancels) {
   hold_loop(gate, open);
   asio::io_context context;
   std::array<asio::cancellation_signal, 2> signals;
-  std::array<Told, 2> told;
-  for (std::size_t index = 0; index < told.size(); ++index) {
+  std::array<CallbackResult, 2> result;
+  for (std::size_t index = 0; index < result.size(); ++index) {
     async_write(*queue_, file_, source_.span(), 0,
-                asio::bind_cancellation_slot(signals[index].slot(),
-                                             asio::bind_executor(context, told[index].callback())));
+                asio::bind_cancellation_slot(
+                    signals[index].slot(), asio::bind_executor(context, result[index].callback())));
   }
   signals[1].emit(asio::cancellation_type::terminal);
   open.count_down();
   context.run();
-  EXPECT_FALSE(told[0].code);
-  EXPECT_EQ(told[1].code, asio::error::operation_aborted);
-  EXPECT_EQ(told[1].bytes, 0U);
+  EXPECT_FALSE(result[0].code);
+  EXPECT_EQ(result[1].code, asio::error::operation_aborted);
+  EXPECT_EQ(result[1].bytes, 0U);
   for (asio::cancellation_signal& signal : signals) {
     signal.emit(asio::cancellation_type::terminal);  // all is over
   }
@@ -259,20 +259,20 @@ TEST_P(AsyncIoTest, CoroutinesGiveUpWhatAnotherOvertakes) {
 TEST_P(AsyncIoTest, SignalsMayRaceWithTheEnd) {
   for (int round = 0; round < 200; ++round) {
     asio::cancellation_signal signal;
-    Told told;
+    CallbackResult result;
     async_read(*queue_, file_, target_.span(), 0,
-               asio::bind_cancellation_slot(signal.slot(), told.callback()));
+               asio::bind_cancellation_slot(signal.slot(), result.callback()));
     signal.emit(asio::cancellation_type::total);
-    told.where.get_future().wait();
-    EXPECT_TRUE(told.code == asio::error::operation_aborted || told.code.value() == ENODATA)
-        << told.code.message();
+    result.where.get_future().wait();
+    EXPECT_TRUE(result.code == asio::error::operation_aborted || result.code.value() == ENODATA)
+        << result.code.message();
   }
 }
 
 TEST_P(AsyncIoTest, AfterStopOperationsAreAbortedAndNotWithinTheCall) {
   queue_->stop();
   asio::io_context context;
-  Told on_context;
+  CallbackResult on_context;
   async_read(*queue_, file_, target_.span(), 0,
              asio::bind_executor(context, on_context.callback()));
   auto future = on_context.where.get_future();
@@ -280,7 +280,7 @@ TEST_P(AsyncIoTest, AfterStopOperationsAreAbortedAndNotWithinTheCall) {
   context.run();
   EXPECT_EQ(future.get(), std::this_thread::get_id());
   EXPECT_EQ(on_context.code, asio::error::operation_aborted);
-  Told without_executor;
+  CallbackResult without_executor;
   async_read(*queue_, file_, target_.span(), 0, without_executor.callback());
   EXPECT_NE(without_executor.where.get_future().get(), std::this_thread::get_id());
   EXPECT_THROW(async_read(*queue_, file_, target_.span(), 0, asio::use_future).get(),
@@ -320,12 +320,12 @@ TEST_P(AsyncIoTest, MemoryIsTheAssociatedAllocators) {
   std::atomic<int> all{0};
   {
     asio::io_context context;
-    Told told;
+    CallbackResult result;
     async_write(*queue_, file_, source_.span(), 0,
                 asio::bind_allocator(CountingAllocator<void>(live, all),
-                                     asio::bind_executor(context, told.callback())));
+                                     asio::bind_executor(context, result.callback())));
     context.run();
-    EXPECT_FALSE(told.code);
+    EXPECT_FALSE(result.code);
   }
   EXPECT_GT(all, 0);
   EXPECT_EQ(live, 0);

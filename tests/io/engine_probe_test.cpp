@@ -93,7 +93,7 @@ TEST(MakeEngine, NeverChoosesTheOneThatMovesNothing) {
 }
 
 // In a child to which everything is forbidden that an engine needs.
-TEST(MakeEngineDeathTest, WithoutAnyEngineEveryReasonIsTold) {
+TEST(MakeEngineDeathTest, WithoutAnyEngineEveryReasonIsReported) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

@@ -172,7 +172,7 @@ TEST_F(EngineRefusalDeathTest, AFeatureThatIsRefusedIsNotNamed) {
 // --- Limits of a process ------------------------------------------------------------------------
 
 bool become_ordinary_user() {
-  // A user of his own, so that nobody else's threads and locked pages count.
+  // A user of its own, so that no other process's threads and locked pages count.
   const auto user = static_cast<uid_t>(20'000 + ::getpid() % 40'000);
   return ::setresgid(user, user, user) == 0 && ::setresuid(user, user, user) == 0;
 }

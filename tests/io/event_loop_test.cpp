@@ -85,7 +85,7 @@ TEST(EventLoop, RunsOnTheCoresGivenAsFarAsItMay) {
   ::pthread_getaffinity_np(::pthread_self(), sizeof mine, &mine);
   EXPECT_TRUE(CPU_EQUAL(&mine, &before)) << "this thread stays where it was";
   loop.stop();
-  EXPECT_TRUE(loop.run_on(std::vector{first}).has_value()) << "nobody is there to be moved";
+  EXPECT_TRUE(loop.run_on(std::vector{first}).has_value()) << "there is no thread to move";
 }
 
 TEST(EventFd, IsReadableFromNotifyToClear) {

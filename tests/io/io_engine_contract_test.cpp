@@ -130,7 +130,7 @@ TEST_P(IoEngineContract, CompletionFdTellsOfEveryResult) {
     engine_->poll();
     while (!engine_->idle()) {
       pollfd readable{engine_->completion_fd(), POLLIN, 0};
-      ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "a result was never told of";
+      ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "a result was never notified";
       engine_->poll();
     }
   }

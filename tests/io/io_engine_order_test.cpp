@@ -131,7 +131,7 @@ TEST_F(IoEngineCallbacks, NothingSubmittedInOneCompletesInTheSamePoll) {
     }
   };
   submit(op, IoKind::kRead, 0);
-  EXPECT_EQ(engine_.poll(), 4U) << "nobody else would come by";
+  EXPECT_EQ(engine_.poll(), 4U) << "no later poll would issue it";
   EXPECT_TRUE(engine_.idle());
 }
 

@@ -166,7 +166,7 @@ class SignalStorm {
   struct ::sigaction before_{};
 };
 
-TEST_P(IoFault, ASignalStormInterruptsNobody) {
+TEST_P(IoFault, ASignalStormInterruptsNothing) {
   const SignalStorm storm;
   const std::uint64_t before = SignalStorm::storms;
   // On the loop's thread, where signals are blocked, and on this one, where they are not.

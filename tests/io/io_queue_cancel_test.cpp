@@ -201,8 +201,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, IoQueueCancel,
                            return std::string(engine_kind_name(kind.param));
                          });
 
-/// A drive that does not answer until it is told to: a FIFO, from which io_uring reads as from a
-/// file.
+/// A drive that does not answer until the test writes to it: a FIFO, from which io_uring reads as
+/// from a file.
 class SilentDrive : public testing::Test {
  protected:
   static constexpr std::uint32_t kBlock = 4096;
@@ -289,7 +289,7 @@ TEST_F(SilentDrive, KeepsTheMemoryOfALateOperationUntilItAnswers) {
   const Memory expected = pages(memory_.bytes());
   fill_random(expected.span(), 1);
   std::vector<char> read(kBlock);
-  EXPECT_EQ(::read(drive_->fd(), read.data(), read.size()), ssize_t{kBlock}) << "nobody took it";
+  EXPECT_EQ(::read(drive_->fd(), read.data(), read.size()), ssize_t{kBlock}) << "no read took it";
   EXPECT_TRUE(same_bytes(memory_.span(), expected.span()));
 }
 

@@ -192,7 +192,7 @@ TEST_P(IoQueueTest, AfterStopOperationsAreCancelledWhereTheyAreSubmitted) {
 }
 
 TEST_P(IoQueueTest, CallbacksMaySubmitEvenWhileItStops) {
-  std::latch done(1000);  // counts calls; nobody waits for it
+  std::latch done(1000);  // counts calls; no thread waits for it
   QueueOp op;
   op.before_done = [&] {
     if (op.error == 0 && op.calls < 500) {

@@ -65,8 +65,8 @@ def print_outcomes(run: Run, set_up_seconds: float) -> None:
         steps = [line.split("\t") for line in times.read_text().splitlines()]
         print("set-up: " + ", ".join(f"{name} {seconds} s" for seconds, name in steps))
     for name, outcome in run.outcomes.items():
-        for reason, times_told in outcome.skipped.items():
-            print(f"skipped in {name}, {times_told}: {reason}")
+        for reason, times in outcome.skipped.items():
+            print(f"skipped in {name}, {times}: {reason}")
     print_left_out(run)
     for name, outcome in run.outcomes.items():
         for failure in outcome.failures:

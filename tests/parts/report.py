@@ -44,9 +44,9 @@ def read_junit(file: Path, outcome: Outcome) -> None:
 def reason_of(case: tree.Element) -> str:
     """pytest's message; GoogleTest's is in what the program printed."""
     printed = case.findtext("system-out") or ""
-    told = re.search(r"Skipped\n(.+)", printed)
-    if told:
-        return told.group(1).strip()
+    skip = re.search(r"Skipped\n(.+)", printed)
+    if skip:
+        return skip.group(1).strip()
     skipped = case.find("skipped")
     return ((skipped.get("message") if skipped is not None else None) or "no reason given").strip()
 

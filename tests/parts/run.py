@@ -57,8 +57,8 @@ class Run:
         log.unlink(missing_ok=True)
         configure = ["cmake", "--preset", build.preset]
         if build.preset in ("asan-ubsan", "tsan"):
-            told = subprocess.run([ROOT / "tests" / "sanitizer_options"], capture_output=True, text=True, check=True)
-            configure += told.stdout.split()
+            options = subprocess.run([ROOT / "tests" / "sanitizer_options"], capture_output=True, text=True, check=True)
+            configure += options.stdout.split()
         make = ["nice", "cmake", "--build", "--preset", build.preset, "--parallel", str(CORES), "--target"]
         ends = []
         # Configured twice: a folder that another compiler made forgets all other values the first time.

@@ -15,7 +15,7 @@ std::vector<Key> any_uses(Key keys) {
   return *rc::gen::scale(4.0, rc::gen::container<std::vector<Key>>(rc::gen::inRange<Key>(0, keys)));
 }
 
-RC_GTEST_PROP(AccessTraceProperty, ForetellsOnlyWhatItHasSeen, ()) {
+RC_GTEST_PROP(AccessTraceProperty, PredictsOnlyWhatItHasSeen, ()) {
   AccessTrace trace;
   std::set<Key> seen;
   for (const Key key : any_uses(*rc::gen::inRange<Key>(1, 20))) {
@@ -46,11 +46,11 @@ RC_GTEST_PROP(AccessTraceProperty, LearnsEveryCycle, ()) {
                                                           rc::gen::inRange<Key>(0, 40));
   AccessTrace trace;
   for (int round = 0; round < 6; ++round) {
-    std::size_t foretold = 0;
+    std::size_t predicted = 0;
     for (const Key key : step) {
-      foretold += trace.record(key) ? 1U : 0U;
+      predicted += trace.record(key) ? 1U : 0U;
     }
-    RC_ASSERT((round < 5 || foretold == step.size()));
+    RC_ASSERT((round < 5 || predicted == step.size()));
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 enum Kind : std::uint32_t { kAllocate, kRelease, kExtend };
 
-/// What is handed out, kept by whoever was given it.
+/// The extents that are handed out.
 using Held = std::map<std::uint64_t, std::uint64_t>;  // offset -> bytes
 
 /// The free ranges that must be there if nothing is lost and neighbours are

@@ -22,7 +22,7 @@ bool is_large(TensorId tensor) {
 
 /// Slots for small tensors and room for some large ones; reads are done as soon
 /// as they are begun. Notes every question, so that a test can judge them.
-class Memory final : public PrefetchSurroundings {
+class Memory final : public PrefetchEnvironment {
  public:
   Memory(std::size_t slots, std::size_t large) : free_slots_(slots), free_large_(large) {}
 

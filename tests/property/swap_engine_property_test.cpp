@@ -116,7 +116,7 @@ class Played {
     unsigned char fill = 0;
   };
 
-  /// The I/O thread lets go of things a moment after it has told us that it is done.
+  /// The I/O thread releases what it holds a moment after it has reported the end.
   template <class Condition>
   static bool eventually(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

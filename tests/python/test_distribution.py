@@ -23,8 +23,8 @@ def test_it_brings_the_package_and_the_command_only() -> None:
     assert not [file for file in files if file.suffix in (".h", ".a", ".cmake", ".pc")], "those are for CMake's install"
 
 
-def test_the_doors_of_training_bring_no_torch_and_no_deepspeed() -> None:
+def test_the_entry_points_of_training_import_no_torch_and_no_deepspeed() -> None:
     """A script may set what DeepSpeed reads while it is imported, such as DS_ACCELERATOR: nothing imports it before."""
-    doors = "penstock.deepspeed", "penstock.deepspeed.__main__", "penstock.deepspeed.import_hook"
-    look = f"import sys, {', '.join(doors)}; print(*{{'torch', 'deepspeed'}} & set(sys.modules))"
+    entries = "penstock.deepspeed", "penstock.deepspeed.__main__", "penstock.deepspeed.import_hook"
+    look = f"import sys, {', '.join(entries)}; print(*{{'torch', 'deepspeed'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip() == ""

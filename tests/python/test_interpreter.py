@@ -56,7 +56,7 @@ def test_daemon_threads_that_call_back_into_python_at_exit(tmp_path: Path) -> No
 
 def test_close_at_exit_beside_daemon_threads(tmp_path: Path) -> None:
     """It waits for operations, not for the threads that began them."""
-    closes = "\nthreading.excepthook = lambda told: None\nimport atexit; atexit.register(engine.close)\n"
+    closes = "\nthreading.excepthook = lambda failure: None\nimport atexit; atexit.register(engine.close)\n"
     end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes)
     closes_last = "\nclass Last:\n    def __del__(self, close=engine.close): close()\nlast = Last()\n"
     end_with_daemons(tmp_path, "read,write,wait,fill", range(5), after=closes_last)

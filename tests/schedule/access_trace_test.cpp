@@ -10,7 +10,7 @@ namespace {
 
 using Key = AccessTrace::Key;
 
-std::vector<Key> foretold(const AccessTrace& trace, std::size_t count) {
+std::vector<Key> predicted(const AccessTrace& trace, std::size_t count) {
   std::vector<Key> keys;
   for (std::size_t i = 0; i < count; ++i) {
     if (const auto key = trace.upcoming(i)) {
@@ -48,13 +48,13 @@ TEST(AccessTrace, KnowsNothingAtFirst) {
   EXPECT_EQ(trace.horizon(), 0u);
 }
 
-TEST(AccessTrace, ForetellsTheSecondStepFromTheFirst) {
+TEST(AccessTrace, PredictsTheSecondStepFromTheFirst) {
   AccessTrace trace;
   const std::vector<Key> keys = step(20);
   record_all(trace, keys);
   trace.record(keys[0]);
   trace.record(keys[1]);
-  EXPECT_EQ(foretold(trace, 5), std::vector<Key>(keys.begin() + 2, keys.begin() + 7));
+  EXPECT_EQ(predicted(trace, 5), std::vector<Key>(keys.begin() + 2, keys.begin() + 7));
   EXPECT_EQ(record_all(trace, {keys.begin() + 2, keys.end()}), keys.size() - 2);
 }
 
@@ -64,8 +64,8 @@ TEST(AccessTrace, TellsForwardFromBackwardByWhatWasBefore) {
   for (int i = 0; i < 3; ++i) {
     record_all(trace, keys);
   }
-  // From the third step on, every single use is foretold although each tensor comes several times a
-  // step.
+  // From the third step on, every single use is predicted although each tensor comes several times
+  // a step.
   EXPECT_EQ(record_all(trace, keys), keys.size());
 }
 
@@ -90,7 +90,7 @@ TEST(AccessTrace, FindsItsWayBackAfterAnotherPhase) {
 TEST(AccessTrace, RepeatsThePeriodBeyondWhatIsKnown) {
   AccessTrace trace;
   record_all(trace, {1, 2, 3, 1});
-  EXPECT_EQ(foretold(trace, 7), (std::vector<Key>{2, 3, 1, 2, 3, 1, 2}));
+  EXPECT_EQ(predicted(trace, 7), (std::vector<Key>{2, 3, 1, 2, 3, 1, 2}));
 }
 
 TEST(AccessTrace, ForgettingKeepsFollowing) {

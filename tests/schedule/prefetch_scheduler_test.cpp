@@ -12,7 +12,7 @@ namespace penstock {
 namespace {
 
 /// Memory of so many small slots and so many bytes for large tensors; reads finish at once.
-class Table final : public PrefetchSurroundings {
+class Table final : public PrefetchEnvironment {
  public:
   explicit Table(std::size_t slots, std::size_t large_room = 0)
       : free_slots(slots), free_large(large_room) {}
@@ -95,7 +95,7 @@ TEST(PrefetchScheduler, DoesNotReadWhatWillBeRewrittenFirst) {
   EXPECT_EQ(table.begun, test::tensors({2}));
 }
 
-TEST(PrefetchScheduler, AnnouncedComesBeforeForetold) {
+TEST(PrefetchScheduler, AnnouncedComesBeforePredicted) {
   PrefetchScheduler scheduler;
   for (std::uint64_t number = 1; number <= 5; ++number) {
     scheduler.record(TensorId{number});
@@ -141,7 +141,7 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
     scheduler.record(TensorId{number});
   }
   scheduler.record(TensorId{0});
-  class Refusing final : public PrefetchSurroundings {
+  class Refusing final : public PrefetchEnvironment {
    public:
     Answer begin_ahead(TensorId, bool) override {
       ++asked;

@@ -38,7 +38,7 @@ void add(penstock::SimulationReport& total, const penstock::SimulationReport& on
   total.operations += one.operations;
   total.contents_checked += one.contents_checked;
   total.bytes_checked += one.bytes_checked;
-  total.errors_told += one.errors_told;
+  total.errors_reported += one.errors_reported;
   add(total.faults, one.faults);
   for (const auto& [outcome, count] : one.outcomes) {
     total.outcomes[outcome] += count;
@@ -47,9 +47,9 @@ void add(penstock::SimulationReport& total, const penstock::SimulationReport& on
 
 /// `survived`: of runs in which no promise was broken.
 void print(const penstock::SimulationReport& total, const FaultCounts& survived) {
-  fmt::print("{} operations, {} contents checked ({:.1f} GB), {} errors told\n", total.operations,
-             total.contents_checked, static_cast<double>(total.bytes_checked) / 1e9,
-             total.errors_told);
+  fmt::print("{} operations, {} contents checked ({:.1f} GB), {} errors reported\n",
+             total.operations, total.contents_checked,
+             static_cast<double>(total.bytes_checked) / 1e9, total.errors_reported);
   fmt::print("\n| fault | made | survived |\n| --- | --- | --- |\n");
   for (std::size_t i = 0; i < total.faults.size(); ++i) {
     fmt::print("| {} | {} | {} |\n", to_string(static_cast<penstock::SimFault>(i)), total.faults[i],

@@ -28,7 +28,7 @@ struct SimulationReport {
   std::uint64_t operations = 0;
   std::uint64_t contents_checked = 0;
   std::uint64_t bytes_checked = 0;
-  std::uint64_t errors_told = 0;  ///< operations that ended with an error while faults were on
+  std::uint64_t errors_reported = 0;  ///< operations that ended with an error while faults were on
   std::array<std::uint64_t, kSimFaults> faults{};
   std::map<std::string, std::uint64_t> outcomes;  ///< operations by kind and end
 };
@@ -59,7 +59,7 @@ class SwapSimulation {
     std::set<std::string> names;  // that it has had since the last flush
     TensorModel model;
     std::uint32_t readers = 0;  // gets under way and leases out
-    bool updating = false;      // somebody holds a lease to change it
+    bool updating = false;      // a lease to change it is out
   };
   using TensorPtr = std::shared_ptr<Tensor>;
   struct Get {

@@ -103,7 +103,7 @@ bool SwapSimulation::open_store() {
   return resume();
 }
 
-/// Every tensor that was flushed must be there, and none that nobody knows.
+/// Every tensor that was flushed must be there, and no unknown one.
 bool SwapSimulation::resume() {
   std::map<std::string, TensorId> found;
   for (const TensorId tensor : engine_->tensors(space_)) {

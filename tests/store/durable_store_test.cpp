@@ -109,7 +109,7 @@ TEST_F(DurableStoreTest, FilesAreTheOwnersAndAsLongAsTheirContents) {
   EXPECT_EQ(names.size(), 3U) << "lock, manifest, contents";
 }
 
-TEST_F(DurableStoreTest, TheSecondOpenerIsToldWhoTheFirstIs) {
+TEST_F(DurableStoreTest, TheSecondOpenerLearnsWhoTheFirstIs) {
   auto store = open();
   for (const Access access : {Access::kWrite, Access::kRead}) {
     const Opened second = try_open({}, os_file_system(), access);

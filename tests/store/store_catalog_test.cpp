@@ -74,7 +74,7 @@ TEST_F(StoreCatalogTest, KeepsTheFirstOfSeveralNames) {
   EXPECT_EQ(names(catalog_.batch()), std::vector<std::string>{"other"});
 }
 
-TEST_F(StoreCatalogTest, GivesTheOldNameToNobodyElseBefore) {
+TEST_F(StoreCatalogTest, ReservesTheOldNameOfAnUnsafeRename) {
   catalog_.stage(catalog_entry("old", 3));
   catalog_.stage_name("old", "new");
   catalog_.begin_batch();

@@ -54,7 +54,7 @@ bool is(const Result<Lease>& lease, std::size_t index) {
          std::memcmp(lease->data(), bytes.data(), bytes.size()) == 0;
 }
 
-TEST_F(AsyncGetTest, CallbacksAreToldOnceOnTheirExecutor) {
+TEST_F(AsyncGetTest, CallbacksRunOnceOnTheirExecutor) {
   asio::io_context context;
   int calls = 0;
   for (std::size_t index = 0; index < tensors_.size(); ++index) {

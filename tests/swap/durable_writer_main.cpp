@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     if (engine->flush().has_error()) {
       return 5;
     }
-    // One write a line: whoever reads it when this is killed has whole numbers.
+    // One write a line: the reader gets whole numbers, even when this process is killed.
     const std::string line = std::to_string(round) + "\n";
     if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) {
       return 6;

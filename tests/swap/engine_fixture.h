@@ -55,7 +55,7 @@ class EngineFixture : public ::testing::Test {
     ASSERT_TRUE(done.has_value()) << done.error().message;
   }
 
-  /// What the I/O thread lets go of when it is done with it, a moment after the caller was told.
+  /// For what the I/O thread releases a moment after the ticket has ended.
   template <class Condition>
   static bool eventually(Condition condition,
                          std::chrono::seconds limit = std::chrono::seconds(60)) {

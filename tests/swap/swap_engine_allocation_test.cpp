@@ -171,7 +171,7 @@ TEST_P(SwapEngineAllocationTest, Commit) {
   });
 }
 
-TEST_P(SwapEngineAllocationTest, CommitThatNobodyWaitsFor) {
+TEST_P(SwapEngineAllocationTest, CommitWithoutAWait) {
   Result<Lease> lease = Lease();
   refuse_each(
       "commit",

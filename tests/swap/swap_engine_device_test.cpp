@@ -126,7 +126,7 @@ TEST_F(SwapEngineDeviceTest, ConvertsWhereItIsAsked) {
   EXPECT_TRUE(same_bytes(bytes_of(target.memory), expected));
 }
 
-TEST_F(SwapEngineDeviceTest, WhoAsksWronglyIsToldAndNothingIsLost) {
+TEST_F(SwapEngineDeviceTest, AWrongRequestIsAnErrorAndNothingIsLost) {
   open_for_device(6 * kMiB, 0);
   const TensorId tensor = declare("t", 100 * kKiB);
   put(tensor, content(100 * kKiB, 1));
@@ -164,7 +164,7 @@ TEST_F(SwapEngineDeviceTest, ADeviceThatFailsLeavesTheContentBefore) {
     EXPECT_TRUE(engine_->get_to_device(tensor, stray).wait().has_error());
     put_from_device(tensor, content(100 * kKiB, 2));
     expect_on_device(tensor, content(100 * kKiB, 2));
-    EXPECT_TRUE(engine_->check().has_value()) << "told to whoever waited";
+    EXPECT_TRUE(engine_->check().has_value()) << "reported by the ticket";
   }
 }
 
@@ -208,7 +208,7 @@ TEST_F(SwapEngineDeviceTest, ClosesAfterWhatIsUnderWay) {
   EXPECT_TRUE(engine_->get_to_device(TensorId{1}, target).wait().has_error());
 }
 
-TEST_F(SwapEngineDeviceTest, WhereNothingGoesPastHostMemoryTheReasonIsTold) {
+TEST_F(SwapEngineDeviceTest, WhereNothingGoesPastHostMemoryTheReasonIsReported) {
   EngineConfig config;
   config.direct_storage_setting = "aio.use_gds";
   open_for_device(6 * kMiB, 0, 1, config);

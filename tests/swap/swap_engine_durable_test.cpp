@@ -87,7 +87,7 @@ TEST_F(SwapEngineDurableTest, ForgottenAndRenamedWithTheNextFlush) {
   expect_content(find("after"), content(100, 2));
 }
 
-TEST_F(SwapEngineDurableTest, AnotherEngineIsToldWhoHasTheStore) {
+TEST_F(SwapEngineDurableTest, AnotherEngineLearnsWhoHasTheStore) {
   open_durable();
   const auto second = engine_->open_namespace("again", {{directory_.path(), {}, {}}});
   ASSERT_TRUE(second.has_error());

@@ -207,7 +207,7 @@ TEST_P(SwapEngineEnduranceTest, NothingGrowsAndNothingIsLost) {
   EXPECT_TRUE(eventually([&] {
     const Footprint end = footprint();
     return end.drive_bytes + end.slot_bytes + end.overflow_bytes == 0;
-  })) << "of what nobody has, nothing is kept";
+  })) << "without a holder nothing is kept";
 }
 
 PENSTOCK_ON_EVERY_ENGINE(SwapEngineEnduranceTest);

@@ -30,7 +30,7 @@ TEST_F(SwapEngineFailureTest, AFullDriveIsOneErrorAndTheLastContentStands) {
   EXPECT_EQ(error.path, directory_.path());
   EXPECT_NE(error.message.find("ram_bytes"), std::string::npos) << error.message;
   expect_content(tensor, content(4 * kMiB, 1));
-  EXPECT_TRUE(engine_->check().has_value()) << "told once, to whoever waited for it";
+  EXPECT_TRUE(engine_->check().has_value()) << "reported once, by the ticket";
 }
 
 TEST_F(SwapEngineFailureTest, ATensorWhoseFirstPutFailsWasNeverDeclared) {
@@ -52,7 +52,7 @@ TEST_F(SwapEngineFailureTest, ATensorWhoseFirstPutFailsWasNeverDeclared) {
   expect_content(tensor, content(4 * kMiB, 2));
 }
 
-TEST_F(SwapEngineFailureTest, AFailureThatNobodyWaitedForIsToldAtTheNextCall) {
+TEST_F(SwapEngineFailureTest, AFailureWithoutAWaitIsReportedByTheNextCall) {
   open_small(6 * kMiB, 0);
   const TensorId tensor = declare("t", 4 * kMiB);
   put(tensor, content(4 * kMiB, 1));
@@ -60,7 +60,7 @@ TEST_F(SwapEngineFailureTest, AFailureThatNobodyWaitedForIsToldAtTheNextCall) {
   const Result<void> flushed = engine_->flush();
   ASSERT_TRUE(flushed.has_error());
   EXPECT_EQ(flushed.error().system_errno(), ENOSPC);
-  EXPECT_TRUE(engine_->check().has_value()) << "told once";
+  EXPECT_TRUE(engine_->check().has_value()) << "reported once";
   (void)commit(tensor, content(4 * kMiB, 3));
   EXPECT_TRUE(engine_->flush().has_value()) << "nothing has succeeded since: the same failure";
   expect_content(tensor, content(4 * kMiB, 3));

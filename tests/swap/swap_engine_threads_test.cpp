@@ -90,7 +90,7 @@ TEST_F(SwapEngineThreadsTest, EverythingAtOnceWithHalfInRam) {
   work(8 * kMiB, 8 * kMiB, 300);
 }
 
-TEST_F(SwapEngineThreadsTest, NobodySeesHalfOfAPut) {
+TEST_F(SwapEngineThreadsTest, NoReaderSeesHalfOfAPut) {
   constexpr std::uint64_t kBytes = 2 * kMiB;
   open(8 * kMiB, 16 * kMiB);
   const TensorId tensor = declare("resident", kBytes);

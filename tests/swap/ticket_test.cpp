@@ -42,7 +42,7 @@ TEST(Ticket, CallsBackOnceHoweverEarlyOrLate) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(Ticket, AnEmptyOneStandsForNothingAndHarmsNobody) {
+TEST(Ticket, AnEmptyOneStandsForNothing) {
   const Ticket ticket;
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(ticket.wait().error().code, Fault::kInvalidArgument);
@@ -54,7 +54,7 @@ TEST(Ticket, AnEmptyOneStandsForNothingAndHarmsNobody) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Ticket, ACallbackThatThrowsHarmsNobody) {
+TEST(Ticket, ACallbackThatThrowsIsIgnored) {
   auto state = std::make_shared<TicketState>();
   const Ticket ticket(state);
   int calls = 0;
@@ -81,7 +81,7 @@ TEST(Ticket, ACallbackCannotWaitForWhatIsUnderWay) {
   state->fulfil(std::nullopt, {});
   const std::error_code refused = make_error_code(Fault::kInvalidArgument);
   EXPECT_EQ(codes, (std::vector<std::error_code>{refused, refused, {}}));
-  EXPECT_FALSE(Ticket(other).wait_for(1ms).has_value()) << "anybody else can";
+  EXPECT_FALSE(Ticket(other).wait_for(1ms).has_value()) << "another thread can";
 }
 
 TEST(Ticket, ManyThreadsMayWait) {

@@ -1,4 +1,4 @@
-"""The tree tests itself: arrows between rooms, names, lengths, what must not be in a commit."""
+"""The tree tests itself: arrows between modules, names, lengths, what must not be in a commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Rooms, lowest first: a file may include its own room and those with a smaller rank. Equal ranks do not see each other.
+# Modules, lowest first: a file may include its own module and those with a smaller rank, not those of equal rank.
 RANKS = {
     "alloc": 0,
     "io": 1,
@@ -37,11 +37,11 @@ RANKS = {
     "bindings": 17,
     "tests": 18,
 }
-# The pure rooms: no clock, no I/O. Of io/ they may name the engines' kinds.
+# The pure modules: no clock, no I/O. Of io/ they may name the engines' kinds.
 PURE = {"swap/plan": {"io/engine_probe.h"}, "swap/schedule": set()}
 
 SOURCE = re.compile(r"\.(h|hpp|cpp|py|sh)$")
-LINES_MAX = 600
+LINES_MAX = 400
 
 
 def tracked() -> list[str]:
@@ -55,24 +55,24 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8", errors="replace")
 
 
-def room_of(path: str) -> str | None:
-    return max((room for room in RANKS if path.startswith(room + "/")), key=len, default=None)
+def module_of(path: str) -> str | None:
+    return max((module for module in RANKS if path.startswith(module + "/")), key=len, default=None)
 
 
 def upward_arrows(files: dict[str, str]) -> list[str]:
     """Includes that point up or sideways; `files` maps names to texts."""
     found = []
     for name, text in files.items():
-        room = room_of(name)
-        if room is None or not re.search(r"\.(h|cpp)$", name):
+        module = module_of(name)
+        if module is None or not re.search(r"\.(h|cpp)$", name):
             continue
         for include in re.findall(r'#include\s+[<"]([^">]+)[">]', text):
-            target = room_of(include)
-            if target is None or target == room:
+            target = module_of(include)
+            if target is None or target == module:
                 continue
-            sideways = RANKS[target] == RANKS[room]
-            impure = room in PURE and target == "io" and include not in PURE[room]
-            if RANKS[target] > RANKS[room] or sideways or impure:
+            sideways = RANKS[target] == RANKS[module]
+            impure = module in PURE and target == "io" and include not in PURE[module]
+            if RANKS[target] > RANKS[module] or sideways or impure:
                 found.append(f"{name} includes {include}")
     return found
 
@@ -131,13 +131,13 @@ def test_build_targets_link_only_downwards() -> None:
     for name in tracked():
         if not name.endswith("CMakeLists.txt") or name.startswith("tests/"):
             continue
-        room = name.rpartition("/")[0]
-        if room not in RANKS:
+        module = name.rpartition("/")[0]
+        if module not in RANKS:
             continue
         for linked in re.findall(r"penstock::(\w+)", text_of(name)):
             called = linked.replace("bench_", "bench/")
             target = next(target for target in (called, f"swap/{called}", f"bindings/{called}") if target in RANKS)
-            assert RANKS[target] < RANKS[room], f"{name} links penstock::{linked}"
+            assert RANKS[target] < RANKS[module], f"{name} links penstock::{linked}"
 
 
 def test_one_noun_a_file() -> None:

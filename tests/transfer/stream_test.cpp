@@ -100,7 +100,7 @@ TEST_F(StreamTest, WhatFollowsIsWrittenTogetherAndPaddedAtTheEnd) {
   EXPECT_TRUE(std::equal(found.begin(), found.end(), data.begin()));
 }
 
-TEST_F(StreamTest, AWriteThatFailsIsToldByWhateverComesNext) {
+TEST_F(StreamTest, AFailedWriteIsReportedByTheNextCall) {
   std::ofstream(directory_ / "read-only") << "x";
   const File file = File::open(directory_ / "read-only", File::Access::kRead).value();
   const auto writer = StreamWriter::make(*queue_, kSmall).value();

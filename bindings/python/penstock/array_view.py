@@ -1,4 +1,4 @@
-"""NumPy's view of a lease; imported only when somebody asks for it."""
+"""NumPy's view of a lease; imported only when a caller asks for it."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ def device_name(name: str) -> str:
 
 
 def device_of(tensor: Any) -> str | None:
-    """`cuda:0`, `hip:1`; None where its memory is the CPU's, or no DLPack tells."""
-    told = getattr(tensor, "__dlpack_device__", None)
-    if not callable(told):
+    """`cuda:0`, `hip:1`; None where its memory is the CPU's, or unknown to DLPack."""
+    dlpack_device = getattr(tensor, "__dlpack_device__", None)
+    if not callable(dlpack_device):
         return None
-    kind, number = told()
+    kind, number = dlpack_device()
     runtime = _RUNTIMES.get(int(kind))
     return None if runtime is None else f"{runtime}:{number}"
 

@@ -104,7 +104,7 @@ def _write(inventory: dict[str, Any], out: str | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    # Whole or not at all: a half inventory is valid to nobody.
+    # Whole or not at all: a half inventory is valid nowhere.
     unfinished = f"{out}.{os.getpid()}.tmp"
     try:
         with open(unfinished, "w", encoding="utf-8") as file:

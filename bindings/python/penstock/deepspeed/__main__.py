@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _close_session(after_failure: bool = False) -> None:
-    """Here and not at exit, where nobody asks for the status any more."""
+    """Here and not at exit, where it can no longer change the exit status."""
     session = sys.modules.get("penstock.deepspeed.session")
     if session is not None:
         (session.close_session_after_failure if after_failure else session.close_session)()

@@ -33,5 +33,5 @@ def _nothing_to_swap(engine: Any) -> str | None:
         return ", ".join(f"{key}: {device}" for key, device in devices.items())
     stage = int(zero.stage)
     if stage < 3:
-        return f"ZeRO stage {stage} keeps in RAM what it is told to keep on NVMe; stage 3 swaps"
+        return f"ZeRO stage {stage} keeps in RAM what the configuration keeps on NVMe; stage 3 swaps"
     return None

@@ -11,7 +11,7 @@ _being_built: ContextVar[dict[str, Any] | None] = ContextVar("penstock_engine_co
 
 
 def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For the engine's function that makes the stage-3 optimizer, which is not told what DeepSpeed has read."""
+    """For the engine's function that makes the stage-3 optimizer, which does not get what DeepSpeed has read."""
 
     @functools.wraps(original)
     def configure(self: Any, optimizer: Any) -> Any:

@@ -53,5 +53,5 @@ def first_name(param: Any) -> str:
 
 
 def full_name(param: Any) -> str | None:
-    """The name within the model, None where nobody has told it."""
+    """The name within the model, None where it was not set."""
     return getattr(param, _ATTRIBUTE, None)

@@ -195,7 +195,7 @@ def close_session_after_failure() -> None:
 
 
 def _close_at_exit() -> None:
-    if isinstance(getattr(sys, "last_value", None), Error):  # a traceback has told it
+    if isinstance(getattr(sys, "last_value", None), Error):  # a traceback has reported it
         close_session_after_failure()
         return
     try:

@@ -32,10 +32,10 @@ def together(work: Callable[[], T]) -> T:
         result = work()
     except Exception as failure:
         error = failure
-    told = gathered(None if error is None else str(error))
+    errors = gathered(None if error is None else str(error))
     if error is not None:
         raise error
-    failed = [f"rank {rank}: {text}" for rank, text in enumerate(told) if text is not None]
+    failed = [f"rank {rank}: {text}" for rank, text in enumerate(errors) if text is not None]
     if failed:
         raise Error(f"other ranks have failed: {'; '.join(failed)}")
     return result  # type: ignore[no-any-return]

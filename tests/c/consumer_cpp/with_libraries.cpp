@@ -1,4 +1,4 @@
-// The engine itself: with_rooms DIRECTORY.
+// The engine itself: with_libraries DIRECTORY.
 
 #include <iostream>
 #include <utility>

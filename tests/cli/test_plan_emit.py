@@ -1,0 +1,86 @@
+"""What `penstock plan --emit-config` writes."""
+
+import json
+
+import pytest
+from plan_files import FULL, MEMORY, QWEN, SEED, check_sound
+
+
+@pytest.mark.parametrize("config", [SEED, FULL, None])
+def test_an_emitted_configuration_is_complete_and_better(penstock, write, config):
+    options = [] if config is None else ["--config", config]
+    done = penstock("plan", QWEN, *options, "--emit-config", *MEMORY)
+    assert done.returncode == 0 and done.stderr == ""
+    emitted = json.loads(done.stdout)
+    if config is not None:
+        original = json.loads(config.read_text())
+        for key in set(original) - {"zero_optimization"}:
+            assert emitted[key] == original[key]
+        assert (
+            emitted["zero_optimization"]["offload_param"]["nvme_path"]
+            == original["zero_optimization"]["offload_param"]["nvme_path"]
+        )
+    assert emitted["zero_optimization"]["offload_param"]["buffer_size"] == 155582464
+    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] >= 5
+    assert isinstance(emitted["penstock"]["ram_bytes"], int)
+    again = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
+    check_sound(again)
+    assert again["feasible"] is True
+    assert again["deepspeed_error"] is None
+
+
+def emit(penstock, config, tmp_path):
+    """The configuration that a file holds, and what is said of it."""
+    out = tmp_path / "emitted.json"
+    done = penstock("plan", QWEN, "--config", config, "--emit-config", "-o", out, *MEMORY)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return json.loads(out.read_text()), done.stdout
+
+
+def test_emitting_into_a_file_tells_old_and_new(penstock, tmp_path):
+    emitted, table = emit(penstock, SEED, tmp_path)
+    rows = {line.split()[0]: line.split() for line in table.splitlines()}
+    assert rows["key"][1:] == ["old", "new", "why"]
+    assert rows["zero_optimization.offload_param.buffer_size"][1:3] == ["4194304", "155582464"]
+    assert rows["zero_optimization.offload_param.buffer_count"][1:3] == ["200", "5"]
+    assert rows["aio.queue_depth"][1:4] == ["8", "(default)", "32"]
+    assert emitted["aio"] == {
+        "block_size": 1048576,
+        "queue_depth": 32,
+        "intra_op_parallelism": 1,
+        "single_submit": False,
+        "overlap_events": True,
+    }
+
+
+def test_emitting_gives_the_optimizer_the_buffers_that_it_needs(penstock, write, tmp_path):
+    config = json.loads(FULL.read_text())
+    config["zero_optimization"]["offload_optimizer"].update(pipeline_read=True, pipeline_write=True)
+    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["zero_optimization"]["offload_optimizer"]["buffer_count"] == 12
+    assert "offload_optimizer.buffer_count" in table and "dies" in table
+
+
+@pytest.mark.parametrize("name", ["num_threads", "thread_count"])
+def test_threads_under_a_name_that_is_never_read_are_rescued(penstock, write, tmp_path, name):
+    config = json.loads(FULL.read_text())
+    config["aio"] = {"block_size": 8388608, name: 4}
+    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["aio"] == {"block_size": 8388608, name: 4, "intra_op_parallelism": 4}
+    assert f"aio.{name} is not read" in table
+
+
+def test_what_is_emitted_for_generation_has_a_buffer_for_each_parameter(penstock, write):
+    done = penstock("plan", QWEN, "--config", SEED, "--generation", "--emit-config", *MEMORY)
+    assert done.returncode == 0, done.stderr
+    emitted = json.loads(done.stdout)
+    assert emitted["zero_optimization"]["offload_param"]["buffer_count"] == 197
+    again = penstock.json("plan", QWEN, "--config", write("new.json", emitted), "--generation", *MEMORY)
+    assert not [warning for warning in again["warnings"] if warning["code"].startswith("stock-")]
+
+
+def test_what_is_emitted_does_not_keep_parameters_in_too_few_buffers(penstock, write):
+    config = json.loads(SEED.read_text())
+    del config["zero_optimization"]["stage3_max_reuse_distance"]
+    emitted = json.loads(penstock("plan", QWEN, "--config", write("ds.json", config), "--emit-config", *MEMORY).stdout)
+    assert emitted["zero_optimization"]["stage3_max_reuse_distance"] == 0
