@@ -132,8 +132,21 @@ def test_a_c_program_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
     assert run(program, tmp_path / "swap").startswith(f"penstock {version()}:")
 
 
-def test_cpp_programs_by_cmake(prefix: Path, tmp_path: Path) -> None:
+def test_the_c_interface_in_a_cpp_program(prefix: Path, tmp_path: Path) -> None:
     run("cmake", "-S", HERE / "consumer_cpp", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
-    for program in ("with_c_interface", "with_rooms"):
-        assert run(tmp_path / "build" / program, tmp_path / "swap") == "the same\n"
+    assert run(tmp_path / "build" / "with_c_interface", tmp_path / "swap") == "the same\n"
+
+
+SUMS = f"sum {sum(range(32)) << 22}, after the update {sum(range(32), 100) << 22}"
+
+
+def test_the_examples(prefix: Path, tmp_path: Path) -> None:
+    """Those in C and C++; tests/python has the one in Python."""
+    run("cmake", "-S", ROOT / "examples", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "build")
+    for program in ("swap_tensors_c", "swap_tensors_cpp"):
+        sums, refused = run(tmp_path / "build" / program, tmp_path / "swap").splitlines()
+        assert sums == SUMS
+        assert refused == "refused: tensor 'layer.0' has 4194304 bytes, the source 3"
+        assert list((tmp_path / "swap").iterdir()) == []
