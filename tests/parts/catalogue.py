@@ -34,6 +34,7 @@ SHORT_RUN = (
         cores=2,
     ),
     Part("tidy", "the tree's own rules, types and formatting", pytest("tests/tidy")),
+    Part("lint", "clang-tidy on changed files, for 45 s", Script(("tests/lint", "--seconds", "45"))),
     Part("python", "penstock.Engine: leases, DLPack, buffers, errors, threads", pytest("tests/python")),
     Part("cli", "the command as users call it: every verb, exit statuses and sentences", pytest("tests/cli")),
     Part("c", "cmake --install, then programs in C and C++ that find and run it", pytest("tests/c"), SHORT),
@@ -87,6 +88,15 @@ DEEP_RUN = (
         "every file compiled by itself, as `dev` does: what it forgot to include",
         Script(("cmake", "--build", "--preset", "dev")),
         Build("dev", ("all",)),
+    ),
+    Part("lint-all", "clang-tidy on every file", Script(("tests/lint", "--all")), cores=2),
+    Part(
+        "headers", "each header of alloc, io, swap and bindings compiled by itself", Script(("tests/headers",)), cores=2
+    ),
+    Part(
+        "reference",
+        "the API reference, built without warnings (pip and apt bring what it needs)",
+        Script(("docs/reference",)),
     ),
     Part(
         "cli-deep",
