@@ -89,7 +89,6 @@ DEEP_RUN = (
         Script(("cmake", "--build", "--preset", "dev")),
         Build("dev", ("all",)),
     ),
-    Part("lint-all", "clang-tidy on every file", Script(("tests/lint", "--all")), cores=2),
     Part(
         "headers", "each header of alloc, io, swap and bindings compiled by itself", Script(("tests/headers",)), cores=2
     ),
