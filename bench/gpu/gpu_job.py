@@ -76,7 +76,7 @@ class Job:
             result.unlink(missing_ok=True)
             reason = self._measure(stage, result) or "the stage ended without it"
             figures = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-            result.unlink(missing_ok=True)  # it was for whoever ends this command in the middle of a stage
+            result.unlink(missing_ok=True)  # it was for a caller that ends this command in the middle of a stage
         for figure in STAGES[stage]:
             figures.setdefault(figure.key, Outcome(reason=reason.replace(f"{ROOT}/", "")).document())
         self._document["stages"][stage] = {"seconds": round(time.monotonic() - begun, 1), "figures": figures}

@@ -71,7 +71,7 @@ class Measurement:
 
 
 def write_json(path: Path, document: Mapping[str, object]) -> None:
-    """Whole or not at all: whoever is ended in between leaves the last one."""
+    """Whole or not at all: a process that is ended in between leaves the last one."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(document, indent=1), encoding="utf-8")
     os.replace(partial, path)

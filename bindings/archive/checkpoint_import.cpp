@@ -58,6 +58,7 @@ Result<void> Importer::open(FileSystem& system, IoQueue& queue) {
     files_.push_back(std::move(file).value());
   }
   std::vector<Stretch> stretches;
+  stretches.reserve(checkpoint_.tensors.size());
   for (const CheckpointTensor& tensor : checkpoint_.tensors) {
     stretches.push_back(files_[tensor.file].stretch(tensor.offset, tensor.info.bytes()));
   }

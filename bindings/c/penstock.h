@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/// The version of all of penstock: CMake and Python read it here.
 #define PENSTOCK_VERSION_MAJOR 0
 #define PENSTOCK_VERSION_MINOR 1
 #define PENSTOCK_VERSION_PATCH 0
@@ -79,7 +80,7 @@ PENSTOCK_API const char* penstock_last_error(void);
 PENSTOCK_API int penstock_last_errno(void);
 /// "PENSTOCK_ERROR_CLOSED" and so on. Static; never NULL.
 PENSTOCK_API const char* penstock_status_name(int status);
-/// The library's version, "0.1.0". Static.
+/// The library's version, MAJOR.MINOR.PATCH. Static.
 PENSTOCK_API const char* penstock_version(void);
 
 // --- Engines ----------------------------------------------------------------------------------

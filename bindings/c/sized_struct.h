@@ -60,7 +60,7 @@ Result<Struct> read_struct(const Struct* given, std::string_view name) {
                                              [](std::byte b) { return b != std::byte{}; })) {
     return fault(
         Fault::kUnsupported,
-        fmt::format("the {} have fields that penstock {} does not know", name, PENSTOCK_VERSION));
+        fmt::format("the {} have fields that penstock {} does not know", name, penstock_version()));
   }
   return ours;
 }

@@ -127,6 +127,7 @@ std::string tensors_text(const CheckpointSummary& summary) {
     }
   }
   std::vector<std::string> counts;
+  counts.reserve(roles.size());
   for (const auto& [role, count] : roles) {
     counts.push_back(fmt::format("{} {}", count, role));
   }

@@ -69,6 +69,7 @@ std::vector<std::string> runtime_lines(const DeviceRuntime& runtime) {
     return {fmt::format("{}: no, {}", runtime.name, runtime.reason)};
   }
   std::vector<std::string> lines;
+  lines.reserve(runtime.devices.size());
   for (const DeviceFacts& device : runtime.devices) {
     lines.push_back(fmt::format(
         "{}:{}: {}, {}{}", runtime.name, device.number, device.name,

@@ -69,9 +69,7 @@ std::map<std::string, Claim> Verifier::claims_of(const CheckpointFile& file,
     const std::optional<std::size_t> group = group_at(place);
     if (group && *group < summary_.groups.size()) {
       claim.tensors = summary_.groups[*group].names;
-    } else if (place.starts_with("module.")) {
-      claim.tensors.push_back(place.substr(place.find('.') + 1));
-    } else if (place.starts_with("frozen_param_fragments.")) {
+    } else if (place.starts_with("module.") || place.starts_with("frozen_param_fragments.")) {
       claim.tensors.push_back(place.substr(place.find('.') + 1));
     }
   });

@@ -21,6 +21,7 @@ NB_MODULE(_core, module) {
         "processes");
   }
   module.doc() = "penstock's engine; use the classes of the package `penstock` instead.";
+  module.attr("__version__") = PENSTOCK_VERSION;
   // Interpreters that end while tensors still view a lease are the rule, not a leak.
   nanobind::set_leak_warnings(false);
   penstock::python::bind_lease(module);

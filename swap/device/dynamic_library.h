@@ -18,6 +18,7 @@
     LIST(PENSTOCK_LOAD_CALL)                                                \
     return {};                                                              \
   }
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name in parentheses is no qualified name
 #define PENSTOCK_DECLARE_CALL(role, function) decltype(&::function) role = nullptr;
 #define PENSTOCK_LOAD_CALL(role, function) \
   PENSTOCK_TRY(library->load(PENSTOCK_CALL_SYMBOL(function), role));

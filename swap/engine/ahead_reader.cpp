@@ -158,7 +158,7 @@ void AheadReader::fill(const FillRequest& request) noexcept {
     return;
   }
   if (block.has_value()) {
-    record->memory.block = std::move(block).value();
+    record->memory.block = std::move(*block);
     memory_.update_use(*record);
     const bool is_awaited = !record->gets.for_read.empty();
     const IoPriority priority = is_awaited ? IoPriority::kDemand : IoPriority::kAhead;

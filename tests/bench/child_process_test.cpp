@@ -65,7 +65,7 @@ TEST(ChildProcessTest, ASignal) {
   EXPECT_EQ(said.error().message, "sh was ended by signal 9: it did not say why");
 }
 
-TEST(ChildProcessTest, NobodyAnswers) {
+TEST(ChildProcessTest, NoProcessAnswers) {
   ChildProcess child = ChildProcess::start(shell("echo no ring >&2; exit 1")).value();
   const auto line = child.hear_line();
   ASSERT_TRUE(line.has_error());

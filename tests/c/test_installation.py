@@ -36,6 +36,12 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
+def version() -> str:
+    """The header's."""
+    header = (ROOT / "bindings" / "c" / "penstock.h").read_text(encoding="utf-8")
+    return ".".join(re.findall(r"^#define PENSTOCK_VERSION_\w+ (\d+)$", header, flags=re.M))
+
+
 def declared() -> set[str]:
     """The functions of the header."""
     header = (ROOT / "bindings" / "c" / "penstock.h").read_text(encoding="utf-8")
@@ -107,14 +113,14 @@ def test_the_header_is_clean(prefix: Path, compiler: str, tmp_path: Path) -> Non
 def test_a_c_program_by_cmake(prefix: Path, tmp_path: Path) -> None:
     run("cmake", "-S", HERE / "consumer_c", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
-    assert run(tmp_path / "build" / "consumer_c", tmp_path / "swap") == "penstock 0.1.0: 8 tensors, 9 gets\n"
+    assert run(tmp_path / "build" / "consumer_c", tmp_path / "swap") == f"penstock {version()}: 8 tensors, 9 gets\n"
     assert list((tmp_path / "swap").iterdir()) == []
 
 
 def test_a_c_program_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
     environment = {"PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     flags = run("pkg-config", "--cflags", "--libs", "penstock", env=environment).split()
-    assert run("pkg-config", "--modversion", "penstock", env=environment) == "0.1.0\n"
+    assert run("pkg-config", "--modversion", "penstock", env=environment) == f"{version()}\n"
     program = tmp_path / "consumer_c"
     run(
         *"cc -std=c11 -Wall -Wextra -pedantic -Werror -o".split(),
@@ -123,11 +129,24 @@ def test_a_c_program_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
         *flags,
         f"-Wl,-rpath,{prefix / 'lib'}",
     )
-    assert run(program, tmp_path / "swap").startswith("penstock 0.1.0")
+    assert run(program, tmp_path / "swap").startswith(f"penstock {version()}:")
 
 
-def test_cpp_programs_by_cmake(prefix: Path, tmp_path: Path) -> None:
+def test_the_c_interface_in_a_cpp_program(prefix: Path, tmp_path: Path) -> None:
     run("cmake", "-S", HERE / "consumer_cpp", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
-    for program in ("with_c_interface", "with_libraries"):
-        assert run(tmp_path / "build" / program, tmp_path / "swap") == "the same\n"
+    assert run(tmp_path / "build" / "with_c_interface", tmp_path / "swap") == "the same\n"
+
+
+SUMS = f"sum {sum(range(32)) << 22}, after the update {sum(range(32), 100) << 22}"
+
+
+def test_the_examples(prefix: Path, tmp_path: Path) -> None:
+    """Those in C and C++; tests/python has the one in Python."""
+    run("cmake", "-S", ROOT / "examples", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "build")
+    for program in ("swap_tensors_c", "swap_tensors_cpp"):
+        sums, refused = run(tmp_path / "build" / program, tmp_path / "swap").splitlines()
+        assert sums == SUMS
+        assert refused == "refused: tensor 'layer.0' has 4194304 bytes, the source 3"
+        assert list((tmp_path / "swap").iterdir()) == []

@@ -293,7 +293,7 @@ def test_a_terminal_is_told_how_long_it_takes(penstock, drive, inventory):
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         os.close(stderr)
         told = b""
-        with contextlib.suppress(OSError):  # a terminal that nobody writes to any more ends with EIO
+        with contextlib.suppress(OSError):  # a terminal without a writer ends with EIO
             while piece := os.read(terminal, 4096):
                 told += piece
         json.load(process.stdout)

@@ -89,6 +89,14 @@ DEEP_RUN = (
         Build("dev", ("all",)),
     ),
     Part(
+        "headers", "each header of alloc, io, swap and bindings compiled by itself", Script(("tests/headers",)), cores=2
+    ),
+    Part(
+        "reference",
+        "the API reference, built without warnings (pip and apt bring what it needs)",
+        Script(("docs/reference",)),
+    ),
+    Part(
         "cli-deep",
         "long tests of the command",
         pytest("-n", "2", "tests/cli", marks="deep and not async_io"),

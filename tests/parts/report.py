@@ -52,7 +52,9 @@ def reason_of(case: tree.Element) -> str:
 
 
 def read_last_line(log: Path, status: int, outcome: Outcome) -> None:
-    words = log.read_text(errors="replace").strip().split("\n")[-1].replace(",", "").split()
+    lines = log.read_text(errors="replace").strip().split("\n")
+    outcome.skipped.update(line.removeprefix("skipped: ") for line in lines if line.startswith("skipped: "))
+    words = lines[-1].replace(",", "").split()
     if len(words) == 4 and words[1::2] == ["passed", "failed"]:
         outcome.passed, outcome.failed = int(words[0]), int(words[2])
     elif status == 0:

@@ -9,7 +9,7 @@
 `penstock.deepspeed` plugs it into DeepSpeed; the command `penstock` plans and diagnoses.
 """
 
-from penstock._core import Future, Lease
+from penstock._core import Future, Lease, __version__
 from penstock.engine import Engine
 from penstock.errors import (
     ArgumentError,
@@ -23,8 +23,6 @@ from penstock.errors import (
     UnknownTensorError,
     UnsupportedError,
 )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError",
@@ -40,4 +38,5 @@ __all__ = [
     "StorageError",
     "UnknownTensorError",
     "UnsupportedError",
+    "__version__",
 ]

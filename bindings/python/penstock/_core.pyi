@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+__version__: str
+
 def deliver_warnings() -> None:
     """Says what engines have warned of since the last call into one. Calls into an engine do the same."""
 

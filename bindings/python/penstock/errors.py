@@ -1,4 +1,4 @@
-"""What penstock raises. Everything is a `penstock.Error`; I/O failures are `OSError`s too."""
+"""What penstock raises. Everything is a `penstock.Error`; an I/O failure is also an `OSError`."""
 
 from __future__ import annotations
 
