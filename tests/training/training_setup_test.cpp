@@ -104,15 +104,17 @@ std::size_t states_under(const char* keys) {
          3;
 }
 
-TEST(TrainingSetupTest, OnlyCpuAdamIsSteppedInChunks) {
+TEST(TrainingSetupTest, OptimizersThatWorkElementByElementAreSteppedInChunks) {
   constexpr std::size_t kWhole = 3;
   constexpr std::size_t kChunks = 3 * 4;
   EXPECT_EQ(states_under(""), kChunks) << "DeepSpeed takes no other from a script";
-  EXPECT_EQ(states_under(R"("zero_force_ds_cpu_optimizer": false,)"), kWhole);
+  EXPECT_EQ(states_under(R"("zero_force_ds_cpu_optimizer": false,)"), kChunks);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "adam"},)"), kChunks);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "AdamW", "params": {"torch_adam": true}},)"),
-            kWhole);
-  EXPECT_EQ(states_under(R"("optimizer": {"type": "Lion"},)"), kWhole);
+            kChunks);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Lion"},)"), kChunks);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "SGD"},)"), kChunks);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Muon"},)"), kWhole);
 }
 
 TrainingSetup narrow_setup(const char* block, const char* keys = "") {
