@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "alloc/bytes.h"
 #include "bench/job/job_key.h"
@@ -82,14 +83,21 @@ std::string swap_lines(const SwapResult& swap) {
   return text;
 }
 
+// A peer that was done within a tick of its clock has no CPU time to compare with.
+std::string cpu_ratio_text(const PairResult& pair) {
+  return std::isfinite(pair.cpu_ratio_high)
+             ? fmt::format("{:.3f} of {}'s ({:.3f} to {:.3f})", pair.cpu_ratio_median, pair.peer,
+                           pair.cpu_ratio_low, pair.cpu_ratio_high)
+             : fmt::format("not known: {} took too little to measure", pair.peer);
+}
+
 std::string pair_lines(const PairResult& pair) {
   return fmt::format(
       "  pair     bandwidth {:.3f} of {}'s ({:.3f} to {:.3f} by 95 % of the median of {} pairs)\n"
-      "           CPU a byte {:.3f} of {}'s ({:.3f} to {:.3f})\n"
+      "           CPU a byte {}\n"
       "           {}: {}\n",
       pair.ratio_median, pair.peer, pair.ratio_low, pair.ratio_high, pair.pairs,
-      pair.cpu_ratio_median, pair.peer, pair.cpu_ratio_low, pair.cpu_ratio_high, pair.peer,
-      pair.peer_settings);
+      cpu_ratio_text(pair), pair.peer, pair.peer_settings);
 }
 
 std::string job_text(const Job& job, const JobResult& result) {
