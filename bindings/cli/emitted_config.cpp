@@ -175,8 +175,7 @@ void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
 // Which the command line may have chosen, by the optimizer's name.
 void set_states(const SwapPlan& plan, ConfigDraft& draft) {
   const StateFormat narrow = plan.setup.state_formats().narrow;
-  if (plan.setup.swaps_optimizer() && plan.setup.config.deepspeed.has_cpu_adam &&
-      narrow != plan.setup.config.states.narrow) {
+  if (plan.setup.steps_by_kernels() && narrow != plan.setup.config.states.narrow) {
     draft.set("penstock.optimizer_states", std::string(state_format_name(narrow)),
               "given by --optimizer");
   }

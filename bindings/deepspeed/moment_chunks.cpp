@@ -35,8 +35,7 @@ std::uint64_t elements_of(std::span<const StateSegment> chunk) noexcept {
 }
 
 std::uint64_t swapped_moment_bytes(TrainingSetup setup, StateFormat format) {
-  if (!setup.swaps_optimizer() || !setup.config.deepspeed.has_cpu_adam ||
-      setup.lists(Role::kMoment)) {
+  if (!setup.steps_by_kernels() || setup.lists(Role::kMoment)) {
     return 0;
   }
   setup.optimizer = OptimizerKind::kAdamW;
@@ -68,7 +67,7 @@ std::vector<PlanWarning> warn_about_states(const TrainingSetup& setup) {
          fmt::format("optimizer_states is \"{}\" and changes nothing: no optimizer is on NVMe",
                      name),
          std::string(kKey)});
-  } else if (!setup.config.deepspeed.has_cpu_adam) {
+  } else if (!setup.steps_by_kernels()) {
     warnings.push_back(
         {"optimizer-states",
          fmt::format("optimizer_states is \"{}\", and training refuses it: only DeepSpeedCPUAdam "

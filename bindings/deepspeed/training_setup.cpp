@@ -307,6 +307,10 @@ bool TrainingSetup::steps_in_chunks() const noexcept {
   return swaps_optimizer() && config.deepspeed.is_elementwise;
 }
 
+bool TrainingSetup::steps_by_kernels() const noexcept {
+  return swaps_optimizer() && config.deepspeed.has_cpu_adam;
+}
+
 std::uint64_t TrainingSetup::largest_sub_group() const {
   std::uint64_t largest = 0;
   for (const SubGroup& group : sub_groups()) {

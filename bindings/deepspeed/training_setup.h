@@ -59,6 +59,8 @@ struct TrainingSetup {
   /// Whether the step goes chunk by chunk over its states, of kStateChunkElements each, instead of
   /// over whole sub-groups.
   bool steps_in_chunks() const noexcept;
+  /// Whether penstock's kernels step them, which know moments in fewer bits.
+  bool steps_by_kernels() const noexcept;
   /// Elements of the largest of them on this rank; 0: there is none.
   std::uint64_t largest_sub_group() const;
 };

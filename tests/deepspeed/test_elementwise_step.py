@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_player import Play, Played, play
+from checkpoint_player import Played
 from checkpoints import differences
+from chunked_training import train
 
-CHUNK = 50 * 128  # elements; of a matrix of this test there are more than a hundred
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "torch AdamW": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01, "torch_adam": True}},
     "AMSGrad": {"type": "AdamW", "params": {"lr": 1e-3, "amsgrad": True, "torch_adam": True}},
@@ -22,11 +22,9 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 }
 
 
-def train(device: str, directory: Path, optimizer: str, *steps: str, ranks: int = 1) -> Played:
+def run(device: str, directory: Path, optimizer: str, *steps: str, ranks: int = 1) -> Played:
     changes = {"optimizer": OPTIMIZERS[optimizer], "zero_allow_untested_optimizer": True, "gradient_clipping": 0.5}
-    what = Play(device, str(directory), f"{directory}.swap", steps, chunk_numel=CHUNK, is_uneven=True, changes=changes)
-    played = play(what, ranks)
-    assert played.exits == [0] * ranks, played.output
+    played = train(device, directory, *steps, ranks=ranks, is_uneven=True, changes=changes)
     assert "a whole sub-group at a time" not in played.output
     return played
 
@@ -37,17 +35,17 @@ def train(device: str, directory: Path, optimizer: str, *steps: str, ranks: int 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_equal_and_resumed(compiled: None, tmp_path: Path, optimizer: str, ranks: int) -> None:
     saved = {
-        device: train(device, tmp_path / device, optimizer, "train:2", "save", "train:3", "see", ranks=ranks)
+        device: run(device, tmp_path / device, optimizer, "train:2", "save", "train:3", "see", ranks=ranks)
         for device in ("nvme", "cpu")
     }
     found = differences(tmp_path / "nvme" / "global_step2", tmp_path / "cpu" / "global_step2")
     # Of two ranks the second has an element of padding in its first master, which DeepSpeed does not initialize.
     padded = "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt/optimizer_state_dict/fp32_flat_groups/0:"
     assert [line for line in found if ranks == 1 or not line.startswith(padded)] == []
-    seen = {device: run.seen("train:3") + run.seen("see") for device, run in saved.items()}
+    seen = {device: played.seen("train:3") + played.seen("see") for device, played in saved.items()}
     assert seen["nvme"] == seen["cpu"]
     for directory in ("nvme", "cpu"):
-        resumed = train("nvme", tmp_path / directory, optimizer, "load", "train:3", "see", ranks=ranks)
+        resumed = run("nvme", tmp_path / directory, optimizer, "load", "train:3", "see", ranks=ranks)
         assert not resumed.failures
         assert resumed.seen("train:3") + resumed.seen("see") == seen["nvme"]
 
@@ -55,10 +53,10 @@ def test_equal_and_resumed(compiled: None, tmp_path: Path, optimizer: str, ranks
 @pytest.mark.deep
 def test_a_step_that_stops(compiled: None, tmp_path: Path) -> None:
     """Within a sub-group of more than a hundred chunks; it is not carried out twice."""
-    whole = train("nvme", tmp_path, "torch AdamW", "train:2", "save", "train:3", "see")
+    whole = run("nvme", tmp_path, "torch AdamW", "train:2", "save", "train:3", "see")
     steps = ("train:2", "break:0", "train:1", "break:130", "try", "load:global_step2", "train:3", "see")
-    run = train("nvme", tmp_path, "torch AdamW", *steps)
-    assert len(run.failures) == 3, run.output
-    assert all("the step stopped at parameter 'layers." in line for line in run.failures[1:2])
-    assert run.failures[2].endswith("load a checkpoint first")
-    assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+    stopped = run("nvme", tmp_path, "torch AdamW", *steps)
+    assert len(stopped.failures) == 3, stopped.output
+    assert all("the step stopped at parameter 'layers." in line for line in stopped.failures[1:2])
+    assert stopped.failures[2].endswith("load a checkpoint first")
+    assert stopped.seen("train:3") + stopped.seen("see") == whole.seen("train:3") + whole.seen("see")

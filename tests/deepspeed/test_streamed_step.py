@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_player import Play, Played, play
 from checkpoints import differences
-
-CHUNK = 50 * 128  # elements; of a matrix of this test there are more than a hundred
-
-
-def train(device: str, directory: Path, *steps: str, ranks: int = 1, **changes: Any) -> Played:
-    what = Play(device, str(directory), f"{directory}.swap", steps, chunk_numel=CHUNK, **changes)
-    played = play(what, ranks)
-    assert played.exits == [0] * ranks, played.output
-    return played
+from chunked_training import train
 
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])

@@ -6,11 +6,9 @@ length (a count of steps) is the same for all chunks of a sub-group.
 
 from __future__ import annotations
 
-import functools
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
@@ -20,9 +18,6 @@ from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.streamed_step import StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
 # By module and name: a subclass may do anything.
 ELEMENTWISE = frozenset(
@@ -45,23 +40,9 @@ ELEMENTWISE = frozenset(
 class ElementwiseStep(StreamedStep):
     """Runs the optimizer's own step on one chunk after the other."""
 
-    def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
-        super().__init__(stage3, swapper)
-        self._unscale: Callable[[], Any] | None = None
-
-    def end(self) -> None:
-        super().end()
-        self._unscale = None
-
-    def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
-        """Done when a chunk's gradient is in memory."""
-        self._unscale = functools.partial(original, self._stage3(), number, total_norm)
-
     def step(self, original: Callable[..., Any], number: int) -> None:
-        stage3 = self._stage3()
-        optimizer, (master, group, swapper) = stage3.optimizer, self._sub_group(number)
-        kept = dict(optimizer.state.get(master, {}))
-        before = {name: value for name, value in kept.items() if name not in group.tensors}
+        optimizer, (master, group, swapper) = self._stage3().optimizer, self._sub_group(number)
+        before = {name: value for name, value in optimizer.state.get(master, {}).items() if name not in group.tensors}
         after: dict[str, Any] = {}
 
         def update(group: SubGroup, chunk: int, gradient: torch.Tensor, weights: NewWeights) -> None:
@@ -94,7 +75,7 @@ class ElementwiseStep(StreamedStep):
                 if name == MASTER or group.has_chunk(name, chunk):
                     leases[name] = group.lease_of(name, chunk)
             part.data = from_dlpack(leases[MASTER])
-            part.grad = self._unscaled(number, gradient, part)
+            part.grad = self._unscaled(number, torch.empty_like(part).copy_(gradient))
             state.update({name: from_dlpack(lease) for name, lease in leases.items() if name != MASTER})
             if state:
                 optimizer.state[part] = state
@@ -110,18 +91,6 @@ class ElementwiseStep(StreamedStep):
             part.data = torch.empty(0)
             state.clear()
             leases.clear()
-
-    def _unscaled(self, number: int, gradient: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        scaled = torch.empty_like(like).copy_(gradient)
-        masters = self._stage3().fp32_partitioned_groups_flat
-        master = masters[number]
-        masters[number] = types.SimpleNamespace(grad=scaled)
-        try:
-            if self._unscale is not None:
-                self._unscale()
-        finally:
-            masters[number] = master
-        return scaled
 
     @contextmanager
     def _only_parameter(self, number: int, part: torch.Tensor) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import types
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,6 @@ class KernelStep(StreamedStep):
     def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         super().__init__(stage3, swapper)
         self._number: int | None = None  # of the sub-group that is stepped
-        self._factor = 1.0
         optimizer = stage3.optimizer
         take = weakref.WeakMethod(self._take)
         optimizer.ds_opt_adam = CpuAdam(
@@ -39,26 +37,16 @@ class KernelStep(StreamedStep):
         )
 
     def begin(self, number: int) -> None:
-        _, group, _ = self._sub_group(number)
+        master, group, swapper = self._sub_group(number)
         if not all(name in group.tensors for name in MOMENTS):
             self._declare(dict.fromkeys(MOMENTS, torch.float32))
         super().begin(number)
-        self._number, self._factor = number, 1.0
+        master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
+        self._number = number
 
     def end(self) -> None:
         super().end()
         self._number = None
-
-    def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
-        """What DeepSpeed multiplies the gradient by, from what it does to a gradient of 1."""
-        masters = self._stage3().fp32_partitioned_groups_flat
-        master = masters[number]
-        masters[number] = types.SimpleNamespace(grad=torch.ones(1, dtype=torch.float32))
-        try:
-            original(self._stage3(), number, total_norm)
-            self._factor = masters[number].grad.item()
-        finally:
-            masters[number] = master
 
     def step(self, original: Callable[..., Any], number: int) -> None:
         original(self._stage3(), number)
@@ -67,7 +55,8 @@ class KernelStep(StreamedStep):
         number, self._number = self._number, None
         if number is None:
             return False
-        self._run(number, functools.partial(self._run_chunk, update))
+        factor = self._unscaled(number, torch.ones(1)).item()  # what DeepSpeed makes of a gradient of 1
+        self._run(number, functools.partial(self._run_chunk, functools.partial(update, gradient_factor=factor)))
         return True
 
     def _run_chunk(
@@ -88,7 +77,6 @@ class KernelStep(StreamedStep):
                 *states,
                 gradient=gradient,
                 gradient_dtype=engine_dtype(gradient.dtype),
-                gradient_factor=self._factor,
                 **layouts,
             )
             weights.take(group.cuts[chunk][0], states[0])

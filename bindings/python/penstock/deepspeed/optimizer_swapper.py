@@ -229,7 +229,7 @@ class OptimizerSwapper:
         }
 
     def prepare_state(self, parameter: torch.Tensor, name: str, dtype: torch.dtype) -> SubGroup:
-        """For a state that comes from a checkpoint. It has its content when the checkpoint is taken over."""
+        """For a state whose content comes from elsewhere; of a checkpoint, when that is taken over."""
         group = self._groups[self.parameter_id(parameter)]
         if name not in group.tensors:
             self.declare_state(group, name, dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class StreamedStep(abc.ABC):
     def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         self._stage3: Callable[[], Any] = weakref.ref(stage3)
         self._swapper = weakref.ref(swapper)
+        self._unscale: Callable[[], Any] | None = None  # DeepSpeed's, of the sub-group that is stepped
         self._ahead: Iterator[list[int]] | None = None  # tensors of chunks that the step has not announced yet
 
     def begin(self, number: int) -> None:
@@ -44,15 +46,15 @@ class StreamedStep(abc.ABC):
             swapper.swap_out_optimizer_state(master)
         swapper.session.plan_if_stale()
         swapper.session.check_writes()
-        master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
+        self._unscale = None
 
     def end(self) -> None:
         """Of the step of all sub-groups, also of one that has failed: what the optimizer steps next is none of them."""
-        self._ahead = None
+        self._ahead = self._unscale = None
 
-    @abc.abstractmethod
     def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
-        """`original` multiplies the gradient of a sub-group's master, as DeepSpeed unscales and clips it."""
+        """`original` multiplies the gradient of a sub-group's master: done when a gradient is in memory."""
+        self._unscale = functools.partial(original, self._stage3(), number, total_norm)
 
     @abc.abstractmethod
     def step(self, original: Callable[..., Any], number: int) -> None:
@@ -69,6 +71,18 @@ class StreamedStep(abc.ABC):
                 update(group, chunk, gradient.narrow(0, begin, numel), weights)
         finally:
             weights.drop()
+
+    def _unscaled(self, number: int, gradient: torch.Tensor) -> torch.Tensor:
+        """`gradient`, multiplied in place as DeepSpeed unscales and clips that of sub-group `number`."""
+        masters = self._stage3().fp32_partitioned_groups_flat
+        master = masters[number]
+        masters[number] = types.SimpleNamespace(grad=gradient)
+        try:
+            if self._unscale is not None:
+                self._unscale()
+        finally:
+            masters[number] = master
+        return gradient
 
     def _note_change(self, group: SubGroup, chunk: int) -> None:
         """From here on a state of the chunk may be changed, also where the rest fails."""
