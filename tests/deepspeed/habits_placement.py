@@ -10,9 +10,31 @@ from habit import habit
 from habit_models import Layer, Stack, Tied, loss_of
 from habits_gradients import FP32, IN_RAM, NO_OPTIMIZER
 from torch import nn
-from trial import Trial, digest, partitioned_at_birth
+from trial import WIDTH, Trial, digest, partitioned_at_birth
 
 ZERO = "zero_optimization__"
+
+
+class Scale(nn.Module):
+    """One parameter, half of which is swapped too: rows that the input is multiplied by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 1024 * WIDTH).view(-1, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.to(self.weight.dtype)[:, None, :] * self.weight).mean(dim=1)
+
+
+class Scales(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = nn.ModuleList(Scale() for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for scale in self.scales:
+            x = scale(x)
+        return loss_of(x)
 
 
 def _train(trial: Trial, model: nn.Module | None = None, **changes: Any) -> None:
@@ -69,6 +91,12 @@ def many_sub_groups(trial: Trial) -> None:
 @habit("persistent parameters above the swap threshold")
 def persistent(trial: Trial) -> None:
     _train(trial, zero_optimization__stage3_param_persistence_threshold=3_000_000)
+
+
+@habit("persistent parameters above the swap threshold, one a module", short=2)
+def persistent_alone(trial: Trial) -> None:
+    """Several ranks gather such a parameter straight from its partition."""
+    _train(trial, Scales(), zero_optimization__stage3_param_persistence_threshold=3_000_000)
 
 
 @habit("default reuse distance and prefetch")
