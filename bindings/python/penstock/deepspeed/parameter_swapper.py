@@ -353,7 +353,7 @@ class _RetiredLeases:
 
 def _is_gathered(param: Any) -> bool:
     """Or about to be. One that DeepSpeed partitions has lost its data already when the partition is dropped."""
-    return param.ds_status.name == "INFLIGHT" or param.data.numel() > 0
+    return bool(param.ds_status.name == "INFLIGHT" or param.data.numel() > 0)
 
 
 def _building() -> bool:
