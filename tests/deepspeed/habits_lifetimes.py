@@ -83,6 +83,16 @@ def destroyed(trial: Trial) -> None:
     trial.record(sum(param.ds_numel for param in model.parameters()))
 
 
+@habit("engine.destroy(), a second engine while the script has the first")
+def destroyed_and_kept(trial: Trial) -> None:
+    first = _life(trial)
+    first.destroy()
+    second = _life(trial)
+    trial.steps(second, 2)
+    trial.record_weights(second)
+    trial.engines.append(second)
+
+
 @habit("a notebook's cell, run again and again", short=1)
 def notebook(trial: Trial) -> None:
     engine, on_drive = None, []

@@ -275,7 +275,7 @@ class OptimizerSwapper:
 
     def settle_tensors(self) -> None:
         """Before a plan: states get the names that `penstock plan` gives them, so that rules mean the same."""
-        stage3: Any = self._stage3()
+        stage3: Any = self._stage3() if self.close.alive else None  # a script may keep what it has destroyed
         for number, master in enumerate(getattr(stage3, "fp32_partitioned_groups_flat", ())):
             group = self.group(master)
             if group is not None:
