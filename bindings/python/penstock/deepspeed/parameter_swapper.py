@@ -221,14 +221,14 @@ class ParameterSwapper:
     def remove_partition_and_release_buffers(self, params: Iterable[Any]) -> None:
         """Drops without writing. Idempotent; unknown parameters are left alone.
 
-        DeepSpeed asks it for a persistent parameter that it has just begun to gather, too. The partition stays then:
-        the gather may still read it, and DeepSpeed fails on a gathered parameter without one.
+        DeepSpeed asks it for persistent parameters whose gather it has just begun, too. These keep their partition,
+        which the gather may still read, until they are partitioned again.
         """
         for param in params:
             owner = param.nvme_swapper
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
-            elif param.ds_id in self._tensors and not (param.ds_persist and _is_gathered(param)):
+            elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
                 self._release(param)
 
     # fast_init: the optimizer swapper reads parameters itself.
@@ -349,11 +349,6 @@ class _RetiredLeases:
         event.record()
         self._waiting.append((event, lease))
         self._waiting = [entry for entry in self._waiting if not entry[0].query()]
-
-
-def _is_gathered(param: Any) -> bool:
-    """Or about to be. One that DeepSpeed partitions has lost its data already when the partition is dropped."""
-    return bool(param.ds_status.name == "INFLIGHT" or param.data.numel() > 0)
 
 
 def _building() -> bool:
