@@ -13,15 +13,26 @@ constexpr std::uint64_t kRuntimeBytes = 650'000'000;
 // TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
 constexpr std::uint64_t kHeadCopies = 2;
 
-// Stage 3 collects gradients here before it reduces them.
+bool bounds_bucket(const TrainingSetup& setup) {
+  return setup.world_size == 1 &&
+         (setup.swaps_optimizer() || setup.param_device() == OffloadDevice::kNvme);
+}
+
+// Stage 3 collects gradients here before it reduces them. One that the bucket has no room for stays
+// where it is until its turn comes.
 std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
+  const DeepSpeedConfig& config = setup.config.deepspeed;
+  const std::uint64_t bound =
+      bounds_bucket(setup) ? kOneRankBucketElements : config.reduce_bucket_size;
   std::uint64_t elements = 0;
+  std::uint64_t largest = 0;
   for (const TensorInfo& info : setup.inventory.tensors) {
     elements += setup.trains(info) ? info.elements() : 0;
+    largest = std::max(largest, setup.trains(info) ? info.elements() : 0);
   }
-  const DType dtype =
-      setup.config.deepspeed.gradient_dtype.value_or(setup.config.deepspeed.held_dtype());
-  return std::min(elements, setup.config.deepspeed.reduce_bucket_size) * dtype_bytes(dtype);
+  const std::uint64_t bucket = std::min({elements, bound, config.reduce_bucket_size});
+  return (bucket + (largest > bucket ? largest : 0)) *
+         dtype_bytes(config.gradient_dtype.value_or(config.held_dtype()));
 }
 
 std::uint64_t largest_bytes(const TrainingSetup& setup) {

@@ -9,6 +9,10 @@
 
 namespace penstock {
 
+/// Gradients that a single rank collects before they go to DeepSpeed's flat buffer, at most, where
+/// penstock swaps: it has nothing to reduce, so that a larger bucket is only memory.
+inline constexpr std::uint64_t kOneRankBucketElements = 1U << 24U;
+
 /// Host memory of one training process at its peak, bytes.
 struct ProcessMemory {
   std::uint64_t planned_bytes = 0;  ///< rows of the memory table in RAM and pinned memory

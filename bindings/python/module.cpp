@@ -8,6 +8,7 @@
 
 #include "adam_object.h"
 #include "archive_object.h"
+#include "bindings/deepspeed/process_memory.h"
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
@@ -30,6 +31,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_engine(module);
   penstock::python::bind_moment_layout(module);
   penstock::python::bind_adam(module);
+  module.attr("ONE_RANK_BUCKET_ELEMENTS") = penstock::kOneRankBucketElements;
   module.def("deliver_warnings", &penstock::python::deliver_warnings);
   module.def("warning_codes", [] {
     std::vector<std::string> names;

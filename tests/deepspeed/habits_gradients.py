@@ -46,6 +46,13 @@ def accumulation(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("more gradients than a bucket of one rank holds", ranks=(1,))
+def many_gradients(trial: Trial) -> None:
+    engine = trial.initialize(Stack(20), trial.config(gradient_accumulation_steps=2, gradient_clipping=0.5))
+    trial.steps(engine, 4)
+    trial.record_weights(engine)
+
+
 # Parts without a gradient.
 
 

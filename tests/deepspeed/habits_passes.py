@@ -174,6 +174,13 @@ class Checkpointed(Stack):
         return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
 
 
+class CheckpointedTwice(Checkpointed):
+    """A module that is used twice, each time in a backward within the backward."""
+
+    def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(self.layers[0], x, use_reentrant=True)
+
+
 class CheckpointedByDeepSpeed(Checkpointed):
     def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = deepspeed.checkpointing.checkpoint(layer, x)
@@ -185,6 +192,12 @@ def checkpointed(trial: Trial) -> None:
     engine = trial.initialize(Checkpointed())
     trial.steps(engine)
     trial.record_weights(engine)
+
+
+@habit("checkpointing with use_reentrant=True of a module that is used twice", ranks=(1,), refused="a second gradient")
+def checkpointed_twice(trial: Trial) -> None:
+    engine = trial.initialize(CheckpointedTwice())
+    trial.steps(engine)
 
 
 @habit(

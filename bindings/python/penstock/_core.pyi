@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 __version__: str
+ONE_RANK_BUCKET_ELEMENTS: int
+"""Gradients that DeepSpeed collects before it reduces them, at most, where there is one rank."""
 
 def deliver_warnings() -> None:
     """Says what engines have warned of since the last call into one. Calls into an engine do the same."""
@@ -106,6 +108,7 @@ STATE_CHUNK_ELEMENTS: int
 """Of an optimizer's state in one tensor, where it is stepped in chunks."""
 STATE_CHUNKS_AHEAD: int
 """Chunks behind the one that is stepped that are announced to the engine."""
+
 
 class MomentLayout:
     """How a chunk of a moment lies in bytes that are not all float32."""

@@ -42,9 +42,21 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.unscale_and_clip_grads": {
         "29d2398e7d3e9f61": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_step": {
+        "f0057fdd2917ab26": ("0.16.9",),
+        "49e359757a43b24d": ("0.17.6", "0.18.0"),
+        "dd05e948971bbce7": ("0.18.3", "0.18.9", "0.19.4", "0.19.5"),
+        "0a1572b61ac78b97": ("0.19.8",),
+    },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._reassign_or_swap_out_partitioned_parameters": {
         "fa765a37db82746b": ("0.16.9", "0.17.6", "0.18.0"),
         "f34f30c7328dbf80": ("0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
+    },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.reduce_independent_p_g_buckets_and_remove_grads": {
+        "8371271fcd5fdbcb": ("0.16.9",),
+        "d99ec8770c2b6c53": ("0.17.6", "0.18.0", "0.18.3", "0.18.9"),
+        "d14b1ae973dd9e4f": ("0.19.4", "0.19.5"),
+        "d9930b1c7e532608": ("0.19.8",),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.partition_grads": {
         "73a81ce8a89032a5": ("0.16.9",),
@@ -135,12 +147,6 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_out": {
         "408a216f38aa82a5": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
-    },
-    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_step": {
-        "f0057fdd2917ab26": ("0.16.9",),
-        "49e359757a43b24d": ("0.17.6", "0.18.0"),
-        "dd05e948971bbce7": ("0.18.3", "0.18.9", "0.19.4", "0.19.5"),
-        "0a1572b61ac78b97": ("0.19.8",),
     },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._release_sub_group": {
         "9d6a35a9e4a1f763": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),

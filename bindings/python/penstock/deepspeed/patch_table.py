@@ -17,6 +17,7 @@ from penstock.deepspeed import (
     compiled_op,
     engine_configuration,
     gathering,
+    gradient_bucket,
     gradient_cycle,
     gradient_norm,
     lifetime,
@@ -174,6 +175,11 @@ TABLE: tuple[Place, ...] = (
         required=False,
         text=False,
     ),
+    # How many gradients one rank collects.
+    _of_optimizer("initialize_optimizer_states", gradient_bucket.bounding, ("self",), text=False),
+    _of_optimizer("reduce_independent_p_g_buckets_and_remove_grads", gradient_bucket.filling, ("self", "param")),
+    _of_optimizer("independent_gradient_partition_epilogue", gradient_bucket.emptying, ("self",), text=False),
+    _of_optimizer("_pre_step", gradient_bucket.emptying, ("self",), text=False),
     # Which gradients a step has.
     _of_optimizer(
         "partition_grads",
