@@ -13,6 +13,7 @@
 #include "future.h"
 #include "lease_object.h"
 #include "moment_layout_object.h"
+#include "squared_sum_function.h"
 #include "warning_inbox.h"
 
 NB_MODULE(_core, module) {
@@ -31,6 +32,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_engine(module);
   penstock::python::bind_moment_layout(module);
   penstock::python::bind_adam(module);
+  penstock::python::bind_squared_sum(module);
   module.attr("ONE_RANK_BUCKET_ELEMENTS") = penstock::kOneRankBucketElements;
   module.def("deliver_warnings", &penstock::python::deliver_warnings);
   module.def("warning_codes", [] {

@@ -157,3 +157,8 @@ class Adam:
         """`step` counts from 1; 0, with no elements, begins anew. Masters, float32, and moments, float32 or the bytes
         of their layouts, are changed; the gradient is not.
         """
+
+def squared_sum(elements: Any, dtype: str, lanes: int) -> float:
+    """The sum of squares in double precision, in the order of vectors of `lanes` doubles: 2, 4 or 8. dtype: "f32",
+    "bf16" or "f16", else NaN.
+    """

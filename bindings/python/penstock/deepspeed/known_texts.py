@@ -30,6 +30,10 @@ KNOWN_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._offload_grad_partition_at_boundary": {
         "f8d27125e66814a2": ("0.19.5", "0.19.8"),
     },
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._constant_buffered_norm2": {
+        "8c1f8467c668d9f7": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5"),
+        "209c6770cdc88c34": ("0.19.8",),
+    },
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._partitioned_params_swap_out": {
         "ce165d512539e234": ("0.16.9", "0.17.6", "0.18.0", "0.18.3", "0.18.9", "0.19.4", "0.19.5", "0.19.8"),
     },

@@ -152,6 +152,12 @@ TABLE: tuple[Place, ...] = (
         ("self", "param", "grad_buffer", "offload_fp32_gradients", "offload_fp32_offsets"),
         required=False,
     ),
+    _of_optimizer(
+        "_constant_buffered_norm2",
+        gradient_norm.in_place,
+        ("self", "input", "buffer_size"),
+        required=False,
+    ),
     _of_optimizer("_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
     _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
     # The step in chunks.
