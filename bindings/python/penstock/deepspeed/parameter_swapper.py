@@ -16,7 +16,6 @@ from torch.utils.dlpack import from_dlpack
 from penstock._core import Lease
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
-from penstock.deepspeed.heap import HeapWatch
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
 from penstock.deepspeed.session import Session, current_session, open_session
@@ -68,7 +67,6 @@ class ParameterSwapper:
         self._swapped_in = _SwappedIn()
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
         self._retired = _RetiredLeases()
-        self._heap = HeapWatch()  # every partition that is built or loaded was a temporary first
         self._session.before_plan(self.settle_tensors)
         _swappers.add(self)
 
@@ -114,7 +112,6 @@ class ParameterSwapper:
                 content = data.clone() if in_lease else data.contiguous().cpu()
                 self._engine.put(self._tensors[param.ds_id], content).result()
             self._release(param)
-            self._heap.passed(data.nbytes)
 
     def make_changeable(self, param: Any) -> None:
         """What is in memory of the partition may be written into from now on, also through a gathered `param.data` that

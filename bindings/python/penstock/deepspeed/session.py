@@ -16,7 +16,7 @@ from typing import Any
 from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
-from penstock.deepspeed.heap import return_free_heap
+from penstock.deepspeed.heap import map_large_blocks, return_free_heap
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.node_ranks import ranks_on_node
 from penstock.errors import ConfigError, Error, UnsupportedError
@@ -42,6 +42,7 @@ class Session:
         # Here, since it imports DeepSpeed: the module must not, a script may set what DeepSpeed reads while imported.
         from penstock.deepspeed.delivery import training_device
 
+        map_large_blocks()
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
