@@ -21,9 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from leg import Leg, Result, Sample, Step
 from main_job import OUT
 from run_port import clean_up_when_ended
+from training_run import Result, Sample, Step, TrainingRun
 from user_config import DATA, on_drive
 
 SHAPES = {
@@ -68,10 +68,10 @@ def main() -> int:
         partial = Path(f"{model}.partial")
         run(WEIGHTS, str(shape), str(partial))
         partial.rename(model)
-    legs = [leg("penstock", model, config, options.steps)]
+    runs = [training("penstock", model, config, options.steps)]
     if options.stock:
-        legs.append(leg("stock", model, {key: stock[key] for key in stock if key != "penstock"}, options.steps))
-    results = [each.run(OUT / "large", progress) for each in legs]
+        runs.append(training("stock", model, {key: stock[key] for key in stock if key != "penstock"}, options.steps))
+    results = [each.run(OUT / "large", progress) for each in runs]
     for result in results:
         print(row(result))
         if result.returncode != 0:
@@ -136,8 +136,9 @@ def fits(document: dict[str, Any], model: Path) -> bool:
     return not missing
 
 
-def leg(name: str, model: Path, config: dict[str, Any], steps: int) -> Leg:
-    return Leg(name, DATA / "full_finetune.py", [str(model), "CONFIG", str(steps)], config, penstock=name != "stock")
+def training(name: str, model: Path, config: dict[str, Any], steps: int) -> TrainingRun:
+    arguments = [str(model), "CONFIG", str(steps)]
+    return TrainingRun(name, DATA / "full_finetune.py", arguments, config, penstock=name != "stock")
 
 
 def progress(name: str, step: Step | None, sample: Sample) -> None:

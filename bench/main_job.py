@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/main_job.py [--steps N]
 
-Run by ./bench/quickstart after the set-up. Exit status 0 only if every leg trained and all agree to the last digit.
+Run by ./bench/quickstart after the set-up. Exit status 0 only if every run trained and all agree to the last digit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from against_fio import against_fio
-from leg import Leg, Result, Sample, Step
 from lora_options import lora_options
 from picture import draw
 from run_port import clean_up_when_ended
+from training_run import Result, Sample, Step, TrainingRun
 from user_config import DATA, on_cpu, on_drive
 
 HERE = Path(__file__).parent
@@ -30,26 +29,26 @@ OUT = HERE / "out"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=3, help="optimizer steps a leg (default 3)")
+    parser.add_argument("--steps", type=int, default=3, help="optimizer steps a run (default 3)")
     steps = parser.parse_args().steps
     clean_up_when_ended()
     begin = time.monotonic()
     OUT.mkdir(exist_ok=True)
     swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
     model = make_model()
-    legs = make_legs(model, swap, steps)
-    show_plan(model, legs[0])
+    runs = make_runs(model, swap, steps)
+    show_plan(model, runs[0])
     results = []
-    for number, leg in enumerate(legs, 1):
-        say(f"leg {number} of {len(legs)}: {leg.name}, {steps} steps")
-        results.append(leg.run(OUT, Progress(steps)))
+    for number, training in enumerate(runs, 1):
+        say(f"run {number} of {len(runs)}: {training.name}, {steps} steps")
+        results.append(training.run(OUT, Progress(steps)))
         if results[-1].returncode != 0 or len(results[-1].steps) != steps:
             return failed(results[-1])
     picture = OUT / "quickstart.svg"
     draw(results, picture, "GRPO with LoRA, Qwen3-0.6B shape, under the user's own DeepSpeed configuration")
     agree = report(results)
     say("the model's tensors through the engine, against fio on the same drive (penstock bench --pair=fio)")
-    print(f"  {against_fio(model, swap, OUT / 'against_fio.json')}", flush=True)
+    print(f"  {against_fio(model, swap)}", flush=True)
     say(f"picture: {picture}   logs and figures: {OUT}   took {time.monotonic() - begin:.0f} s")
     return 0 if agree else 1
 
@@ -71,23 +70,23 @@ def make_model(layers: int = 28) -> Path:
     return model
 
 
-def make_legs(model: Path, swap: Path, steps: int) -> list[Leg]:
+def make_runs(model: Path, swap: Path, steps: int) -> list[TrainingRun]:
     seed = on_drive("seed-003.json", swap)
     from_drive = {**seed, "penstock": {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}}
     script, arguments = DATA / "grpo_lora.py", [str(model), "CONFIG", str(steps)]
     return [
-        Leg("as the file is", script, arguments, seed),
-        Leg("all from the drive", script, arguments, from_drive),
-        Leg("device cpu", script, arguments, on_cpu(seed, "offload_param"), penstock=False),
+        TrainingRun("as the file is", script, arguments, seed),
+        TrainingRun("all from the drive", script, arguments, from_drive),
+        TrainingRun("device cpu", script, arguments, on_cpu(seed, "offload_param"), penstock=False),
     ]
 
 
-def show_plan(model: Path, leg: Leg) -> None:
+def show_plan(model: Path, training: TrainingRun) -> None:
     say("the plan for this model under this file (penstock plan)")
     config = OUT / "seed-003.json"
-    config.write_text(json.dumps(leg.config))
+    config.write_text(json.dumps(training.config))
     command = [str(Path(sys.executable).parent / "penstock"), "plan", str(model), "--config", str(config)]
-    # DS_ACCELERATOR: the legs train on the CPU, so that memory of the device is memory of the process.
+    # DS_ACCELERATOR: the runs train on the CPU, so that memory of the device is memory of the process.
     subprocess.run([*command, *lora_options()], check=False, env={**os.environ, "DS_ACCELERATOR": "cpu"})
 
 
@@ -118,9 +117,28 @@ class Progress:
             print(f"  {state}", flush=True)
 
 
+def against_fio(model: Path, directory: Path) -> str:
+    """Fetches the model's tensors in the order of a pass forward, fio as many bytes in requests of 1 MiB."""
+    directory.mkdir(parents=True, exist_ok=True)
+    report = OUT / "against_fio.json"
+    command = [
+        str(Path(sys.executable).parent / "penstock"), "bench", "--name=against-fio", "--workload=swap",
+        f"--inventory={model}", "--phase=forward", "--max_pinned=64MiB", "--ram=0", f"--directory={directory}",
+        "--pair=fio", "--pairs=6", "--output-format=json", f"--output={report}",
+    ]  # fmt: skip
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        return f"was not measured: {done.stderr.strip() or f'penstock bench ended with status {done.returncode}'}"
+    pair = json.loads(report.read_text())["jobs"][0]["pair"]
+    return (
+        f"{pair['ratio_median']:.2f} of fio's bandwidth (median of {pair['pairs']} pairs, IQR {pair['ratio_iqr']:.2f}) "
+        f"at {pair['cpu_ratio_median']:.2f} of its CPU a byte; fio at its best: {pair['peer_settings']}"
+    )
+
+
 def failed(result: Result) -> int:
     print(
-        f"\nleg '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr
+        f"\nrun '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr
     )
     if result.log:
         print("".join(result.log.read_text().splitlines(keepends=True)[-25:]), file=sys.stderr)
@@ -157,9 +175,9 @@ def report(results: list[Result]) -> bool:
         )
     for number, values in enumerate(reference, 1):
         print(f"  step {number}: loss {values[0]}, gradient norm {values[1]}, reward {values[2]}")
-    (OUT / "quickstart.json").write_text(json.dumps({row[0] or "leg": row[1:] for row in rows}, indent=1))
+    (OUT / "quickstart.json").write_text(json.dumps({row[0] or "run": row[1:] for row in rows}, indent=1))
     agree = all(result.values == reference for result in results)
-    print("  all legs agree to the last digit" if agree else "  THE LEGS DIFFER", flush=True)
+    print("  all runs agree to the last digit" if agree else "  THE RUNS DIFFER", flush=True)
     return agree
 
 

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
 
-from leg import Result, Sample
-from line_picture import svg
+from plot import COLOURS, panels, svg
+from training_run import Result
 
 
 def draw(results: Sequence[Result], path: Path, title: str) -> None:
-    memory = _curves(results, lambda sample: sample.rss)
-    memory += _curves(results, lambda sample: sample.pinned, dash="dotted", of="pinned")
-    group = {
-        "x": {"label": "seconds since the start of the process (imports and model building included)"},
-        "panels": [
-            {"label": "memory of the\nprocess, GB", "curves": memory},
-            {"label": "read from drives, GB", "curves": _curves(results, lambda sample: sample.read)},
-        ],
-    }
-    path.write_text(svg({"title": title, "groups": [group]}), encoding="utf-8")
-
-
-def _curves(
-    results: Sequence[Result], value: Callable[[Sample], float], dash: str = "solid", of: str = ""
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "label": f"{result.name}: {of}" if of else result.name,
-            "colour": number,
-            "dash": dash,
-            "x": [sample.seconds for sample in result.samples],
-            "y": [value(sample) / 1e9 for sample in result.samples],
-        }
-        for number, result in enumerate(results)
-    ]
+    labels = ["memory of the\nprocess, GB", "read from drives, GB"]
+    figure, axes = panels(labels, title, "seconds since the start of the process (imports and model building included)")
+    for result, colour in zip(results, COLOURS, strict=False):
+        x = [sample.seconds for sample in result.samples]
+        axes[0].plot(x, [sample.rss / 1e9 for sample in result.samples], color=colour, label=result.name)
+        pinned, name = [sample.pinned / 1e9 for sample in result.samples], f"{result.name}: pinned"
+        axes[0].plot(x, pinned, color=colour, label=name, linestyle="dotted")
+        axes[1].plot(x, [sample.read / 1e9 for sample in result.samples], color=colour, label=result.name)
+    path.write_text(svg(figure, axes), encoding="utf-8")

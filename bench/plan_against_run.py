@@ -22,10 +22,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from leg import Leg, Result
 from lora_options import lora_options
 from main_job import OUT, make_model
 from run_port import clean_up_when_ended
+from training_run import Result, TrainingRun
 from user_config import DATA, on_drive
 
 NOTHING_IN_RAM = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
@@ -58,7 +58,8 @@ def main() -> int:
     for case in cases(Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))):
         planned = plan(case)
         arguments = [str(case.model), "CONFIG", str(steps)]
-        result = Leg(case.name, DATA / case.script, arguments, case.config).run(OUT / "plan-against-run")
+        training = TrainingRun(case.name, DATA / case.script, arguments, case.config)
+        result = training.run(OUT / "plan-against-run")
         if result.returncode != 0:
             print(f"'{case.name}' ended with status {result.returncode}: {result.log}", file=sys.stderr)
             return 1

@@ -71,9 +71,7 @@ def main() -> int:
         print(table(runs, compute), end="")
     print(answer(runs))
     if options.picture:
-        from line_picture import svg
-
-        options.picture.write_text(svg(picture(runs, options.inventory.stem, options.stock)), encoding="utf-8")
+        options.picture.write_text(picture(runs, options.inventory.stem, options.stock), encoding="utf-8")
     return 0
 
 
@@ -180,35 +178,27 @@ def answer(runs: Sequence[Run]) -> str:
     return "\n" + "\n".join(lines)
 
 
-def picture(runs: Sequence[Run], model: str, stock_gib: float) -> dict[str, Any]:
-    panels = []
-    for chunks, what in ((True, "in chunks"), (False, "whole tensors")):
-        curves = []
-        for colour, compute in enumerate(sorted({run.compute for run in runs})):
-            points = speeds(runs, chunks, compute)
-            curves.append(
-                {
-                    "label": f"compute / IO = {compute:g}",
-                    "colour": colour,
-                    "points": True,
-                    "x": [run.max_pinned / MIB for run, _ in points],
-                    "y": [100 * speed for _, speed in points],
-                }
-            )
-        marks = [
-            {"y": 100 * WANTED, "label": f"{100 * WANTED:g} %"},
-            {"x": stock_gib * 1024, "label": f"stock: {stock_gib} GiB"},
-        ]
-        panels.append(
-            {"label": f"{what}:\nspeed, % of unlimited", "bottom": 50, "top": 103, "curves": curves, "marks": marks}
-        )
-    ticks = [
-        [size, f"{size} MiB" if size < 1024 else f"{size // 1024} GiB"]
-        for size in (1 << power for power in range(4, 14))
-    ]
-    x = {"label": "pinned memory allowed (max_pinned)", "log": True, "ticks": ticks}
+def picture(runs: Sequence[Run], model: str, stock_gib: float) -> str:
+    from plot import panels, svg
+
+    kinds = ((True, "in chunks"), (False, "whole tensors"))
     title = f"A pass forward over {model}, simulated drive (3.5 GiB/s, 80 µs), simulated time"
-    return {"groups": [{"title": title, "x": x, "panels": panels}]}
+    labels = [f"{what}:\nspeed, % of unlimited" for _, what in kinds]
+    figure, axes = panels(labels, title, "pinned memory allowed (max_pinned)")
+    for one, (chunks, _) in zip(axes, kinds, strict=True):
+        for compute in sorted({run.compute for run in runs}):
+            points = speeds(runs, chunks, compute)
+            sizes, percents = [run.max_pinned / MIB for run, _ in points], [100 * speed for _, speed in points]
+            one.plot(sizes, percents, marker="o", markersize=3.5, label=f"compute / IO = {compute:g}")
+        one.axhline(100 * WANTED, linestyle="dashed", color="#555555", linewidth=0.8, label=f"{100 * WANTED:g} %")
+        one.axvline(stock_gib * 1024, linestyle="dotted", color="#555555", label=f"stock: {stock_gib} GiB")
+        one.set_ylim(50, 103)
+    ticks = [1 << power for power in range(4, 14)]
+    axes[-1].set_xscale("log", base=2)
+    names = [f"{size} MiB" if size < 1024 else f"{size // 1024} GiB" for size in ticks]
+    axes[-1].set_xticks(ticks, labels=names)
+    axes[-1].minorticks_off()
+    return svg(figure, axes)
 
 
 if __name__ == "__main__":

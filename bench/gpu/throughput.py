@@ -1,6 +1,6 @@
 """A model's tensors between drive and device, in turns with fio on the same drive: bandwidth and CPU.
 
-What a pass can reach is the lesser of the drive's bandwidth (fio's, in the leg beside it) and that of a copy between
+What a pass can reach is the lesser of the drive's bandwidth (fio's, in the run beside it) and that of a copy between
 pinned memory and the device (measured beside it too). Tensors are those of Qwen3-0.6B.
 """
 
@@ -9,177 +9,168 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import subprocess
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import swap_device
-from fio_flow import FioFlow
-from fio_flow import Leg as FioLeg
-from measurement import Measurement
-from paired_ratio import abba, interval, quartiles
+import torch
+from stage import ROOT, Stage
+from swap_device import DeviceEngine, simulated, synchronize, torch_device
+from turns import abba
 
-INVENTORY = Path(__file__).resolve().parents[1] / "data" / "inventories" / "qwen3-0.6b.json"
+INVENTORY = ROOT / "bench" / "data" / "inventories" / "qwen3-0.6b.json"
 MAX_PINNED = 64 << 20
 UNDER_WAY = 16  # tensors that the caller has asked for at once
-LEG_SECONDS = 1.5
+RUN_SECONDS = 1.5
 PAIRS = 12
-LEAST_PAIRS = 10
 REHEARSAL_BYTES = 300 << 20
 COPY_BYTES = 256 << 20
+# fio's engines, and how many requests of 1 MiB on how many threads; the last for kernels that have none of the others.
+SETTINGS = (("io_uring", 32, 1), ("libaio", 32, 1), ("psync", 1, 8))
 
 
-@dataclass(frozen=True)
-class Leg:
-    """Ours: what went through, and what it cost whom."""
-
-    bytes_moved: int
-    seconds: float
-    caller_seconds: float
-    process_seconds: float
+class OurRun(NamedTuple):
+    bandwidth: float
+    caller_cost: float  # CPU seconds a GB
+    process_cost: float
     copy_bandwidth: float
+    seconds: float
+
+
+class FioRun(NamedTuple):
+    bandwidth: float
+    cost: float
 
 
 class ModelFlow:
     """The tensors on the device, and an engine that has a copy of each on the drive."""
 
-    def __init__(self, device: str, swap: Path) -> None:
-        import torch
-
-        self._device = device
+    def __init__(self, stage: Stage, engine: DeviceEngine) -> None:
+        self._device = stage.device
+        self._engine = engine
         self._tensors = {}
-        budget = REHEARSAL_BYTES if swap_device.simulated(device) else math.inf
+        budget = REHEARSAL_BYTES if simulated(stage.device) else math.inf
         for entry in sorted(json.loads(INVENTORY.read_text())["tensors"], key=lambda one: "embed" in one["name"]):
             elements = math.prod(entry["shape"])
-            if 2 * elements > budget:
-                continue
-            budget -= 2 * elements
-            target = torch.empty(elements, dtype=torch.bfloat16, device=swap_device.torch_device(device))
-            self._tensors[entry["name"]] = target.normal_()
+            if 2 * elements <= budget:
+                budget -= 2 * elements
+                target = torch.empty(elements, dtype=torch.bfloat16, device=torch_device(stage.device))
+                self._tensors[entry["name"]] = target.normal_()
         self.bytes_a_pass = sum(tensor.nbytes for tensor in self._tensors.values())
-        self._engine = swap_device.DeviceEngine(device, swap, MAX_PINNED)
 
-    def read(self, passes: int) -> Leg:
-        return self._leg(passes, lambda name: self._engine.get_async(name, self._tensors[name]), ahead=True)
-
-    def write(self, passes: int) -> Leg:
-        return self._leg(passes, lambda name: self._engine.put_async(name, self._tensors[name]), ahead=False)
-
-    def stats(self) -> dict[str, int]:
-        return self._engine.stats()
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def _leg(self, passes: int, begin: Callable[[str], Any], ahead: bool) -> Leg:
-        copy = copy_bandwidth(self._device, to_device=ahead)
-        swap_device.synchronize(self._device)
+    def run(self, direction: str, passes: int) -> OurRun:
+        reads = direction == "read"
+        begin = self._engine.get_async if reads else self._engine.put_async
+        copy = copy_bandwidth(self._device, to_device=reads)
+        synchronize(self._device)
         wall, caller, process = time.monotonic(), time.thread_time(), time.process_time()
         for _ in range(passes):
-            if ahead:
+            if reads:
                 self._engine.prefetch(self._tensors)
             under_way: deque[Any] = deque()
-            for name in self._tensors:
-                under_way.append(begin(name))
+            for name, tensor in self._tensors.items():
+                under_way.append(begin(name, tensor))
                 if len(under_way) == UNDER_WAY:
                     under_way.popleft().result()
             while under_way:
                 under_way.popleft().result()
         self._engine.flush()
-        swap_device.synchronize(self._device)
-        return Leg(
-            passes * self.bytes_a_pass,
-            time.monotonic() - wall,
-            time.thread_time() - caller,
-            time.process_time() - process,
-            copy,
-        )
+        synchronize(self._device)
+        seconds, gigabytes = time.monotonic() - wall, passes * self.bytes_a_pass / 1e9
+        caller, process = time.thread_time() - caller, time.process_time() - process
+        return OurRun(gigabytes / seconds, caller / gigabytes, process / gigabytes, copy, seconds)
 
 
 def copy_bandwidth(device: str, to_device: bool) -> float:
-    """Of four copies between pinned memory and the device; on a simulated one, of a copy in the host's memory."""
-    import torch
-
-    pinned = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=not swap_device.simulated(device))
-    other = torch.empty(COPY_BYTES, dtype=torch.uint8, device=swap_device.torch_device(device))
+    """GB/s of copies between pinned memory and the device; on a simulated one, in the host's memory."""
+    pinned = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=not simulated(device))
+    other = torch.empty(COPY_BYTES, dtype=torch.uint8, device=torch_device(device))
     target, source = (other, pinned) if to_device else (pinned, other)
     target.copy_(source)
-    swap_device.synchronize(device)
+    synchronize(device)
     begun = time.monotonic()
     for _ in range(4):
         target.copy_(source, non_blocking=True)
-    swap_device.synchronize(device)
-    return 4 * COPY_BYTES / (time.monotonic() - begun)
+    synchronize(device)
+    return 4 * COPY_BYTES / (time.monotonic() - begun) / 1e9
 
 
-def measure(measurement: Measurement) -> None:
-    swap_device.require(measurement.device)
-    flow = ModelFlow(measurement.device, measurement.swap)
-    fio = FioFlow(measurement.swap, flow.bytes_a_pass)
-    try:
-        fio.prepare()
-        flow.write(1)  # what is read must be there
-        for direction, ours, share in (("read", flow.read, 0.55), ("write", flow.write, 1.0)):
-            until = measurement.seconds_left() * (1 - share)
-            fio.choose(direction)
-            compare(measurement, direction, ours, fio, until + 2.0)
-    finally:
-        fio.close()
-        flow.close()
+def run_fio(file: Path, direction: str, setting: tuple[str, int, int], size: int, passes: int) -> FioRun:
+    engine, depth, jobs = setting
+    share = size // jobs >> 20 << 20
+    command = [
+        "fio", "--name=flow", f"--filename={file}", f"--rw={direction}", "--direct=1", f"--ioengine={engine}",
+        "--bs=1M", f"--iodepth={depth}", f"--size={share}", f"--numjobs={jobs}", f"--offset_increment={share}",
+        f"--loops={passes}", "--group_reporting", "--thread", "--output-format=json", "--invalidate=0",
+        "--fallocate=none",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return read_fio(done.stdout, direction)
 
 
-def compare(
-    measurement: Measurement, direction: str, ours: Callable[[int], Leg], fio: FioFlow, leave_seconds: float
-) -> None:
-    """Ends when so many seconds are left, with the pairs that it has."""
-    ours(1)
-    passes = max(1, min(16, math.ceil(LEG_SECONDS / ours(1).seconds)))
-    pairs = abba(
-        lambda: ours(passes),
-        lambda: fio.leg(direction, passes),
-        PAIRS,
-        lambda: measurement.seconds_left() < leave_seconds,
-    )
-    if not pairs:
-        for key in ("ratio", "caller_cpu", "process_cpu", "cpu_ratio"):
-            measurement.not_run(f"{direction}_{key}", "the stage's time was over before the first pair of legs")
-        return
-    tell(measurement, direction, pairs, str(fio.best[direction]))
+def read_fio(report: str, direction: str) -> FioRun:
+    """Of fio's JSON, before which it may print notes. CPU is a percentage of each job's run time."""
+    job = json.loads(report[report.index("{") :])["jobs"][0]
+    gigabytes = job[direction]["io_bytes"] / 1e9
+    cpu = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
+    # job_runtime is the sum over grouped jobs, a direction's runtime is not.
+    return FioRun(gigabytes / job[direction]["runtime"] * 1000, cpu / gigabytes)
 
 
-def tell(measurement: Measurement, direction: str, pairs: list[tuple[Leg, FioLeg]], setting: str) -> None:
-    """Bandwidths stand beside the ratio only."""
-    bounds = [min(theirs.bandwidth, ours.copy_bandwidth) for ours, theirs in pairs]
-    ratios = [ours.bytes_moved / ours.seconds / bound for (ours, _), bound in zip(pairs, bounds, strict=True)]
-    by_drive = sum(theirs.bandwidth <= ours.copy_bandwidth for ours, theirs in pairs)
+def fastest_setting(file: Path, size: int) -> tuple[str, int, int]:
+    """That writes the file, which is laid out so."""
+    speeds = {}
+    for setting in SETTINGS:
+        try:
+            speeds[setting] = run_fio(file, "write", setting, size, 1).bandwidth
+        except subprocess.CalledProcessError as refused:
+            print(f"fio, {setting}: {refused.stderr}", flush=True)
+    if not speeds:
+        raise SystemExit("Error: fio runs in no way here")
+    return max(speeds, key=lambda setting: speeds[setting])
+
+
+def report(stage: Stage, direction: str, pairs: list[tuple[OurRun, FioRun]], setting: tuple[str, int, int]) -> None:
+    what = "drive to device" if direction == "read" else "device to drive"
     speeds = {
-        "ours": [ours.bytes_moved / ours.seconds for ours, _ in pairs],
+        "ours": [ours.bandwidth for ours, _ in pairs],
         "fio's": [theirs.bandwidth for _, theirs in pairs],
         "pinned copy's": [ours.copy_bandwidth for ours, _ in pairs],
     }
-    said = ", ".join(f"{whose} {statistics.median(values) / 1e9:.2f}" for whose, values in speeds.items())
-    few = f"; only {len(pairs)} pairs in the time there was" if len(pairs) < LEAST_PAIRS else ""
-    note = f"the drive is the bound in {by_drive} of {len(pairs)}; GB/s, for the reader: {said}; fio: {setting}{few}"
-    tell_median(measurement, f"{direction}_ratio", ratios, note)
-    for key, costs in (
-        ("caller_cpu", [ours.caller_seconds / ours.bytes_moved * 1e9 for ours, _ in pairs]),
-        ("process_cpu", [ours.process_seconds / ours.bytes_moved * 1e9 for ours, _ in pairs]),
-    ):
-        tell_median(measurement, f"{direction}_{key}", costs)
-    shares = [
-        (ours.process_seconds / ours.bytes_moved) / (theirs.cpu_seconds / theirs.bytes_moved)
-        for ours, theirs in pairs
-        if theirs.cpu_seconds > 0
-    ]
-    if not shares:
-        measurement.not_run(f"{direction}_cpu_ratio", "fio told no CPU time")
-        return
-    tell_median(measurement, f"{direction}_cpu_ratio", shares)
+    said = ", ".join(f"{whose} {statistics.median(values):.2f}" for whose, values in speeds.items())
+    ratios = [ours.bandwidth / min(theirs.bandwidth, ours.copy_bandwidth) for ours, theirs in pairs]
+    note = f"GB/s: {said}; fio: {setting[0]}, {setting[1] * setting[2]} requests of 1 MiB"
+    stage.median(f"{what}: bandwidth over the lesser of fio's and a pinned copy's", ratios, "", 0.95, note)
+    stage.median(f"{what}: CPU of the calling thread", [ours.caller_cost for ours, _ in pairs], "s a GB")
+    stage.median(f"{what}: CPU of the process", [ours.process_cost for ours, _ in pairs], "s a GB")
+    costs = [ours.process_cost / theirs.cost for ours, theirs in pairs if theirs.cost > 0]
+    if costs:
+        stage.median(f"{what}: CPU of the process a byte over fio's", costs)
 
 
-def tell_median(measurement: Measurement, key: str, values: list[float], note: str = "") -> None:
-    spread, middle = quartiles(values), statistics.median(values)
-    measurement.tell(key, middle, interval=interval(values), quartiles=spread, pairs=len(values), note=note)
+def main() -> None:
+    stage = Stage()
+    file = stage.swap / "fio.data"
+    with DeviceEngine(stage.device, stage.swap, MAX_PINNED) as engine:
+        flow = ModelFlow(stage, engine)
+        setting = fastest_setting(file, flow.bytes_a_pass)
+        flow.run("write", 1)  # what is read must be there
+        for direction, share in (("read", 0.55), ("write", 1.0)):
+            leave = stage.seconds_left() * (1 - share) + 2.0
+            flow.run(direction, 1)
+            passes = max(1, min(16, math.ceil(RUN_SECONDS / flow.run(direction, 1).seconds)))
+            pairs = abba(
+                lambda passes=passes, direction=direction: flow.run(direction, passes),  # type: ignore[misc]
+                lambda passes=passes, direction=direction: run_fio(  # type: ignore[misc]
+                    file, direction, setting, flow.bytes_a_pass, passes
+                ),
+                PAIRS,
+                lambda leave=leave: stage.seconds_left() < leave,  # type: ignore[misc]
+            )
+            report(stage, direction, pairs, setting)
+
+
+if __name__ == "__main__":
+    main()

@@ -103,6 +103,15 @@ ordered_json pair_numbers(const PairResult& pair) {
           {"cpu_ratios", pair.cpu_ratios}};
 }
 
+ordered_json course_numbers(const std::vector<Sample>& course) {
+  ordered_json rows = ordered_json::array();
+  for (const Sample& sample : course) {
+    rows.push_back({sample.at_ns, sample.read_bytes, sample.write_bytes, sample.stall_ns,
+                    sample.pinned_bytes, sample.live_bytes});
+  }
+  return rows;
+}
+
 ordered_json job_numbers(const JobResult& result, ordered_json options) {
   ordered_json numbers{{"jobname", result.name},
                        {"groupid", result.group},
@@ -130,7 +139,7 @@ ordered_json job_numbers(const JobResult& result, ordered_json options) {
 
 }  // namespace
 
-std::string json_report(const Report& report) {
+std::string json_report(const Report& report, bool course) {
   std::vector<ordered_json> options;
   for (const Job& job : report.jobs) {
     options.emplace_back(job.given);
@@ -143,6 +152,9 @@ std::string json_report(const Report& report) {
       own.erase(key);
     }
     jobs.push_back(job_numbers(result, std::move(own)));
+    if (course) {
+      jobs.back()["course"] = course_numbers(result.course);
+    }
   }
   const auto since_epoch = report.time.time_since_epoch();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "bench/process/child_process.h"
-#include "picture_script.h"
+#include "plot_script.h"
 
 namespace penstock::bench {
 namespace {
@@ -25,7 +25,7 @@ Result<std::string> answer(const std::vector<std::string>& arguments, const std:
 Result<PlotProgram> PlotProgram::find(const std::vector<std::string>& candidates) {
   std::string refusals;
   for (const std::string& python : candidates) {
-    const Result<std::string> version = answer({python, "-c", kPictureScript, "--check"}, "");
+    const Result<std::string> version = answer({python, "-c", kPlotScript, "--check"}, "");
     if (version.has_value()) {
       return PlotProgram(python);
     }
@@ -39,8 +39,8 @@ Result<PlotProgram> PlotProgram::find(const std::vector<std::string>& candidates
                   refusals));
 }
 
-Result<std::string> PlotProgram::draw(const std::string& picture) const {
-  return answer({python_, "-c", kPictureScript}, picture);
+Result<std::string> PlotProgram::draw(const std::string& report) const {
+  return answer({python_, "-c", kPlotScript}, report);
 }
 
 }  // namespace penstock::bench

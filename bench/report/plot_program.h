@@ -7,15 +7,15 @@
 
 namespace penstock::bench {
 
-/// A Python with matplotlib, which draws pictures.
+/// A Python with matplotlib, which draws reports.
 class PlotProgram {
  public:
   /// The first of `candidates` that has matplotlib. An error where none has: what each said, and
   /// what to install. Takes a second or two, and keeps nothing running.
   static Result<PlotProgram> find(const std::vector<std::string>& candidates);
 
-  /// The SVG of a picture (JSON, as line_picture.py describes it). Errors: what went wrong there.
-  Result<std::string> draw(const std::string& picture) const;
+  /// The SVG of a JSON report with courses. Errors: what went wrong there.
+  Result<std::string> draw(const std::string& report) const;
 
  private:
   explicit PlotProgram(std::string python) : python_(std::move(python)) {}

@@ -15,7 +15,6 @@
 #include "bench/process/python.h"
 #include "bench/report/json_report.h"
 #include "bench/report/plot_program.h"
-#include "bench/report/run_plot.h"
 #include "bench/report/text_report.h"
 #include "bindings/cli/bench_compare.h"
 #include "bindings/cli/interruption.h"
@@ -132,7 +131,7 @@ Result<void> write_report(const BenchOptions& options, const Report& report,
   if (plot_program == nullptr) {
     return {};
   }
-  const Result<std::string> plot = plot_program->draw(run_plot(report));
+  const Result<std::string> plot = plot_program->draw(json_report(report, true));
   PENSTOCK_TRY(plot);
   return write_output(options.plot, *plot);
 }

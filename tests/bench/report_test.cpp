@@ -109,6 +109,15 @@ TEST(JsonReportTest, SwapAndPair) {
   EXPECT_EQ(jobs[1]["pair"]["peer_settings"], "bs=1m");
 }
 
+TEST(JsonReportTest, TheCourseIsForThePlotAlone) {
+  Report report = make_report();
+  report.results[0].course = {{10, 20, 30, 40, 50, 60, 70}, {11, 21, 31, 41, 51, 61, 71}};
+  EXPECT_FALSE(json::parse(json_report(report))["jobs"][0].contains("course"));
+  const json jobs = json::parse(json_report(report, true))["jobs"];
+  EXPECT_EQ(jobs[0]["course"], (json{{10, 20, 30, 40, 50, 60}, {11, 21, 31, 41, 51, 61}}));
+  EXPECT_TRUE(jobs[1]["course"].empty());
+}
+
 TEST(TextReportTest, SaysWhatAPersonLooksFor) {
   const std::string text = text_report(make_report());
   EXPECT_THAT(text, HasSubstr("one: read and write (50 % reads), 128.0 KiB, psync, buffered"));

@@ -60,6 +60,15 @@ def test_a_job_that_swaps(bench, model, tmp_path):
         assert any(wanted in text for text in shown), (wanted, shown)
 
 
+def test_jobs_that_share_a_plot_are_named(bench, model, tmp_path):
+    done = bench(*swap_keys(model, name="one"), *raw_keys("two"), "--plot=plot.svg")
+    assert done.returncode == 0, done.stderr
+    shown = texts(tmp_path / "plot.svg")
+    for wanted in ("one: read", "two: read", "two: write", "one: waiting", "time, s (partly simulated)"):
+        assert any(wanted in text for text in shown), (wanted, shown)
+    assert not any("two: waiting" in text for text in shown)
+
+
 def test_virtual_time_draws_the_same_bytes(bench, model, tmp_path):
     for name in ("one.svg", "two.svg"):
         assert bench(*swap_keys(model), f"--plot={name}").returncode == 0
@@ -106,21 +115,20 @@ def test_a_drawing_that_fails_takes_no_figures_along(bench, write, tmp_path):
 
 def test_the_quickstarts_picture_has_the_same_style(tmp_path):
     pytest.importorskip("matplotlib")
-    bench = DATA.parent
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path\nfrom leg import Result, Sample\nfrom picture import draw\nimport inspect\n"
-        "fields = inspect.signature(Sample).parameters\n"
-        "samples = [Sample(**{name: float(i) * 1e9 for name in fields}) for i in range(5)]\n"
-        "class Leg: name = 'a leg'\n"
-        "Leg.samples = samples\n"
-        "draw([Leg], Path(sys.argv[2]), 'title')\n"
+        "from pathlib import Path\nfrom training_run import Result, Sample\nfrom picture import draw\n"
+        "samples = [Sample(i, i * 10**9, i * 10**8, i * 10**9, 0) for i in range(5)]\n"
+        "draw([Result('a run', 0, [], samples, 0.0)], Path(sys.argv[2]), 'title')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(bench), str(tmp_path / "q.svg")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, str(DATA.parent), str(tmp_path / "q.svg")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     shown = texts(tmp_path / "q.svg")
-    assert any("a leg: pinned" in text for text in shown)
+    assert any("a run: pinned" in text for text in shown)
     assert any("read from drives, GB" in text for text in shown)
     assert "#1b6ca8" in (tmp_path / "q.svg").read_text()

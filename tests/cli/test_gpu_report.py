@@ -1,4 +1,4 @@
-"""bench/gpu: from figures to the section of docs/BENCHMARKS.md, and what figures are read from. Needs no GPU."""
+"""bench/gpu: from rows to the section of docs/BENCHMARKS.md, and what figures are read from. Needs no GPU."""
 
 import json
 import subprocess
@@ -8,85 +8,75 @@ import pytest
 from cli_support import DATA, ROOT
 
 GPU = DATA.parent / "gpu"
-sys.path.insert(0, str(GPU))
+sys.path[:0] = [str(GPU), str(DATA.parent)]
 
-from contract import judge
-from contract import read as read_tests
-from figure import STAGES, Figure, Outcome
-from fio_flow import read as read_fio
-from library_closure import header_rooms
-from paired_ratio import abba, interval, quartiles
-from report_text import TITLE, goal, measured, section
-
-RATIO = Figure("ratio", "a ratio", at_least=0.95)
-MACHINE = {"gpu": "Card", "driver": "driver 1", "cores": "16 cores", "kernel": "Linux 6"}
+from contract import outcomes
+from gpu_job import LIMITS, TITLE, last_error, section
+from stage import Stage, verdict
+from turns import abba, interval, quartiles
 
 
-def document(**stages):
-    told = {stage: {"figures": figures} for stage, figures in stages.items()}
-    return {"when": "2026-01-02", "device": "cuda:0", "commit": "abc", "machine": MACHINE, "stages": told}
+@pytest.fixture
+def stage(monkeypatch, tmp_path):
+    rows = tmp_path / "x.rows"
+    arguments = ["--device", "host:0", "--swap", tmp_path, "--work", tmp_path, "--rows", rows, "--seconds", "9"]
+    monkeypatch.setattr(sys, "argv", ["stage", *map(str, arguments)])
+    made = Stage()
+    made.rows = lambda: json.loads(rows.read_text())
+    return made
 
 
-def test_a_figure_with_all_that_is_known_of_it():
-    outcome = Outcome(0.9712, None, (0.951, 0.99), (0.96, 0.98), 12)
-    assert measured(RATIO, outcome) == "0.971 (95 %: 0.951 to 0.990; quartiles 0.960 to 0.980; 12 pairs)"
-    assert measured(Figure("s", "seconds", "s"), Outcome(12.34)) == "12.3 s"
-    assert measured(Figure("n", "tests", "tests"), Outcome("3 passed")) == "3 passed tests"
-    assert measured(RATIO, Outcome(0.0)) == "0.0"
+def test_a_row_with_all_that_is_known_of_it(stage):
+    stage.median("a ratio", [0.97, 0.96, 0.98], "s", at_least=0.95, note="said")
+    measured = "0.970 s (95 %: 0.960 to 0.980; quartiles 0.965 to 0.975; 3 pairs)"
+    assert stage.rows() == [["a ratio", measured, "at least 0.95: met", "said"]]
 
 
-def test_what_was_not_run_says_why():
-    assert measured(RATIO, None) == "not run (no GPU yet): `bench/gpu/run`"
-    assert measured(RATIO, Outcome(reason="no drive\n| at all")) == "not run: no drive \\| at all"
+def test_a_figure_that_is_measured_again_replaces_its_row(stage):
+    stage.row("one", "1")
+    stage.row("two", "2")
+    stage.row("one", "3")
+    assert stage.rows() == [["one", "3", "", ""], ["two", "2", "", ""]]
+    assert 0 < stage.seconds_left() <= 9
 
 
 @pytest.mark.parametrize(
-    "figure, value, ends, verdict",
-    [
-        (RATIO, 0.97, (0.96, 0.99), "at least 0.950: met"),
-        (RATIO, 0.97, (0.94, 0.99), "at least 0.950: unclear"),
-        (RATIO, 0.90, (0.89, 0.91), "at least 0.950: **missed**"),
-        (RATIO, 0.95, None, "at least 0.950: met"),
-        (Figure("pinned", "pinned", at_most=1.005), 1.01, None, "at most 1.005: **missed**"),
-        (Figure("pinned", "pinned", at_most=1.005), 1.0, None, "at most 1.005: met"),
-        (Figure("free", "of no goal"), 1.0, None, ""),
-    ],
+    "ends, said",
+    [((0.96, 0.99), "met"), ((0.94, 0.99), "unclear"), ((0.89, 0.91), "**missed**"), ((0.95, 0.95), "met")],
 )
-def test_goals(figure, value, ends, verdict):
-    assert goal(figure, Outcome(value, interval=ends)) == verdict
+def test_goals(ends, said):
+    assert verdict(ends, 0.95) == f"at least 0.95: {said}"
 
 
-def test_a_goal_of_what_was_not_run_is_only_told():
-    assert goal(RATIO, None) == goal(RATIO, Outcome(reason="no drive")) == "at least 0.950"
-
-
-def test_the_section_has_every_figure_and_the_machine():
-    told = {"read_ratio": {"value": 0.97, "pairs": 10}, "read_caller_cpu": {"not_run": "time was over"}}
-    text = section(document(throughput=told))
-    assert text.startswith(f"{TITLE}\n\n`bench/gpu/run`, 2026-01-02: Card, driver 1, 16 cores, Linux 6; commit abc.\n")
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2 + sum(map(len, STAGES.values()))
-    assert all(row.count("|") == 6 for row in rows)
-    assert "| 0.970 (10 pairs) | at least 0.950: met |" in text
-    assert "| not run: time was over |" in text
-    assert "| not run: its stage was not asked for |" in text
+def test_the_section_has_every_row_and_the_machine():
+    rows = [["a ratio", "0.970", "at least 0.95: met", ""], ["the rest", "not run: no drive\n| at all", "", ""]]
+    document = {"when": "2026-01-02", "device": "cuda:0", "machine": "Card; commit abc", "stages": {"throughput": rows}}
+    text = section(document)
+    assert text.startswith(f"{TITLE}\n\n`bench/gpu/run`, 2026-01-02: Card; commit abc.\n")
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(table) == 2 + len(LIMITS) + 1
+    assert all(line.replace("\\|", "").count("|") == 6 for line in table)
+    assert "| throughput | a ratio | 0.970 | at least 0.95: met |  |" in table
+    assert "| throughput | the rest | not run: no drive \\| at all |  |  |" in table
+    assert "| pinning | all of it | not run: its stage was not asked for |  |  |" in table
     assert "rehearsal" not in text
-    assert "**A rehearsal on a simulated device (host:0).**" in section({**document(), "device": "host:0"})
-
-
-def test_outcomes_are_kept_in_json():
-    for outcome in (Outcome(0.5, None, (0.4, 0.6), (0.45, 0.55), 10, "said"), Outcome(reason="none"), Outcome(0.0)):
-        assert Outcome.read(json.loads(json.dumps(outcome.document()))) == outcome
+    assert "**A rehearsal on a simulated device.**" in section({**document, "device": "host:0"})
 
 
 def test_the_document_has_the_section():
     assert TITLE in (ROOT / "docs" / "BENCHMARKS.md").read_text()
 
 
+def test_the_reason_of_a_stage_that_fails():
+    assert last_error(f"Traceback\nOSError: no {ROOT}/drive\nbye\n") == "OSError: no drive"
+    assert last_error("bye\n\n") == "bye"
+    assert last_error("") == "it said nothing"
+
+
 def test_pairs_take_turns_until_time_is_up():
     order = []
-    legs = [lambda name=name: order.append(name) or name for name in "ab"]
-    assert abba(*legs, 4, lambda: len(order) >= 6) == [("a", "b")] * 3
+    sides = [lambda name=name: order.append(name) or name for name in "ab"]
+    assert abba(*sides, 4, lambda: len(order) >= 6) == [("a", "b")] * 3
     assert "".join(order) == "abbaab"
 
 
@@ -98,7 +88,7 @@ def test_intervals_hold_the_median_and_repeat():
     assert quartiles([1.0]) == (1.0, 1.0)
 
 
-def test_tests_of_devices_are_judged_by_runtime():
+def test_tests_of_devices_are_told_apart_by_runtime():
     report = """<testsuites><testsuite>
       <testcase name="A/cuda" classname="DeviceContract" status="run" result="completed"/>
       <testcase name="B/cuda" classname="DeviceContract" status="run" result="skipped">
@@ -107,30 +97,21 @@ def test_tests_of_devices_are_judged_by_runtime():
       <testcase name="C/cuda" classname="DeviceContract" status="run" result="completed">
         <failure message="x.cpp:9&#x0A;Expected equality"/></testcase>
     </testsuite></testsuites>"""
-    cases = read_tests(report)
-    outcome = judge(cases, "cuda")
-    assert outcome.value == "1 passed, 1 skipped, 1 failed"
-    assert "skipped: no such device (1)" in outcome.note
-    assert "DeviceContract.C/cuda" in outcome.note
-    assert judge(cases[1:2], "cuda").reason == "1 tests skipped: no such device"
-    assert judge(cases[2:3], "cuda").reason == "these tests know no cuda (1 passed over the simulated device)"
-    assert judge(cases, "host").value == "1 passed, 0 skipped, 0 failed"
+    assert outcomes(report, "cuda") == [
+        ("passed", "DeviceContract.A/cuda", ""),
+        ("skipped", "DeviceContract.B/cuda", "no such device"),
+        ("failed", "DeviceContract.C/cuda", "Expected equality"),
+    ]
+    assert outcomes(report, "host") == [("passed", "DeviceContract.A/host", "")]
 
 
-def test_a_leg_of_fio():
-    job = {"read": {"io_bytes": 2 << 30, "runtime": 1000}, "usr_cpu": 2.0, "sys_cpu": 8.0, "job_runtime": 4000}
-    leg = read_fio("fio: a note\n" + json.dumps({"jobs": [job]}), "read")
-    assert (leg.bandwidth, leg.cpu_seconds) == (2 << 30, pytest.approx(0.4))
+def test_a_run_of_fio():
+    pytest.importorskip("torch")
+    from throughput import read_fio
 
-
-def test_folders_of_boost_that_includes_reach(tmp_path):
-    for name, text in (("a/x.hpp", "#  include <boost/b.hpp>\n"), ("b.hpp", "#include <boost/c/y.hpp>"), ("d.hpp", "")):
-        header = tmp_path / "boost" / name
-        header.parent.mkdir(parents=True, exist_ok=True)
-        header.write_text(text)
-    source = tmp_path / "source.cpp"
-    source.write_text('#include "boost/a/x.hpp"\n#include <vector>\n')
-    assert header_rooms([source], tmp_path) == {"a", "b.hpp", "c"}
+    job = {"read": {"io_bytes": 2 * 10**9, "runtime": 1000}, "usr_cpu": 2.0, "sys_cpu": 8.0, "job_runtime": 4000}
+    run = read_fio("fio: a note\n" + json.dumps({"jobs": [job]}), "read")
+    assert (run.bandwidth, run.cost) == (2.0, pytest.approx(0.2))
 
 
 @pytest.mark.parametrize("command", ["run", "pack"])
@@ -138,4 +119,4 @@ def test_help_teaches(command):
     done = subprocess.run([GPU / command, "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"usage: bench/gpu/{command} ")
     assert "Example: bench/gpu/" in done.stdout
-    assert command == "pack" or all(f"\n  {stage} " in done.stdout for stage in STAGES)
+    assert command == "pack" or all(f"\n  {stage} " in done.stdout for stage in LIMITS)

@@ -35,7 +35,7 @@ class Run:
     @property
     def values(self) -> list[tuple[str, ...]]:
         """What must be equal to the last digit, a tuple a step."""
-        from leg import parse
+        from training_run import parse
 
         steps: list[Any] = []
         for line in self.output.split("\n"):

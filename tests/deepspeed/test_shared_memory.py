@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Runner
-from leg import Leg
 from run_port import SHARED_MEMORY, buffers, drop_buffers, free_port
+from training_run import TrainingRun
 
 # Leaves what DeepSpeed leaves, then ends as it is asked to.
 LEAVES = """
@@ -31,10 +31,10 @@ if sys.argv[-1] == "hangs":
 BENCHMARK = """
 import sys
 from pathlib import Path
-from leg import Leg
 from run_port import clean_up_when_ended
+from training_run import TrainingRun
 clean_up_when_ended()
-Leg("hangs", Path(sys.argv[1]), ["hangs"], {}, penstock=False).run(Path(sys.argv[2]))
+TrainingRun("hangs", Path(sys.argv[1]), ["hangs"], {}, penstock=False).run(Path(sys.argv[2]))
 """
 
 pytestmark = pytest.mark.skipif(not os.access(SHARED_MEMORY, os.W_OK), reason="no /dev/shm that can be written")
@@ -62,8 +62,8 @@ def port_of(output: str) -> str:
 
 
 @pytest.mark.parametrize("how", ["ends", "fails"])
-def test_a_benchmarks_leg(script: Path, others: Path, tmp_path: Path, how: str) -> None:
-    result = Leg(how, script, [how], {}, penstock=False).run(tmp_path)
+def test_a_benchmarks_run(script: Path, others: Path, tmp_path: Path, how: str) -> None:
+    result = TrainingRun(how, script, [how], {}, penstock=False).run(tmp_path)
     assert (result.returncode != 0) == (how == "fails")
     assert result.log is not None
     assert buffers(port_of(result.log.read_text())) == []

@@ -1,4 +1,4 @@
-"""Legs in the order ABBA and the median of their ratios. Pure but for the order in which it calls."""
+"""Runs in the order ABBA, and what is made of their ratios."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ SEED = 1  # of the bootstrap: the same figures give the same interval
 
 
 def abba(
-    first: Callable[[], First], second: Callable[[], Second], pairs: int, time_is_up: Callable[[], bool]
+    first: Callable[[], First],
+    second: Callable[[], Second],
+    pairs: int,
+    time_is_up: Callable[[], bool] = lambda: False,
 ) -> list[tuple[First, Second]]:
-    """Pairs of legs; which of the two comes first changes with every pair. Fewer when time is up."""
+    """Pairs of runs; which of the two comes first changes with every pair. Fewer when time is up."""
     done: list[tuple[First, Second]] = []
     while len(done) < pairs and not time_is_up():
         if len(done) % 2 == 0:
@@ -29,10 +32,10 @@ def abba(
     return done
 
 
-def interval(ratios: Sequence[float], draws: int = DRAWS) -> tuple[float, float]:
-    """95 % of the median: percentiles of medians of samples drawn from the ratios."""
+def interval(values: Sequence[float], draws: int = DRAWS) -> tuple[float, float]:
+    """95 % of the median: percentiles of medians of samples drawn from the values."""
     chance = random.Random(SEED)
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(draws))
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
     return medians[int(0.025 * (draws - 1))], medians[int(0.975 * (draws - 1))]
 
 

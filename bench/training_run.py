@@ -71,7 +71,7 @@ class Result:
 
 
 @dataclass
-class Leg:
+class TrainingRun:
     """A script under a configuration. `penstock`: through `python -m penstock.deepspeed`."""
 
     name: str
@@ -80,6 +80,7 @@ class Leg:
     config: dict[str, Any]
     penstock: bool = True
     prelude: Path | None = None  # executed before the script, in its process
+    environment: dict[str, str] = field(default_factory=dict)  # over that of one rank on the CPU accelerator
 
     def run(self, out: Path, progress: Callable[[str, Step | None, Sample], None] | None = None) -> Result:
         with own_port() as port:
@@ -100,6 +101,7 @@ class Leg:
             "PENSTOCK_STATS": str(stats_file),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
+            **self.environment,
         }
         with log.open("w") as log_file:
             process = subprocess.Popen(
