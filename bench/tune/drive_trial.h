@@ -9,7 +9,6 @@
 
 #include "alloc/memory_source.h"
 #include "alloc/result.h"
-#include "bench/pair/aio_settings.h"
 #include "bench/pair/measured_run.h"
 #include "bench/tune/drive_mix.h"
 #include "bench/workload/raw_file.h"
@@ -35,28 +34,20 @@ class DriveTrial {
                                                      const std::vector<std::string>& paths,
                                                      RunControl& control);
 
-  /// As stock DeepSpeed swaps: each tensor is divided among `threads` threads, each keeps `depth`
-  /// requests of `block_bytes` under way with libaio (or, without overlap_events, issues so many
-  /// and awaits them all), and has its part whole before it begins one of the next tensor.
-  /// `single_submit` makes no difference here.
-  Result<MeasuredRun> run_as_deepspeed(std::size_t path, const AioSettings& settings,
-                                       const TrialLoad& load);
   /// As our engine does: registered memory, one queue a drive that never runs dry; several paths at
   /// the same time, each for itself.
-  Result<MeasuredRun> run_as_penstock(std::span<const std::size_t> paths, EngineKind engine,
-                                      const TrialLoad& load);
+  Result<MeasuredRun> run(std::span<const std::size_t> paths, EngineKind engine,
+                          const TrialLoad& load);
 
  private:
   struct Worker;
 
   DriveTrial(const DriveMix& mix, RunControl& control) : mix_(mix), control_(control) {}
-  Result<void> hand_out_memory(std::span<Worker> workers);
-  Result<MeasuredRun> run(std::span<Worker> workers, const TrialLoad& load);
 
   const DriveMix& mix_;
   RunControl& control_;
   std::vector<RawFile> files_;  // one a path
-  Memory arena_;
+  Memory arena_;  // the same pages for every trial: fresh ones can cost more than the trial
 };
 
 }  // namespace penstock::bench

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <thread>
 #include <utility>
 
@@ -19,19 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookInterval{50};
 constexpr std::size_t kRoundsOfPaths = 3;
-// A search runs some values less than there are, and ends early where nothing is better.
+constexpr std::size_t kTurns = 6;
+// A round that has begun is ended.
 constexpr double kShareOfTrials = 0.9;
-
-std::uint32_t narrow(std::uint64_t value) {
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(value, 1, std::numeric_limits<std::uint16_t>::max()));
-}
-
-/// The present `aio` block of a configuration, within what can be run.
-AioSettings aio_settings(const AioConfig& config) {
-  return {std::clamp<std::uint64_t>(config.block_size, kBlockBytes, kGiB),
-          narrow(config.queue_depth), narrow(config.intra_op_parallelism), config.overlap_events};
-}
 
 class Tuner {
  public:
@@ -39,9 +28,6 @@ class Tuner {
       : request_(request),
         end_(Clock::now() + request.budget),
         watcher_([this](const std::stop_token& ended) { watch(ended); }) {
-    const AioSettings present = aio_settings(request.setup.config.deepspeed.aio);
-    result_.aio = {present, present, present};
-    aio_trials_ = aio_trials(present, request.cpus);
     for (const std::string& path : request.paths) {
       result_.paths.push_back({path});
       result_.used.push_back(result_.used.size());
@@ -54,11 +40,9 @@ class Tuner {
   void watch(const std::stop_token& ended);
   std::size_t trials_planned() const;
   void show(std::string doing);
-  Result<MeasuredRun> keep(Result<MeasuredRun> run);
   Result<MeasuredRun> run_paths(std::span<const std::size_t> paths, double read_share,
                                 std::string doing);
-  Result<MeasuredRun> run_aio(const AioSettings& settings);
-  SearchStops stops() const;
+  RoundLimits limits(std::size_t rounds) const;
   Result<void> measure_paths();
   void choose_paths();
 
@@ -66,7 +50,6 @@ class Tuner {
   const Clock::time_point end_;
   RunControl control_;
   std::unique_ptr<DriveTrial> trial_;
-  std::vector<AioSettings> aio_trials_;
   DriveTuning result_;
   TuningProgress progress_;
   std::jthread watcher_;  // last: it uses what is above
@@ -80,11 +63,8 @@ void Tuner::watch(const std::stop_token& ended) {
 }
 
 std::size_t Tuner::trials_planned() const {
-  constexpr std::size_t kRoundsOfAio = 2;
-  constexpr std::size_t kRunsOfTurns = 12;
   const std::size_t paths = request_.paths.size();
-  return kRoundsOfPaths * 3 * paths + (paths > 1 ? kRunsOfTurns : 0) +
-         kRoundsOfAio * (aio_trials_.size() + 1) + kRunsOfTurns;
+  return kRoundsOfPaths * 3 * paths + (paths > 1 ? 2 * kTurns : 0);
 }
 
 void Tuner::show(std::string doing) {
@@ -96,7 +76,10 @@ void Tuner::show(std::string doing) {
   }
 }
 
-Result<MeasuredRun> Tuner::keep(Result<MeasuredRun> run) {
+Result<MeasuredRun> Tuner::run_paths(std::span<const std::size_t> paths, double read_share,
+                                     std::string doing) {
+  show(std::move(doing));
+  Result<MeasuredRun> run = trial_->run(paths, request_.engine, {read_share, result_.trial_length});
   if (run.has_value()) {
     ++result_.trials;
     progress_.bytes_per_second = run->bytes_per_second();
@@ -104,23 +87,9 @@ Result<MeasuredRun> Tuner::keep(Result<MeasuredRun> run) {
   return run;
 }
 
-Result<MeasuredRun> Tuner::run_paths(std::span<const std::size_t> paths, double read_share,
-                                     std::string doing) {
-  show(std::move(doing));
-  return keep(trial_->run_as_penstock(paths, request_.setup.config.penstock.engine,
-                                      {read_share, result_.trial_length}));
-}
-
-Result<MeasuredRun> Tuner::run_aio(const AioSettings& settings) {
-  show(fmt::format("aio: {} requests of {} KiB, {} thread{}", settings.depth,
-                   settings.block_bytes / 1024, settings.threads,
-                   settings.threads == 1 ? "" : "s"));
-  return keep(trial_->run_as_deepspeed(result_.used.front(), settings,
-                                       {request_.mix.read_share(), result_.trial_length}));
-}
-
-SearchStops Tuner::stops() const {
-  return {.is_over = [this] { return Clock::now() >= end_; },
+RoundLimits Tuner::limits(std::size_t rounds) const {
+  return {.rounds_max = rounds,
+          .is_enough = [this](std::size_t) { return Clock::now() >= end_; },
           .interrupted = [this] { return control_.stop.load(); }};
 }
 
@@ -130,10 +99,9 @@ Result<void> Tuner::measure_paths() {
       std::pair{1.0, &PathSpeed::read},
       {0.0, &PathSpeed::write},
       {request_.mix.read_share(), &PathSpeed::mixed}};
-  const SearchStops stop = stops();
-  RoundLimits limits = limits_of(stop, kRoundsOfPaths);
+  RoundLimits until = limits(kRoundsOfPaths);
   // One round in any case: without it nothing is known.
-  limits.is_enough = [&stop](std::size_t done) { return done > 0 && stop.is_over(); };
+  until.is_enough = [this](std::size_t done) { return done > 0 && Clock::now() >= end_; };
   const std::vector<CandidateRounds> rounds = run_candidate_rounds(
       loads.size() * request_.paths.size(),
       [&](std::size_t at) {
@@ -141,7 +109,7 @@ Result<void> Tuner::measure_paths() {
         return run_paths({&path, 1}, loads[at % loads.size()].first,
                          fmt::format("{}", request_.paths[path]));
       },
-      limits);
+      until);
   for (std::size_t at = 0; at < rounds.size(); ++at) {
     if (!rounds[at].is_left()) {
       return *rounds[at].refusal;
@@ -163,7 +131,7 @@ void Tuner::choose_paths() {
   const double share = request_.mix.read_share();
   result_.together = compare_in_turns(
       [&] { return run_paths({result_.used.data(), 1}, share, "the fastest path"); },
-      [&] { return run_paths(result_.used, share, "all paths together"); }, stops());
+      [&] { return run_paths(result_.used, share, "all paths together"); }, limits(kTurns));
   if (!result_.together || !result_.together->is_real()) {
     result_.used.resize(1);
   }
@@ -183,9 +151,6 @@ Result<DriveTuning> Tuner::run() {
       return measured.error();
     }
     choose_paths();
-    result_.aio = search_aio(
-        result_.aio.present, aio_trials_,
-        [this](const AioSettings& settings) { return run_aio(settings); }, stops());
   } else if (!control_.stop) {
     return trial.error();
   }

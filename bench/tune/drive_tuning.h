@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "bench/tune/aio_search.h"
+#include "bench/tune/advantage.h"
 #include "bench/tune/drive_mix.h"
 #include "bench/tune/drive_trial.h"
 
@@ -23,17 +23,16 @@ struct PathSpeed {
 
 /// Shown after each trial.
 struct TuningProgress {
-  std::string doing;                ///< `queue_depth 32`, `reading /nvme0`
+  std::string doing;                ///< `laying out files`, `/nvme0`
   double bytes_per_second = 0;      ///< of the latest trial; 0: none yet
   std::chrono::nanoseconds left{};  ///< at most
 };
 
 struct TuningRequest {
-  TrainingSetup setup;  ///< whose tensors they are; its `aio` block is the present one
+  EngineKind engine = EngineKind::kAuto;
   DriveMix mix;
   std::vector<std::string> paths;  ///< directories, at least one, each once
   std::chrono::nanoseconds budget = std::chrono::seconds(60);
-  std::uint32_t cpus = 1;
   std::function<void(const TuningProgress&)> progress = {};
   /// Asked some times a second on a thread of its own; true: it ends soon.
   std::function<bool()> interrupted = {};
@@ -46,7 +45,6 @@ struct DriveTuning {
   /// one beyond the noise.
   std::vector<std::size_t> used;
   std::optional<Advantage> together;  ///< all of them over the fastest
-  AioSearchResult aio;
   std::size_t trials = 0;
   std::chrono::nanoseconds trial_length{};
   bool interrupted = false;
@@ -59,10 +57,9 @@ struct DriveTuning {
 /// So little suffices for no answer at all.
 inline constexpr std::chrono::seconds kTuningBudgetMin{5};
 
-/// Lays out a file a path, measures each path and all together under our engine, then tries
-/// some of DeepSpeed's `aio` settings on the fastest path. Takes about `budget` at most, and leaves
-/// no file. Errors: those of DriveTrial::prepare() and of the first trials; never that it was
-/// interrupted.
+/// Lays out a file a path, and measures each path and all together under our engine. Takes about
+/// `budget` at most, and leaves no file. Errors: those of DriveTrial::prepare() and of the first
+/// trials; never that it was interrupted.
 Result<DriveTuning> tune_drives(const TuningRequest& request);
 
 }  // namespace penstock::bench

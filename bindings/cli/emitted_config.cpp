@@ -194,11 +194,9 @@ EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
   set_parameter_buffers(plan, draft);
   set_optimizer_buffers(plan, draft);
   if (swaps_anything(plan)) {
-    if (measured == nullptr) {
-      set_aio_unmeasured(draft);
-    } else {
+    set_aio(draft);
+    if (measured != nullptr) {
       set_tuned_paths(plan, *measured, draft);
-      set_tuned_aio(*measured, draft);
     }
   }
   set_budgets(plan, draft);

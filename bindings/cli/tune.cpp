@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,11 +31,11 @@ using std::chrono::nanoseconds;
 
 constexpr const char* kTuneFooter =
     "What is measured: a file below each DIR with tensors of the sizes that this model has on a\n"
-    "rank, read and written in the shares of a training step; each path alone and all together as\n"
-    "penstock moves them; and on the fastest, as stock DeepSpeed moves them, queue depth, block\n"
-    "size and threads. A value changes only where it is faster beyond the noise: by 3 % at the\n"
-    "median of six turns with the present one, and by 95 % confidence. The files have no names\n"
-    "while they are used, so that nothing is left of them. Everything else of DS.json stays.\n"
+    "rank, read and written in the shares of a training step; each path alone and all together.\n"
+    "All are used only where they are faster than the fastest beyond the noise: by 3 % at the\n"
+    "median of six turns, and by 95 % confidence. The files have no names while they are used, so\n"
+    "that nothing is left of them. Everything else of DS.json stays; `aio`, by which stock\n"
+    "DeepSpeed reads and writes, is measured by its own ds_nvme_tune.\n"
     "Without -o the configuration goes to standard output and the table to standard error.\n"
     "Ctrl-C ends soon with what is known by then (exit status 1); twice, at once.\n"
     "Examples:\n"
@@ -128,9 +127,8 @@ Result<bench::TuningRequest> tuning_request(const TuneOptions& options, const Sw
     return std::move(mix).error();
   }
   request.mix = std::move(*mix);
-  request.setup = plan.setup;
+  request.engine = plan.setup.config.penstock.engine;
   request.paths = paths_of(options, plan.setup.config);
-  request.cpus = std::max(1U, std::thread::hardware_concurrency());
   return request;
 }
 

@@ -23,7 +23,6 @@ using Seconds = std::optional<double>;
 // A step of one rank, while the node's ranks share the drives.
 struct Step {
   const SwapPlan* plan = nullptr;
-  Seconds deepspeed;    ///< stock, its tensors one after the other
   Seconds expected;     ///< ours, at the speed of the mix
   Seconds lower_bound;  ///< reading and writing at once
 };
@@ -37,29 +36,13 @@ Seconds seconds(std::uint64_t bytes, double bytes_per_second, std::uint32_t rank
                               : std::nullopt;
 }
 
-Seconds time_of_deepspeed(const TuneReport& report, const SwapPlan& plan, double bytes_per_second) {
-  return plan.stock.error ? std::nullopt
-                          : seconds(report.mix->step_read_bytes + report.mix->step_write_bytes,
-                                    bytes_per_second, plan.setup.ranks_on_node);
-}
-
-// The old settings on the drives that were measured: what only the plan and `aio` change.
-Step step_before(const TuneReport& report) {
-  const SwapPlan& plan = *report.before;
-  const double moved = report.tuning->used_bytes_per_second();
-  return {
-      &plan, time_of_deepspeed(report, plan, report.tuning->aio.present_bytes_per_second),
-      seconds(plan.traffic.read_bytes + plan.traffic.write_bytes, moved, plan.setup.ranks_on_node),
-      lower_bound_seconds(plan.traffic, report.after->setup.config.paths(),
-                          plan.setup.ranks_on_node)};
-}
-
-Step step_after(const TuneReport& report) {
-  const SwapPlan& plan = *report.after;
-  return {&plan, time_of_deepspeed(report, plan, report.tuning->aio.best_bytes_per_second),
+// On the drives that were measured, with these paths: of the old file what its plan alone changes.
+Step step_of(const TuneReport& report, const SwapPlan& plan) {
+  const std::uint32_t ranks = plan.setup.ranks_on_node;
+  return {&plan,
           seconds(plan.traffic.read_bytes + plan.traffic.write_bytes,
-                  report.tuning->used_bytes_per_second(), plan.setup.ranks_on_node),
-          plan.lower_bound_seconds};
+                  report.tuning->used_bytes_per_second(), ranks),
+          lower_bound_seconds(plan.traffic, report.after->setup.config.paths(), ranks)};
 }
 
 std::string drives_text(const TuneReport& report) {
@@ -88,13 +71,9 @@ std::string cell(const Seconds& seconds) {
   return seconds ? fmt::format("{:.3g} s", *seconds) : "-";
 }
 
-std::string stock_cell(const Step& step) {
-  return step.plan->stock.error ? "dies" : cell(step.deepspeed);
-}
-
 std::string steps_text(const TuneReport& report) {
-  const Step before = step_before(report);
-  const Step after = step_after(report);
+  const Step before = step_of(report, *report.before);
+  const Step after = step_of(report, *report.after);
   TextTable table({{""}, {"old", Align::kRight}, {"new", Align::kRight}});
   const auto bytes = [&](const char* what, std::uint64_t StepTraffic::* member) {
     table.add({what, format_bytes(before.plan->traffic.*member),
@@ -104,10 +83,9 @@ std::string steps_text(const TuneReport& report) {
   bytes("penstock writes", &StepTraffic::write_bytes);
   table.add({"  at the speed of that mix", cell(before.expected), cell(after.expected)});
   table.add({"  lower bound", cell(before.lower_bound), cell(after.lower_bound)});
-  table.add({"stock DeepSpeed's I/O", stock_cell(before), stock_cell(after)});
   std::string text = "\nEach step of a rank, on these drives\n" + table.text();
   if (report.before->stock.error) {
-    text += fmt::format("  (stock DeepSpeed with the old file: {})\n",
+    text += fmt::format("  (stock DeepSpeed dies with the old file: {})\n",
                         printable(*report.before->stock.error));
   }
   return text;
@@ -127,8 +105,7 @@ Json step_json(const Step& step) {
   return {{"read_bytes", step.plan->traffic.read_bytes},
           {"write_bytes", step.plan->traffic.write_bytes},
           {"lower_bound_seconds", or_null(step.lower_bound)},
-          {"expected_seconds", or_null(step.expected)},
-          {"deepspeed_seconds", or_null(step.deepspeed)}};
+          {"expected_seconds", or_null(step.expected)}};
 }
 
 Json paths_json(const bench::DriveTuning& tuning) {
@@ -165,23 +142,22 @@ std::string tune_text(const TuneReport& report) {
 
 std::string tune_json(const TuneReport& report) {
   const bench::DriveTuning& tuning = *report.tuning;
-  const Json document{
-      {"schema", "penstock.tune/1"},
-      {"interrupted", tuning.interrupted},
-      {"trials", tuning.trials},
-      {"trial_seconds", std::chrono::duration<double>(tuning.trial_length).count()},
-      {"mix",
-       {{"tensors", report.mix->tensors.size()},
-        {"bytes", report.mix->bytes()},
-        {"read_share", report.mix->read_share()}}},
-      {"paths", paths_json(tuning)},
-      {"together", advantage_json(tuning.together)},
-      {"aio", advantage_json(tuning.aio.advantage)},
-      {"per_step",
-       {{"old", step_json(step_before(report))}, {"new", step_json(step_after(report))}}},
-      {"changes", changes_json(report.emitted->rows)},
-      {"warnings", warnings_json(*report.after)},
-      {"config", report.emitted->document}};
+  const Json document{{"schema", "penstock.tune/1"},
+                      {"interrupted", tuning.interrupted},
+                      {"trials", tuning.trials},
+                      {"trial_seconds", std::chrono::duration<double>(tuning.trial_length).count()},
+                      {"mix",
+                       {{"tensors", report.mix->tensors.size()},
+                        {"bytes", report.mix->bytes()},
+                        {"read_share", report.mix->read_share()}}},
+                      {"paths", paths_json(tuning)},
+                      {"together", advantage_json(tuning.together)},
+                      {"per_step",
+                       {{"old", step_json(step_of(report, *report.before))},
+                        {"new", step_json(step_of(report, *report.after))}}},
+                      {"changes", changes_json(report.emitted->rows)},
+                      {"warnings", warnings_json(*report.after)},
+                      {"config", report.emitted->document}};
   return document_text(document, 1);
 }
 

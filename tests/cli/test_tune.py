@@ -56,7 +56,6 @@ def without(document, *dotted):
 
 
 TUNED = (
-    "aio",
     "penstock",
     "zero_optimization.offload_param.buffer_count",
     "zero_optimization.offload_param.buffer_size",
@@ -75,13 +74,9 @@ def test_everything_at_once(penstock, write, drive, inventory, tmp_path):
     assert without(new, *TUNED) == without(old, *TUNED)
     assert new["zero_optimization"]["offload_param"]["nvme_path"] == str(drive)
     assert new["zero_optimization"]["offload_param"]["buffer_size"] == 12288 * 1024
-    check_aio(new["aio"])
-    assert new["aio"]["thread_count"] == 1, "foreign keys stay"
     [path] = new["penstock"]["paths"]
     assert path["path"] == str(drive) and path["read_bytes_per_second"] > 0 and path["write_bytes_per_second"] > 0
     for key in (
-        "aio.queue_depth",
-        "aio.block_size",
         "offload_param.buffer_size",
         "penstock.paths",
         "old",
@@ -89,7 +84,7 @@ def test_everything_at_once(penstock, write, drive, inventory, tmp_path):
         "why",
     ):
         assert key in done.stdout
-    assert "stock DeepSpeed's I/O" in done.stdout and "lower bound" in done.stdout
+    assert "lower bound" in done.stdout
     plan = penstock.json("plan", inventory, "--config", out, *MEMORY)
     assert plan["feasible"] is True and plan["deepspeed_error"] is None
     # What this file lets penstock keep in RAM is kept: the optimizer's step is all that is left, if anything.
@@ -119,7 +114,7 @@ def test_the_document(penstock, write, drive, inventory):
     given = config_on(write, drive)
     document = penstock.json("tune", "--path", drive, inventory, "--config", given, *BUDGET, *MEMORY, "--ram", "0")
     assert list(document) == [
-        "schema", "interrupted", "trials", "trial_seconds", "mix", "paths", "together", "aio", "per_step", "changes",
+        "schema", "interrupted", "trials", "trial_seconds", "mix", "paths", "together", "per_step", "changes",
         "warnings", "config",
     ]  # fmt: skip
     assert document["schema"] == "penstock.tune/1" and document["interrupted"] is False
@@ -132,7 +127,6 @@ def test_the_document(penstock, write, drive, inventory):
     assert per_step["new"]["read_bytes"] == (2 * 2 + 12) * elements + 2 * 2 * 12288 * 1024
     assert per_step["new"]["write_bytes"] == (2 + 12) * elements
     assert 0 < per_step["new"]["lower_bound_seconds"] <= per_step["new"]["expected_seconds"] * 1.5
-    assert per_step["new"]["deepspeed_seconds"] > 0
     changes = {row["key"]: row for row in document["changes"]}
     assert all(row["why"] for row in document["changes"])
     assert changes["zero_optimization.offload_param.buffer_size"]["old"] == "160000000.0"
@@ -264,8 +258,8 @@ def test_interrupted(penstock, write, drive, inventory, tmp_path):
     assert stderr.startswith("penstock: interrupted") and stderr.count("\n") == 1
     assert list(drive.iterdir()) == []
     if out.exists():  # all paths had been measured
-        check_aio(json.loads(out.read_text())["aio"])
-        assert "kept: interrupted before it was tried" in stdout
+        assert json.loads(out.read_text())["penstock"]["paths"]
+        assert "MB/s" in stdout
     else:
         assert stdout == ""
 
@@ -287,17 +281,17 @@ def test_help_teaches(penstock):
         assert word in done.stdout
 
 
-def test_a_terminal_is_told_how_long_it_takes(penstock, drive, inventory):
+def test_a_terminal_shows_how_long_it_takes(penstock, drive, inventory):
     terminal, stderr = pty.openpty()
     command = [penstock.binary, "tune", "--path", drive, inventory, *BUDGET, *MEMORY, "--json"]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         os.close(stderr)
-        told = b""
+        shown = b""
         with contextlib.suppress(OSError):  # a terminal without a writer ends with EIO
             while piece := os.read(terminal, 4096):
-                told += piece
+                shown += piece
         json.load(process.stdout)
     os.close(terminal)
     assert process.returncode == 0
-    assert b"MB/s, at most" in told and b"s left" in told
-    assert told.endswith(b"\r\x1b[K"), "the line goes away"
+    assert b"MB/s, at most" in shown and b"s left" in shown
+    assert shown.endswith(b"\r\x1b[K"), "the line goes away"

@@ -17,9 +17,10 @@ namespace fs = std::filesystem;
 
 TuningRequest request_for(std::vector<std::string> paths) {
   TuningRequest request;
-  request.setup.inventory.tensors = {{"a", DType::kU8, {2 * kMiB}, Role::kParam},
-                                     {"b", DType::kU8, {5 * kMiB}, Role::kParam}};
-  request.mix = drive_mix(rank_tensors(request.setup), kGiB).value();
+  TrainingSetup setup;
+  setup.inventory.tensors = {{"a", DType::kU8, {2 * kMiB}, Role::kParam},
+                             {"b", DType::kU8, {5 * kMiB}, Role::kParam}};
+  request.mix = drive_mix(rank_tensors(setup), kGiB).value();
   request.paths = std::move(paths);
   request.budget = std::chrono::milliseconds(300);
   return request;
@@ -88,24 +89,27 @@ TEST_F(DriveTuningTest, InterruptedBeforeAnything) {
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
-// Once the search of `aio` has begun, all that was measured before is kept.
+// Once all paths have been measured, that is kept.
 TEST_F(DriveTuningTest, InterruptedOnTheWay) {
-  TuningRequest request = request_for({directory_.path()});
+  const std::vector<std::string> paths{directory_.path() + "/a", directory_.path() + "/b"};
+  fs::create_directory(paths[0]);
+  fs::create_directory(paths[1]);
+  TuningRequest request = request_for(paths);
   request.budget = std::chrono::seconds(15);
   std::atomic<bool> searching{false};
   request.progress = [&searching](const TuningProgress& progress) {
-    searching = searching || progress.doing.starts_with("aio");
+    searching = searching || progress.doing == "all paths together";
   };
   request.interrupted = [&searching] { return searching.load(); };
   const Result<DriveTuning> tuning = tune_drives(request);
   ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
   EXPECT_TRUE(tuning->interrupted);
   EXPECT_TRUE(tuning->measured());
-  EXPECT_EQ(tuning->aio.best, tuning->aio.present);
-  EXPECT_TRUE(fs::is_empty(directory_.path()));
+  EXPECT_EQ(tuning->used.size(), 1U);
+  EXPECT_TRUE(fs::is_empty(paths[0]) && fs::is_empty(paths[1]));
 }
 
-TEST_F(DriveTuningTest, TrialsRunAsBothDo) {
+TEST_F(DriveTuningTest, ATrialReadsAndWrites) {
   const TuningRequest request = request_for({directory_.path()});
   RunControl control;
   const auto trial = DriveTrial::prepare(request.mix, request.paths, control);
@@ -113,19 +117,13 @@ TEST_F(DriveTuningTest, TrialsRunAsBothDo) {
   EXPECT_TRUE(fs::is_empty(directory_.path())) << "files have no names while they are used";
   const TrialLoad load{0.5, std::chrono::milliseconds(20)};
   const std::size_t path = 0;
-  EXPECT_TRUE((*trial)->run_as_penstock({&path, 1}, EngineKind::kThreads, load).has_value());
-  if (make_engine(EngineKind::kAio, {}).has_error()) {
-    GTEST_SKIP() << "this machine allows no libaio, which stock DeepSpeed needs";
-  }
-  for (const AioSettings& settings :
-       {AioSettings{}, AioSettings{256 * kKiB, 4, 3, false}, AioSettings{8 * kMiB, 64, 2, true}}) {
-    const Result<MeasuredRun> run = (*trial)->run_as_deepspeed(0, settings, load);
-    ASSERT_TRUE(run.has_value()) << run.error().message;
-    EXPECT_GT(run->read_bytes, 0U);
-    EXPECT_GT(run->bytes_per_second(), 0);
-  }
+  const Result<MeasuredRun> run = (*trial)->run({&path, 1}, EngineKind::kThreads, load);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_GT(run->read_bytes, 0U);
+  EXPECT_GT(run->write_bytes, 0U);
   control.stop = true;
-  EXPECT_EQ((*trial)->run_as_deepspeed(0, {}, load).error().system_errno(), ECANCELED);
+  EXPECT_EQ((*trial)->run({&path, 1}, EngineKind::kThreads, load).error().system_errno(),
+            ECANCELED);
 }
 
 }  // namespace

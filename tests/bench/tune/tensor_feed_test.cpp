@@ -24,31 +24,13 @@ std::vector<std::uint64_t> offsets(TensorFeed& feed, std::size_t count) {
 
 TEST(TensorFeedTest, TensorsLieBehindEachOtherAndComeAgain) {
   const DriveMix mix = mix_of({8 * kKiB, 4 * kKiB, 16 * kKiB});
-  TensorFeed feed(mix, 1, {});
+  TensorFeed feed(mix, 1, kGiB);
   EXPECT_THAT(offsets(feed, 4), ElementsAre(0, 8 * kKiB, 12 * kKiB, 0));
-}
-
-TEST(TensorFeedTest, PartsCoverEachTensorOnce) {
-  const DriveMix mix = mix_of({20 * kKiB, 4 * kKiB});
-  std::uint64_t bytes = 0;
-  for (std::uint32_t part = 0; part < 3; ++part) {
-    TensorFeed feed(mix, 1, {part, 3});
-    const Request request = *feed.next();
-    bytes += request.bytes;
-    EXPECT_EQ(request.offset, part * 8 * kKiB);
-  }
-  EXPECT_EQ(bytes, 20 * kKiB);
-}
-
-TEST(TensorFeedTest, AThreadWithoutAPartGoesOnWithTheNextTensor) {
-  const DriveMix mix = mix_of({4 * kKiB, 8 * kKiB});
-  TensorFeed feed(mix, 1, {1, 2});
-  EXPECT_THAT(offsets(feed, 2), ElementsAre(8 * kKiB, 8 * kKiB));
 }
 
 TEST(TensorFeedTest, LargeTensorsAreCutIntoRequests) {
   const DriveMix mix = mix_of({20 * kKiB});
-  TensorFeed feed(mix, 1, {0, 1, 8 * kKiB});
+  TensorFeed feed(mix, 1, 8 * kKiB);
   EXPECT_EQ(feed.next()->bytes, 8 * kKiB);
   EXPECT_EQ(feed.next()->bytes, 8 * kKiB);
   EXPECT_EQ(feed.next()->bytes, 4 * kKiB);
@@ -57,7 +39,7 @@ TEST(TensorFeedTest, LargeTensorsAreCutIntoRequests) {
 TEST(TensorFeedTest, BytesReadKeepTheirShare) {
   const DriveMix mix = mix_of({4 * kKiB, 400 * kKiB, 12 * kKiB, 40 * kKiB, 64 * kKiB});
   for (const double share : {0.0, 0.25, 0.5, 2.0 / 3, 1.0}) {
-    TensorFeed feed(mix, share, {});
+    TensorFeed feed(mix, share, kGiB);
     double read = 0;
     double all = 0;
     for (int i = 0; i < 2000; ++i) {
@@ -67,15 +49,6 @@ TEST(TensorFeedTest, BytesReadKeepTheirShare) {
       all += bytes;
     }
     EXPECT_NEAR(read / all, share, 0.01) << share;
-  }
-}
-
-TEST(TensorFeedTest, AllThreadsOfATrialDoTheSameWithATensor) {
-  const DriveMix mix = mix_of({8 * kKiB, 16 * kKiB, 32 * kKiB});
-  TensorFeed first(mix, 0.6, {0, 2});
-  TensorFeed second(mix, 0.6, {1, 2});
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(first.next()->kind, second.next()->kind) << i;
   }
 }
 
