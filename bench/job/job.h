@@ -19,8 +19,8 @@ namespace penstock::bench {
 /// states; `replay` runs a recorded trace again.
 enum class Workload : std::uint8_t { kRaw, kSwap, kUpdate, kReplay };
 
-/// The part of training whose order of use `workload=swap` follows.
-enum class Phase : std::uint8_t { kForward, kBackward, kStep, kTrain, kGenerate };
+/// The part of training whose order of use `workload=swap` follows; `update` is kStep.
+enum class Phase : std::uint8_t { kForward, kTrain, kGenerate, kStep };
 
 /// The program a job is compared with, in turns.
 enum class Peer : std::uint8_t { kNone, kFio, kDeepSpeed };
@@ -60,7 +60,7 @@ struct Job {
 
   // How.
   std::optional<EngineKind> engine;  ///< nothing: psync (raw), the plan's
-  bool synchronous = false;          ///< `ioengine=psync`: one request at a time
+  bool synchronous = false;          ///< `ioengine=psync`: one request at a time, on a thread
   std::optional<SimulatedDrive> simulated;
   std::optional<std::uint32_t> iodepth;
   std::optional<bool> direct;

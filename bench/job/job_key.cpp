@@ -20,8 +20,7 @@ using enum Workload;
 
 // In the order of their enumerators.
 constexpr std::array<std::string_view, 4> kWorkloads = {"raw", "swap", "update", "replay"};
-constexpr std::array<std::string_view, 5> kPhases = {"forward", "backward", "step", "train",
-                                                     "generate"};
+constexpr std::array<std::string_view, 3> kPhases = {"forward", "train", "generate"};
 constexpr std::array<std::string_view, 3> kPeers = {"none", "fio", "deepspeed"};
 constexpr std::array<std::string_view, 3> kIntegrity = {"off", "sampled", "full"};
 
@@ -52,14 +51,11 @@ using Type = typename MemberOf<decltype(Member)>::Type;
 
 template <auto Member, std::uint64_t Min, std::uint64_t Max>
 Refusal read_count(std::string_view text, Job& job) {
-  std::uint64_t number = 0;
-  if (Refusal refusal = read_whole_number(text, number)) {
-    return refusal;
-  }
-  if (number < Min || number > Max) {
+  const Result<std::uint64_t> number = parse_bytes(text);  // fio allows its units for all numbers
+  if (number.has_error() || *number < Min || *number > Max) {
     return fmt::format("{} to {} are allowed", Min, Max);
   }
-  job.*Member = static_cast<Type<Member>>(number);
+  job.*Member = static_cast<Type<Member>>(*number);
   return {};
 }
 
@@ -118,6 +114,12 @@ Refusal read_choice(std::string_view text, Job& job) {
   return {};
 }
 
+Refusal read_workload(std::string_view text, Job& job) {
+  Refusal refusal = read_choice<&Job::workload, kWorkloads>(text, job);
+  job.phase = job.workload == kUpdate ? Phase::kStep : Phase::kForward;
+  return refusal;
+}
+
 Refusal read_name(std::string_view text, Job& job) {
   if (text.empty() || text == "global") {
     return "a name is needed, and \"global\" is the section of what holds for all jobs after it";
@@ -140,7 +142,7 @@ constexpr std::array kKeys = {
     JobKey{"name", "", "What reports call the job", "the section's name", kAll, read_name},
     JobKey{"workload", "",
            "raw (a file), swap (tensors of a model), update (optimizer states) or replay (a trace)",
-           "raw", kAll, read_choice<&Job::workload, kWorkloads>},
+           "raw", kAll, read_workload},
 
     JobKey{"directory", "", "Where the files are", "the working directory", kAll,
            read_text<&Job::directory>},
@@ -197,7 +199,7 @@ constexpr std::array kKeys = {
     JobKey{"config", "", "A DeepSpeed JSON", "defaults", kSwaps, read_text<&Job::config>},
     JobKey{"phase",
            "",
-           "Order of use: forward, backward, step, train or generate",
+           "Order of use: forward, train or generate",
            "forward",
            {kSwap},
            read_choice<&Job::phase, kPhases>},

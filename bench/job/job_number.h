@@ -12,11 +12,6 @@ inline constexpr std::uint64_t kMicrosecondNs = 1000;
 inline constexpr std::uint64_t kMillisecondNs = 1000 * kMicrosecondNs;
 inline constexpr std::uint64_t kSecondNs = 1000 * kMillisecondNs;
 
-/// A whole number as fio reads it: decimal or 0x…, with k, m, g, t, p of 1024, in either case, also
-/// as kb, ki and KiB. (fio itself reads `KiB` as 1000, unless `kb_base=1000`.) Anything behind the
-/// unit is refused, where fio stops reading.
-Refusal read_whole_number(std::string_view text, std::uint64_t& number);
-
 /// A time as fio reads it, to nanoseconds: a number with d, h, m, s, ms, us (and ns), or without a
 /// unit in units of `bare_ns`.
 Refusal read_time(std::string_view text, std::uint64_t bare_ns, std::uint64_t& ns);

@@ -125,7 +125,14 @@ Refusal read_job_size(std::string_view text, Job& job) {
     }
     return {};
   }
-  return read_whole_number(text, job.size);
+  const Result<std::uint64_t> bytes = parse_bytes(text);
+  if (bytes.has_error()) {
+    return "bytes are allowed, such as 67108864, 64m or 64MiB (of 1024), 64MB (of 1000), or a "
+           "share "
+           "such as 10%";
+  }
+  job.size = *bytes;
+  return {};
 }
 
 Refusal read_cpus(std::string_view text, Job& job) {

@@ -21,10 +21,8 @@ namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
-using Action = TensorUse::Action;
 
 constexpr std::uint32_t kDepth = 16;
-constexpr std::size_t kStates = 3;  // master, exp_avg, exp_avg_sq
 
 Error cannot(const Job& job, const char* what) {
   return fault(Fault::kInvalidArgument,
@@ -39,7 +37,7 @@ class Work {
   Result<json> describe(const std::string& directory) {
     PENSTOCK_TRY(number_parameters());
     PENSTOCK_TRY(add_groups());
-    add_order();
+    PENSTOCK_TRY(add_order());
     return json{{"directory", directory},
                 {"dtype", element_bytes_ == 4 ? "float32" : "bfloat16"},
                 {"elements", elements_},
@@ -76,35 +74,43 @@ class Work {
   }
 
   Result<void> add_groups() {
+    if (inventory_.sub_groups.empty() && !inventory_.steps.empty()) {
+      return cannot(job_, "make the optimizer's states themselves, and this inventory lists them");
+    }
     for (const SwapInventory::SubGroup& group : inventory_.sub_groups) {
-      if (group.states.size() != kStates) {
-        return cannot(job_, "keep a master and two moments of each group, and no group without");
-      }
       std::vector<std::size_t> parameters;
       for (const std::uint32_t tensor : group.parameters) {
         parameters.push_back(numbers_[tensor]);
       }
-      groups_.push_back({{"elements", inventory_.bytes(group.states.front()) / sizeof(float)},
-                         {"parameters", std::move(parameters)}});
+      groups_.push_back({{"elements", group.elements}, {"parameters", std::move(parameters)}});
     }
     return {};
   }
 
-  // A group's fetches, writes and commits are one entry.
-  void add_order() {
-    std::size_t group = 0;
-    bool in_group = false;
-    for (const TensorUse& use : phase_order(inventory_, job_.phase)) {
-      if (use.action == Action::kRead) {
-        order_.push_back({"parameter", numbers_[use.tensor], compute_after(use.tensor), {}});
-      } else if (use.action == Action::kFetch && !std::exchange(in_group, true)) {
-        order_.push_back({"group", group++, kStates * compute_after(use.tensor), {}});
+  // Steps of one sub-group are one entry.
+  Result<void> add_order() {
+    std::optional<std::size_t> group;
+    for (const PhaseUse& use : phase_order(inventory_, job_.phase)) {
+      if (use.kind == PhaseUse::Kind::kParameter) {
+        order_.push_back({"parameter", numbers_[use.number], compute_after(use.number), {}});
+      } else {
+        const SwapInventory::Step& step = inventory_.steps[use.number];
+        if (step.states.empty()) {
+          return cannot(job_, "swap the states of each sub-group, and one is too small");
+        }
+        if (group != step.sub_group) {
+          order_.push_back({"group", step.sub_group, 0, {}});
+          group = step.sub_group;
+        }
+        for (const std::uint32_t state : step.states) {
+          order_.back().compute_ns += compute_after(state);
+        }
       }
-      in_group = in_group && use.action != Action::kCommit;
       const PhaseBytes bytes = phase_bytes(inventory_, {&use, 1});
       order_.back().bytes.read += bytes.read;
       order_.back().bytes.write += bytes.write;
     }
+    return {};
   }
 
   json order() const {

@@ -11,7 +11,6 @@
 #include "bench/workload/mixed.h"
 #include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"
-#include "bench/workload/sync_engine.h"
 
 namespace penstock::bench {
 namespace {
@@ -61,9 +60,8 @@ Result<void> RawRun::prepare(RunControl& control) {
 Result<void> RawRun::make_engine_and_memory() {
   const std::uint64_t slot_bytes = align_up(job_.raw_block_bytes(), kBlockBytes);
   const auto block_bytes = static_cast<std::uint32_t>(std::min(slot_bytes, kGiB));
-  Result<std::unique_ptr<IoEngine>> engine =
-      synchronous() ? make_sync_engine(block_bytes)
-                    : make_engine(*job_.engine, {.block_bytes = block_bytes, .depth = depth()});
+  Result<std::unique_ptr<IoEngine>> engine = make_engine(
+      job_.engine.value_or(EngineKind::kThreads), {.block_bytes = block_bytes, .depth = depth()});
   PENSTOCK_TRY(engine);
   Result<Memory> arena = PageSource::make()->allocate(slot_bytes * depth());
   PENSTOCK_TRY(arena);

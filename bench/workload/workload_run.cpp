@@ -5,7 +5,6 @@
 #include "bench/workload/raw_run.h"
 #include "bench/workload/swap/replay_run.h"
 #include "bench/workload/swap/swap_run.h"
-#include "bench/workload/swap/update_run.h"
 
 namespace penstock::bench {
 
@@ -14,9 +13,8 @@ Result<std::unique_ptr<WorkloadRun>> make_workload_run(const Job& job, std::uint
     case Workload::kRaw:
       return make_raw_run(job, thread);
     case Workload::kSwap:
-      return make_swap_run(job, thread);
     case Workload::kUpdate:
-      return make_update_run(job, thread);
+      return make_swap_run(job, thread);
     case Workload::kReplay:
       return make_replay_run(job, thread);
   }

@@ -14,8 +14,9 @@
 namespace penstock::bench {
 namespace {
 
-using Action = TensorUse::Action;
-using Order = std::vector<TensorUse>;
+using Kind = PhaseUse::Kind;
+using Order = std::vector<PhaseUse>;
+using Numbers = std::vector<std::uint32_t>;
 
 Inventory model(int layers) {
   Inventory inventory;
@@ -48,28 +49,61 @@ TEST(SwapInventory, SwapsWhatDeepSpeedSwaps) {
   ASSERT_EQ(swapped.parameters.size(), 5U);  // the norm is too small
   EXPECT_EQ(swapped.tensors[swapped.parameters[3]].name, "layers.0.q");
   ASSERT_EQ(swapped.sub_groups.size(), 2U);  // the second ends as it grows beyond 50 Mi
-  EXPECT_EQ(swapped.sub_groups[0].parameters, (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(swapped.sub_groups[1].parameters, (std::vector<std::uint32_t>{1, 2, 3, 4}));
-  const TensorInfo& master = swapped.tensors[swapped.sub_groups[1].states[0]];
-  EXPECT_EQ(master.name, "1.master");
-  EXPECT_EQ(master.elements(), (73U << 20) + 1024);
-  EXPECT_EQ(master.dtype, DType::kF32);
+  EXPECT_EQ(swapped.sub_groups[0].parameters, (Numbers{0}));
+  EXPECT_EQ(swapped.sub_groups[1].parameters, (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(swapped.sub_groups[1].elements, (73U << 20) + 1024);
 }
 
-TEST(SwapInventory, APhaseWithoutAStepHasNoStates) {
+TEST(SwapInventory, TheOptimizerStepsInChunks) {
+  const SwapInventory swapped = swap_inventory(nvme_setup(model(1), 50 << 20), Phase::kTrain);
+  ASSERT_EQ(swapped.steps.size(), 64U + 74);  // of 1 Mi elements; 1 Ki are left
+  std::map<std::size_t, Numbers> rewritten;
+  for (std::size_t number = 0; number < swapped.steps.size(); ++number) {
+    const SwapInventory::Step& step = swapped.steps[number];
+    ASSERT_EQ(step.states.size(), 3U);
+    EXPECT_EQ(step.sub_group, number < 64 ? 0U : 1U);
+    for (const std::uint32_t state : step.states) {
+      EXPECT_EQ(swapped.tensors[state].elements(), number + 1 < swapped.steps.size() ? kMiB : kKiB);
+      EXPECT_EQ(swapped.tensors[state].dtype, DType::kF32);
+    }
+    if (!step.parameters.empty()) {
+      rewritten[number] = step.parameters;
+    }
+  }
+  // Each where its master ends: after 64 | 4, 8, 9 and 73 Mi (and a norm's 1 Ki) elements.
+  EXPECT_EQ(rewritten,
+            (std::map<std::size_t, Numbers>{
+                {63, {0}}, {64 + 3, {1}}, {64 + 7, {2}}, {64 + 8, {3}}, {64 + 73, {4}}}));
+  EXPECT_EQ(swapped.tensors[swapped.steps[1].states[0]].name, "0.1048576.master");
+}
+
+TEST(SwapInventory, APhaseHasWhatItUses) {
   const TrainingSetup setup = nvme_setup(model(1), 50 << 20);
-  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kGenerate}) {
+  for (const Phase phase : {Phase::kForward, Phase::kGenerate}) {
     const SwapInventory swapped = swap_inventory(setup, phase);
     EXPECT_EQ(swapped.tensors.size(), swapped.parameters.size());
-    EXPECT_TRUE(swapped.sub_groups.empty());
+    EXPECT_TRUE(swapped.steps.empty());
   }
-  EXPECT_EQ(swap_inventory(setup, Phase::kStep).sub_groups.size(), 2U);
+  const SwapInventory step = swap_inventory(setup, Phase::kStep);
+  EXPECT_EQ(step.tensors.size(), 3 * step.steps.size());
+  EXPECT_TRUE(step.parameters.empty());
 }
 
 TEST(SwapInventory, WithoutAConfigurationEverythingIsSwapped) {
   TrainingSetup setup;
   setup.inventory = model(1);
   EXPECT_EQ(swap_inventory(setup, Phase::kTrain).parameters.size(), 6U);
+}
+
+TEST(SwapInventory, StatesThatAreListedAreAStepEach) {
+  TrainingSetup setup;
+  setup.inventory.tensors = {{"w", DType::kBF16, {1 << 20}, Role::kParam},
+                             {"w.master", DType::kF32, {1 << 20}, Role::kMaster},
+                             {"w.m", DType::kF32, {1 << 20}, Role::kMoment}};
+  const SwapInventory swapped = swap_inventory(setup, Phase::kTrain);
+  ASSERT_EQ(swapped.steps.size(), 2U);
+  EXPECT_EQ(swapped.steps[1].states, (Numbers{2}));
+  EXPECT_TRUE(swapped.sub_groups.empty());
 }
 
 TEST(SwapInventory, OnlyWhatIsOnNvmeIsSwapped) {
@@ -85,19 +119,13 @@ TEST(PhaseOrder, IsTheRuntimes) {
   SwapInventory inventory;
   inventory.tensors.resize(8, {"t", DType::kF32, {1024}, Role::kParam});
   inventory.parameters = {0, 1};
-  inventory.sub_groups = {{{2, 3, 4}, {0}}, {{5, 6, 7}, {1}}};
-  const Order forward{{Action::kRead, 0}, {Action::kRead, 1}};
-  const Order backward{{Action::kRead, 1}, {Action::kRead, 0}};
-  const Order step{{Action::kFetch, 2},  {Action::kFetch, 3},  {Action::kFetch, 4},
-                   {Action::kWrite, 0},  {Action::kCommit, 2}, {Action::kCommit, 3},
-                   {Action::kCommit, 4}, {Action::kFetch, 5},  {Action::kFetch, 6},
-                   {Action::kFetch, 7},  {Action::kWrite, 1},  {Action::kCommit, 5},
-                   {Action::kCommit, 6}, {Action::kCommit, 7}};
+  inventory.steps = {{{2, 3, 4}, {0}, 0}, {{5, 6, 7}, {1}, 1}};
+  const Order forward{{Kind::kParameter, 0}, {Kind::kParameter, 1}};
+  const Order step{{Kind::kStep, 0}, {Kind::kStep, 1}};
   EXPECT_EQ(phase_order(inventory, Phase::kForward), forward);
-  EXPECT_EQ(phase_order(inventory, Phase::kBackward), backward);
   EXPECT_EQ(phase_order(inventory, Phase::kStep), step);
   Order train = forward;
-  train.insert(train.end(), backward.begin(), backward.end());
+  train.insert(train.end(), {{Kind::kParameter, 1}, {Kind::kParameter, 0}});
   train.insert(train.end(), step.begin(), step.end());
   EXPECT_EQ(phase_order(inventory, Phase::kTrain), train);
   const Order generate = phase_order(inventory, Phase::kGenerate);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "swap/update/state_chunk.h"
 #include "tests/bench/swap_jobs.h"
 
 namespace penstock::bench {
@@ -82,8 +83,7 @@ TEST(SwapRun, HasItsCourse) {
 TEST(SwapRun, EqualsItselfToTheLastDigit) {
   const TempDirectory directory;
   const std::string inventory = write_inventory(directory, 1);
-  for (const Phase phase :
-       {Phase::kForward, Phase::kBackward, Phase::kStep, Phase::kTrain, Phase::kGenerate}) {
+  for (const Phase phase : {Phase::kForward, Phase::kTrain, Phase::kGenerate, Phase::kStep}) {
     Job job = swap_job(inventory, phase);
     job.compute = Compute{1'234'567, Compute::Per::kTensor, true};
     job.max_pinned = 8 * kMiB;
@@ -93,19 +93,48 @@ TEST(SwapRun, EqualsItselfToTheLastDigit) {
   }
 }
 
+constexpr std::uint64_t kElements = (8 + 6) * kMiB / 2;  // of write_inventory(…, 1), bf16
+constexpr std::uint64_t kChunks = kElements / kStateChunkElements;
+
 TEST(SwapRun, MovesWhatThePhaseMoves) {
   const TempDirectory directory;
-  const Job job = swap_job(write_inventory(directory, 2), Phase::kTrain);
+  const Job job = swap_job(write_inventory(directory, 1), Phase::kTrain);
   const JobResult result = run_job(job);
-  const std::uint64_t parameters = (8 + 2 * 6) * kMiB;
   // bf16 parameters twice; three fp32 states of each element there and back, parameters anew.
-  EXPECT_EQ(result.write.total_ios, 7U + 3);
-  EXPECT_EQ(result.write.io_bytes, parameters + 6 * parameters);
-  EXPECT_LE(result.read.io_bytes, 2 * parameters + 6 * parameters);
-  EXPECT_GE(result.read.io_bytes, 6 * parameters);
-  EXPECT_EQ(result.read.total_ios, 2 * 7U + 3);
+  EXPECT_EQ(result.write.total_ios, 4 + 3 * kChunks);
+  EXPECT_EQ(result.write.io_bytes, kElements * (2 + 12));
+  EXPECT_LE(result.read.io_bytes, kElements * (2 * 2 + 12));
+  EXPECT_GE(result.read.io_bytes, kElements * 12);
+  EXPECT_EQ(result.read.total_ios, 2 * 4 + 3 * kChunks);
   EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
   EXPECT_EQ(result.swap->cpu_ms_per_gb, 0.0);
+}
+
+TEST(SwapRun, AnUpdateReadsAndWritesEveryState) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 1), Phase::kStep);
+  job.workload = Workload::kUpdate;
+  job.loops = 2;
+  for (const bool verify : {true, false}) {  // without, AdamW steps them
+    job.verify = verify;
+    const JobResult result = run_job(job);
+    EXPECT_EQ(result.write.io_bytes, 2 * kElements * 12);
+    EXPECT_EQ(result.read.total_ios, 2 * 3 * kChunks);
+    EXPECT_GE(result.elapsed_ns, 2 * kElements * 12 * 1'000'000 / kMiB * 2);  // the writes alone
+  }
+}
+
+TEST(SwapRun, AnUpdateOfWhatIsLessThanAChunk) {
+  const TempDirectory directory;
+  const std::string inventory = directory / "odd.json";
+  std::ofstream(inventory) << R"({"tensors":[{"name":"w","dtype":"bf16","shape":[1242003]}]})";
+  Job job = swap_job(inventory, Phase::kStep);
+  job.workload = Workload::kUpdate;
+  job.loops = 3;
+  for (const bool verify : {true, false}) {
+    job.verify = verify;
+    EXPECT_EQ(run_job(job).write.io_bytes, 3 * 1'242'003 * 12U);
+  }
 }
 
 TEST(SwapRun, FinishesWhenItsTimeIsOver) {
@@ -119,7 +148,7 @@ TEST(SwapRun, FinishesWhenItsTimeIsOver) {
   EXPECT_LE(result.elapsed_ns, 110 * kMiBNs);  // and the largest tensor
 }
 
-TEST(SwapRun, StopsWhenItIsTold) {
+TEST(SwapRun, StopsSoon) {
   const TempDirectory directory;
   const Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
   auto run = std::move(make_workload_run(job, 0)).value();
@@ -154,7 +183,7 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   job.directory = directory.path();
   job.loops = 2;
   const JobResult result = run_job(job);
-  EXPECT_EQ(result.write.total_ios, 2 * (4U + 3));
+  EXPECT_EQ(result.write.total_ios, 2 * (4 + 3 * kChunks));
   EXPECT_GT(result.swap->cpu_ms_per_gb, 0.0);
   EXPECT_FALSE(result.course.empty());
 }

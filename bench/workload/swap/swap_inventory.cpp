@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "swap/update/state_chunk.h"
 
 namespace penstock::bench {
 namespace {
@@ -14,10 +17,11 @@ class Builder {
  public:
   explicit Builder(const TrainingSetup& setup) : setup_(setup) {}
 
-  SwapInventory build(bool steps) {
+  SwapInventory build(Phase phase) {
+    const bool steps = phase == Phase::kTrain || phase == Phase::kStep;
     const bool swaps_states =
         steps && (!setup_.has_config || setup_.optimizer_device() == OffloadDevice::kNvme);
-    add_parameters();
+    add_parameters(phase != Phase::kStep);
     if (swaps_states && (setup_.lists(Role::kMaster) || setup_.lists(Role::kMoment))) {
       add_listed_states();
     } else if (swaps_states) {
@@ -36,9 +40,9 @@ class Builder {
     return static_cast<Number>(result_.tensors.size() - 1);
   }
 
-  void add_parameters() {
+  void add_parameters(bool used) {
     const bool swaps_parameters =
-        !setup_.has_config || setup_.param_device() == OffloadDevice::kNvme;
+        used && (!setup_.has_config || setup_.param_device() == OffloadDevice::kNvme);
     for (const TensorInfo& tensor : setup_.inventory.tensors) {
       if (tensor.role != Role::kParam) {
         continue;
@@ -50,6 +54,7 @@ class Builder {
         result_.parameters.push_back(*number);
       }
       numbers_.push_back(number);
+      elements_.push_back(setup_.rank_elements(tensor));
     }
   }
 
@@ -59,41 +64,63 @@ class Builder {
       if (is_state && is_large(setup_.rank_bytes(tensor))) {
         const Number number =
             add({tensor.name, tensor.dtype, {setup_.rank_elements(tensor)}, tensor.role});
-        result_.sub_groups.push_back({{number}, {}});
+        result_.steps.push_back({{number}, {}, 0});
       }
     }
   }
 
   void add_sub_groups() {
-    const std::vector<penstock::SubGroup> groups = setup_.sub_groups();
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      SwapInventory::SubGroup group;
-      if (is_large(groups[i].elements * dtype_bytes(DType::kF32))) {
-        for (const auto& [state, role] : {std::pair{"master", Role::kMaster},
-                                          {"exp_avg", Role::kMoment},
-                                          {"exp_avg_sq", Role::kMoment}}) {
-          group.states.push_back(
-              add({fmt::format("{}.{}", i, state), DType::kF32, {groups[i].elements}, role}));
-        }
-      }
-      for (std::size_t parameter = groups[i].first; parameter < groups[i].end; ++parameter) {
+    for (const penstock::SubGroup& group : setup_.sub_groups()) {
+      SwapInventory::SubGroup& added = result_.sub_groups.emplace_back();
+      added.elements = group.elements;
+      std::uint64_t end = 0;  // of the parameter's master
+      std::vector<std::uint64_t> ends;
+      for (std::size_t parameter = group.first; parameter < group.end; ++parameter) {
+        end += elements_[parameter];
         if (numbers_[parameter]) {
-          group.parameters.push_back(*numbers_[parameter]);
+          added.parameters.push_back(*numbers_[parameter]);
+          ends.push_back(end);
         }
       }
-      result_.sub_groups.push_back(std::move(group));
+      add_steps(added, ends, is_large(group.elements * dtype_bytes(DType::kF32)));
+    }
+  }
+
+  /// Of the latest sub-group; one that is too small to be swapped has a step without states.
+  void add_steps(const SwapInventory::SubGroup& group, const std::vector<std::uint64_t>& ends,
+                 bool swaps_states) {
+    std::size_t written = 0;
+    for (std::uint64_t begin = 0; begin < group.elements; begin += kStateChunkElements) {
+      const std::uint64_t end = std::min(begin + kStateChunkElements, group.elements);
+      SwapInventory::Step step{{}, {}, result_.sub_groups.size() - 1};
+      for (const auto& [state, role] : {std::pair{"master", Role::kMaster},
+                                        {"exp_avg", Role::kMoment},
+                                        {"exp_avg_sq", Role::kMoment}}) {
+        if (swaps_states) {
+          const std::string name = fmt::format("{}.{}.{}", step.sub_group, begin, state);
+          step.states.push_back(add({name, DType::kF32, {end - begin}, role}));
+        }
+      }
+      for (; written < ends.size() && (ends[written] <= end || end == group.elements); ++written) {
+        step.parameters.push_back(group.parameters[written]);
+      }
+      if (!step.states.empty() || !step.parameters.empty()) {
+        result_.steps.push_back(std::move(step));
+      }
     }
   }
 
   const TrainingSetup& setup_;
   SwapInventory result_;
-  std::vector<std::optional<Number>> numbers_;  // of the inventory's parameters, where swapped
+  // Of the inventory's parameters: the number of those that are swapped, and elements.
+  std::vector<std::optional<Number>> numbers_;
+  std::vector<std::uint64_t> elements_;
 };
 
 }  // namespace
 
 SwapInventory swap_inventory(const TrainingSetup& setup, Phase phase) {
-  return Builder(setup).build(phase == Phase::kStep || phase == Phase::kTrain);
+  return Builder(setup).build(phase);
 }
 
 }  // namespace penstock::bench

@@ -17,11 +17,7 @@ SwapMeter::SwapMeter(const SwapEngine& engine, const SwapDevice& device, RunCont
 
 void SwapMeter::begin() {
   reads_ = {};
-  {
-    const std::lock_guard lock(writes_->mutex);
-    writes_->direction = {};
-    ++writes_->counts;
-  }
+  writes_ = {};
   control_.read_bytes = 0;
   control_.write_bytes = 0;
   before_ = engine_.stats();
@@ -54,57 +50,16 @@ std::uint64_t SwapMeter::note_asked() {
 }
 
 void SwapMeter::note_read(std::uint64_t since_ns, std::uint64_t bytes) {
-  ++reads_.tensors;
-  reads_.latencies.add(device_.now_ns() - since_ns);
+  ++reads_.total_ios;
+  reads_.clat.add(device_.now_ns() - since_ns);
   control_.read_bytes += bytes;
   look();
 }
 
-void SwapMeter::watch_write(const Ticket& written, std::uint64_t bytes) {
-  look();
-  const std::uint64_t since = device_.now_ns();
-  control_.write_bytes += bytes;
-  std::uint64_t counts = 0;
-  {
-    const std::lock_guard lock(writes_->mutex);
-    counts = writes_->counts;
-    ++writes_->underway;
-  }
-  written.then([writes = writes_, device = &device_, counts, since](const Ticket&) {
-    const std::uint64_t now = device->now_ns();
-    const std::lock_guard lock(writes->mutex);
-    if (--writes->underway == 0) {
-      writes->ended.notify_all();
-    }
-    if (writes->counts == counts) {
-      ++writes->direction.tensors;
-      writes->direction.latencies.add(now - since);
-    }
-  });
-}
-
-void SwapMeter::settle() {
-  std::unique_lock lock(writes_->mutex);
-  writes_->ended.wait(lock, [this] { return writes_->underway == 0; });
-}
-
 void SwapMeter::note_written(std::uint64_t bytes) {
   control_.write_bytes += bytes;
-  {
-    const std::lock_guard lock(writes_->mutex);
-    ++writes_->direction.tensors;
-  }
+  ++writes_.total_ios;
   look();
-}
-
-DirectionResult SwapMeter::direction_result(const Direction& direction, std::uint64_t bytes,
-                                            std::uint64_t elapsed_ns) {
-  DirectionResult result;
-  result.io_bytes = bytes;
-  result.total_ios = direction.tensors;
-  result.runtime_ns = bytes == 0 && direction.tensors == 0 ? 0 : elapsed_ns;
-  result.clat = direction.latencies;
-  return result;
 }
 
 SwapResult SwapMeter::swap_result(const SwapStats& now) const {
@@ -131,13 +86,13 @@ void SwapMeter::report(JobResult& result) {
   const SwapStats now = engine_.stats();
   result.elapsed_ns = elapsed_ns();
   timeline_.add(moment(now, result.elapsed_ns));
-  result.read = direction_result(reads_, now.tensor_read_bytes - before_.tensor_read_bytes,
-                                 result.elapsed_ns);
-  {
-    const std::lock_guard lock(writes_->mutex);
-    result.write = direction_result(
-        writes_->direction, now.tensor_write_bytes - before_.tensor_write_bytes, result.elapsed_ns);
+  reads_.io_bytes = now.tensor_read_bytes - before_.tensor_read_bytes;
+  writes_.io_bytes = now.tensor_write_bytes - before_.tensor_write_bytes;
+  for (DirectionResult* const one : {&reads_, &writes_}) {
+    one->runtime_ns = one->io_bytes == 0 && one->total_ios == 0 ? 0 : result.elapsed_ns;
   }
+  result.read = reads_;
+  result.write = writes_;
   SwapResult swap = swap_result(now);
   result.course = timeline_.samples();
   for (const Sample& sample : result.course) {

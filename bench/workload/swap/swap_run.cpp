@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,11 +17,11 @@
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
+#include "swap/update/adam.h"
+#include "swap/update/state_chunk.h"
 
 namespace penstock::bench {
 namespace {
-
-using Action = TensorUse::Action;
 
 // After one loop the engine does not know yet that another one comes.
 constexpr std::uint32_t kLoopsToLearn = 2;
@@ -36,7 +37,6 @@ class SwapRun final : public WorkloadRun {
   struct Tensor {
     TensorId id{};
     std::uint64_t version = 0;  // of its content
-    Lease held;                 // between kFetch and kCommit
   };
 
   Result<void> read_inventory();
@@ -44,7 +44,9 @@ class SwapRun final : public WorkloadRun {
   Result<void> write_contents(const RunControl& control);
   Result<void> go_through(const RunLength& length);
   Result<void> read(std::uint32_t number);
-  Result<std::size_t> fetch(std::size_t first);
+  Result<void> step(std::uint32_t number);
+  void announce(std::uint32_t step);
+  void update(std::span<const Lease> states);
   Result<void> write(std::uint32_t number);
   Result<void> commit(std::uint32_t number, const Lease& lease);
   Result<void> check(std::uint32_t number, const Lease& lease) const;
@@ -56,9 +58,12 @@ class SwapRun final : public WorkloadRun {
   const Job job_;
   const std::uint32_t thread_;
   SwapInventory inventory_;
-  std::vector<TensorUse> order_;
+  std::vector<PhaseUse> order_;
   SwapSession session_;
   std::vector<Tensor> tensors_;
+  std::vector<float> gradient_;  // of a chunk; empty where nothing is computed
+  Adam adam_;
+  std::uint64_t loops_ = 0;
   std::optional<SwapMeter> meter_;
 };
 
@@ -87,7 +92,7 @@ Result<void> SwapRun::open_engine() {
   for (const TensorInfo& info : inventory_.tensors) {
     const Result<TensorId> id = engine().declare(*space, info);
     PENSTOCK_TRY(id);
-    tensors_.push_back({*id, 0, {}});
+    tensors_.push_back({*id, 0});
   }
   return {};
 }
@@ -111,6 +116,9 @@ Result<void> SwapRun::prepare(RunControl& control) {
   PENSTOCK_TRY(read_inventory());
   PENSTOCK_TRY(open_engine());
   PENSTOCK_TRY(write_contents(control));
+  if (job_.workload == Workload::kUpdate && !job_.verify) {
+    gradient_.assign(kStateChunkElements, 1e-3F);
+  }
   meter_.emplace(engine(), device(), control);
   meter_->begin();
   for (std::uint32_t loop = 0; loop < kLoopsToLearn; ++loop) {
@@ -137,7 +145,6 @@ Result<void> SwapRun::run(RunControl& control, JobResult& result) {
   }
   if (done.has_value()) {
     done = engine().flush();
-    meter_->settle();
   }
   meter_->report(result);
   result.interrupted = control.stop;
@@ -145,31 +152,12 @@ Result<void> SwapRun::run(RunControl& control, JobResult& result) {
 }
 
 Result<void> SwapRun::go_through(const RunLength& length) {
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    const std::uint32_t number = order_[i].tensor;
+  ++loops_;
+  for (const PhaseUse& use : order_) {
     if (length.is_over()) {
       break;
     }
-    switch (order_[i].action) {
-      case Action::kRead:
-        PENSTOCK_TRY(read(number));
-        break;
-      case Action::kFetch: {
-        const Result<std::size_t> last = fetch(i);
-        PENSTOCK_TRY(last);
-        i = *last;
-        break;
-      }
-      case Action::kWrite:
-        PENSTOCK_TRY(write(number));
-        break;
-      case Action::kCommit:
-        PENSTOCK_TRY(commit(number, std::exchange(tensors_[number].held, {})));
-        break;
-    }
-  }
-  for (Tensor& tensor : tensors_) {
-    tensor.held.release();  // where the time was over in between
+    PENSTOCK_TRY(use.kind == PhaseUse::Kind::kStep ? step(use.number) : read(use.number));
   }
   return {};
 }
@@ -184,26 +172,58 @@ Result<void> SwapRun::read(std::uint32_t number) {
   return {};
 }
 
-/// All that are to be fetched from `first` on, asked for together; returns the last.
-Result<std::size_t> SwapRun::fetch(std::size_t first) {
+/// As the step under DeepSpeed goes, chunk by chunk.
+Result<void> SwapRun::step(std::uint32_t number) {
+  const SwapInventory::Step& chunk = inventory_.steps[number];
   const std::uint64_t since = meter_->note_asked();
-  std::deque<Ticket> tickets;
-  std::size_t end = first;
-  for (; end < order_.size() && order_[end].action == Action::kFetch; ++end) {
-    tickets.push_back(engine().get(tensors_[order_[end].tensor].id, Access::kUpdate));
+  announce(number);
+  std::vector<Ticket> tickets;
+  for (const std::uint32_t state : chunk.states) {
+    tickets.push_back(engine().get(tensors_[state].id, Access::kUpdate));
   }
-  for (std::size_t i = first; i < end; ++i) {
-    const std::uint32_t number = order_[i].tensor;
-    Result<Lease> lease = tickets[i - first].lease();
+  std::vector<Lease> leases;
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    Result<Lease> lease = tickets[i].lease();
     PENSTOCK_TRY(lease);
     meter_->note_read(since, lease->bytes());
-    PENSTOCK_TRY(check(number, *lease));
-    tensors_[number].held = std::move(*lease);
+    PENSTOCK_TRY(check(chunk.states[i], *lease));
+    leases.push_back(std::move(*lease));
   }
-  for (std::size_t i = first; i < end; ++i) {
-    compute(inventory_.bytes(order_[i].tensor));
+  update(leases);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    compute(leases[i].bytes());
+    PENSTOCK_TRY(commit(chunk.states[i], leases[i]));
   }
-  return end - 1;
+  leases.clear();
+  for (const std::uint32_t parameter : chunk.parameters) {
+    PENSTOCK_TRY(write(parameter));
+  }
+  return {};
+}
+
+void SwapRun::announce(std::uint32_t step) {
+  const std::size_t last = step + kStateChunksAhead;
+  for (std::size_t next = step == 0 ? 0 : last; next <= last && next < inventory_.steps.size();
+       ++next) {
+    std::vector<TensorId> wanted;
+    for (const std::uint32_t state : inventory_.steps[next].states) {
+      wanted.push_back(tensors_[state].id);
+    }
+    engine().prefetch(wanted);
+  }
+}
+
+/// AdamW, whose results are the tests' of swap/update to prove.
+void SwapRun::update(std::span<const Lease> states) {
+  if (gradient_.empty() || states.size() != 3) {
+    return;
+  }
+  const std::size_t elements = std::min(gradient_.size(), states[0].bytes() / sizeof(float));
+  const auto state = [&](std::size_t i) {
+    return std::span(reinterpret_cast<float*>(states[i].data()), elements);
+  };
+  adam_.step(loops_, AdamOptions{})
+      .update({state(0), state(1), state(2), std::span(gradient_).first(elements)});
 }
 
 Result<void> SwapRun::write(std::uint32_t number) {
@@ -219,7 +239,8 @@ Result<void> SwapRun::commit(std::uint32_t number, const Lease& lease) {
     ++tensors_[number].version;
     pattern(number).fill(lease.span());
   }
-  meter_->watch_write(engine().commit(lease), lease.bytes());
+  static_cast<void>(engine().commit(lease));  // check() returns what fails
+  meter_->note_written(lease.bytes());
   return {};
 }
 
