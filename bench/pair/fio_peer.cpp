@@ -11,12 +11,17 @@
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
-#include "bench/pair/json_number.h"
 
 namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
+
+// 0 where there is none.
+double json_number(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
 
 // A colon would separate names.
 std::string fio_name(const std::string& name) {

@@ -1,39 +1,65 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "alloc/result.h"
 #include "bench/pair/pair_statistics.h"
-#include "bench/pair/recorded_figures.h"
 
 namespace penstock::bench {
 
-enum class Verdict : std::uint8_t {
-  kSame,     ///< within the bound
-  kBetter,   ///< by more than the bound
-  kUnclear,  ///< the medians are worse by more than the bound, but chance may have done it
-  kWorse,    ///< by more than the bound
+/// How a figure is written and compared.
+struct FigureUnit {
+  std::string_view name;  ///< in JSON
+  bool more_is_better = false;
+  bool is_share = false;  ///< of the run time, 0..1; compared by difference
+  double shown_as = 1;    ///< factor to the unit that people read
+  int decimals = 0;
+  std::string_view suffix;
 };
-std::string_view verdict_name(Verdict verdict) noexcept;
+
+/// One figure of one job in every run of a report.
+struct RecordedFigure {
+  std::string job;
+  std::string name;  ///< `read bandwidth`, `CPU per GB over fio's`
+  const FigureUnit* unit = nullptr;
+  /// Bandwidth and cost as such, which a drive's drift moves: where both reports have the ratio to
+  /// the same peer, that is what counts.
+  bool drifts = false;
+  std::vector<double> values;  ///< one a run, or one a pair; positive unless a share
+};
+
+/// What a file of reports has.
+struct RecordedRuns {
+  std::vector<std::string> jobs;  ///< in the order of the first report
+  std::vector<RecordedFigure> figures;
+  std::vector<std::string> failures;  ///< a sentence for each job that ended with an error
+};
+
+/// Reads reports of `penstock bench --output-format=json` (or of fio): one document, an array of
+/// them, or several one after another, as `>>` leaves them: each is a run. Jobs of one name in one
+/// document are its threads, and are taken together. Errors: no JSON, or none of that shape, with
+/// `origin`.
+Result<RecordedRuns> read_recorded_runs(std::string_view text, const std::string& origin);
 
 /// One figure of one job, before and after.
 struct ComparisonRow {
   std::string job;
   std::string figure;
-  FigureUnit unit = FigureUnit::kBytesPerSecond;
+  const FigureUnit* unit = nullptr;
   double before = 0;  ///< medians
   double after = 0;
   std::size_t runs_before = 0;
   std::size_t runs_after = 0;
-  /// after / before - 1; of shares after - before.
-  double change = 0;
-  /// Where `change` lies with the confidence asked for; nothing where a side has one run only.
+  double change = 0;  ///< after / before - 1; of shares after - before
+  /// Where `change` lies with 95 % confidence; nothing where a side has one run only.
   std::optional<Interval> interval;
-  Verdict verdict = Verdict::kSame;
+  /// `same` (within the bound), `better`, `worse`, or `unclear`: the medians are worse by more than
+  /// the bound, but chance may have done it.
+  std::string_view verdict;
 };
 
 struct ReportComparison {
@@ -49,6 +75,6 @@ struct ReportComparison {
 /// pairs) on each side a figure is worse, or better, only if the whole interval of its change lies
 /// beyond the bound; with one run there is no interval, and the change alone decides. Pure.
 ReportComparison compare_reports(const RecordedRuns& before, const RecordedRuns& after,
-                                 double max_regression, const BootstrapOptions& options = {});
+                                 double max_regression);
 
 }  // namespace penstock::bench

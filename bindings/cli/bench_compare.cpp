@@ -21,7 +21,6 @@ namespace penstock::cli {
 namespace {
 
 using bench::ComparisonRow;
-using bench::FigureUnit;
 using bench::ReportComparison;
 using nlohmann::ordered_json;
 
@@ -32,7 +31,6 @@ struct CompareOptions {
   std::string before;
   std::string after;
   std::string max_regression = "5%";
-  std::string confidence = "95%";
   bool as_json = false;
 };
 
@@ -52,46 +50,8 @@ std::string check_percent(const std::string& text) {
                              : fmt::format("\"{}\" is no percentage such as 5%", text);
 }
 
-// Of no use: 0 % and 100 %, which no sample gives.
-std::string check_confidence(const std::string& text) {
-  const std::optional<double> share = parse_percent(text);
-  return share && *share > 0 && *share < 1
-             ? std::string()
-             : fmt::format("\"{}\" is no percentage between 0% and 100%, such as 95%", text);
-}
-
-std::string amount(double value, FigureUnit unit) {
-  switch (unit) {
-    case FigureUnit::kBytesPerSecond:
-      return fmt::format("{:.1f} MB/s", value / 1e6);
-    case FigureUnit::kCpuMsPerGb:
-      return fmt::format("{:.2f} ms", value);
-    case FigureUnit::kNanoseconds:
-      return fmt::format("{:.0f} us", value / 1e3);
-    case FigureUnit::kShare:
-      return fmt::format("{:.1f} %", value * 100);
-    case FigureUnit::kBandwidthRatio:
-    case FigureUnit::kCpuRatio:
-      return fmt::format("{:.3f}", value);
-  }
-  return {};
-}
-
-std::string_view unit_name(FigureUnit unit) {
-  switch (unit) {
-    case FigureUnit::kBytesPerSecond:
-      return "bytes/s";
-    case FigureUnit::kCpuMsPerGb:
-      return "ms/GB";
-    case FigureUnit::kNanoseconds:
-      return "ns";
-    case FigureUnit::kShare:
-      return "share";
-    case FigureUnit::kBandwidthRatio:
-    case FigureUnit::kCpuRatio:
-      return "ratio";
-  }
-  return {};
+std::string amount(double value, const bench::FigureUnit& unit) {
+  return fmt::format("{:.{}f}{}", value * unit.shown_as, unit.decimals, unit.suffix);
 }
 
 std::string interval_text(const ComparisonRow& row) {
@@ -100,19 +60,19 @@ std::string interval_text(const ComparisonRow& row) {
                       : std::string("one run");
 }
 
-std::string plain_text(const CompareOptions& options, const ReportComparison& comparison) {
+std::string plain_text(const ReportComparison& comparison) {
   using enum Align;
   TextTable table({{"job", kLeft},
                    {"figure", kLeft},
                    {"before", kRight},
                    {"after", kRight},
                    {"change", kRight},
-                   {"with " + options.confidence, kRight},
+                   {"with 95 %", kRight},
                    {"verdict", kLeft}});
   for (const ComparisonRow& row : comparison.rows) {
-    table.add({printable(row.job), row.figure, amount(row.before, row.unit),
-               amount(row.after, row.unit), fmt::format("{:+.1f} %", row.change * 100),
-               interval_text(row), std::string(verdict_name(row.verdict))});
+    table.add({printable(row.job), row.figure, amount(row.before, *row.unit),
+               amount(row.after, *row.unit), fmt::format("{:+.1f} %", row.change * 100),
+               interval_text(row), std::string(row.verdict)});
   }
   std::string text = table.text();
   for (const std::string& sentence : comparison.missing) {
@@ -127,13 +87,13 @@ std::string plain_text(const CompareOptions& options, const ReportComparison& co
 ordered_json row_json(const ComparisonRow& row) {
   return {{"job", row.job},
           {"figure", row.figure},
-          {"unit", unit_name(row.unit)},
+          {"unit", row.unit->name},
           {"before", {{"median", row.before}, {"runs", row.runs_before}}},
           {"after", {{"median", row.after}, {"runs", row.runs_after}}},
           {"change", row.change},
           {"low", row.interval ? ordered_json(row.interval->low) : ordered_json()},
           {"high", row.interval ? ordered_json(row.interval->high) : ordered_json()},
-          {"verdict", verdict_name(row.verdict)}};
+          {"verdict", row.verdict}};
 }
 
 std::string json_text(const CompareOptions& options, const ReportComparison& comparison) {
@@ -145,7 +105,6 @@ std::string json_text(const CompareOptions& options, const ReportComparison& com
                               {"before", options.before},
                               {"after", options.after},
                               {"max_regression", *parse_percent(options.max_regression)},
-                              {"confidence", *parse_percent(options.confidence)},
                               {"regressed", comparison.regressed()},
                               {"rows", std::move(rows)},
                               {"missing", comparison.missing},
@@ -165,8 +124,7 @@ Result<ReportComparison> compare(const CompareOptions& options) {
   const Result<bench::RecordedRuns> after = read_runs(options.after);
   PENSTOCK_TRY(after);
   ReportComparison comparison =
-      compare_reports(*before, *after, *parse_percent(options.max_regression),
-                      {.confidence = *parse_percent(options.confidence)});
+      compare_reports(*before, *after, *parse_percent(options.max_regression));
   if (comparison.rows.empty()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("{} and {} have no figure of a job of the same name", options.before,
@@ -180,8 +138,7 @@ int run_compare(const CompareOptions& options) {
   if (comparison.has_error()) {
     return failed(comparison.error());
   }
-  fmt::print("{}",
-             options.as_json ? json_text(options, *comparison) : plain_text(options, *comparison));
+  fmt::print("{}", options.as_json ? json_text(options, *comparison) : plain_text(*comparison));
   if (!comparison->regressed()) {
     return kDone;
   }
@@ -211,10 +168,6 @@ void add_bench_compare(CLI::App& bench, int& exit_code) {
   verb->add_option("B.json", options->after, "Reports of after")->required();
   verb->add_option("--max-regression", options->max_regression, "How much worse is too much")
       ->check(check_percent)
-      ->capture_default_str()
-      ->type_name("PERCENT");
-  verb->add_option("--confidence", options->confidence, "Of intervals and verdicts")
-      ->check(check_confidence)
       ->capture_default_str()
       ->type_name("PERCENT");
   verb->add_flag("--json", options->as_json, "One JSON document (penstock.bench.compare/1)");

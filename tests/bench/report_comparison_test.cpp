@@ -90,11 +90,11 @@ TEST(RecordedRunsTest, WhatIsNoReport) {
 TEST(ReportComparisonTest, OneRunEachIsJudgedByItsChange) {
   const ReportComparison comparison =
       compare_reports(runs(reading(100, 5, 1000)), runs(reading(94, 5.2, 500)), 0.05);
-  EXPECT_EQ(row(comparison, "read bandwidth").verdict, Verdict::kWorse);
+  EXPECT_EQ(row(comparison, "read bandwidth").verdict, "worse");
   EXPECT_NEAR(row(comparison, "read bandwidth").change, -0.06, 1e-9);
   EXPECT_FALSE(row(comparison, "read bandwidth").interval.has_value());
-  EXPECT_EQ(row(comparison, "CPU per GB").verdict, Verdict::kSame);
-  EXPECT_EQ(row(comparison, "read p99").verdict, Verdict::kBetter);
+  EXPECT_EQ(row(comparison, "CPU per GB").verdict, "same");
+  EXPECT_EQ(row(comparison, "read p99").verdict, "better");
   EXPECT_TRUE(comparison.regressed());
   EXPECT_FALSE(compare_reports(runs(reading(100)), runs(reading(94)), 0.07).regressed());
 }
@@ -104,7 +104,7 @@ TEST(ReportComparisonTest, NoiseIsNoRegression) {
   const RecordedRuns before = runs(reading(100) + reading(60) + reading(140));
   const RecordedRuns after = runs(reading(80) + reading(130) + reading(50));
   const ReportComparison comparison = compare_reports(before, after, 0.05);
-  EXPECT_EQ(row(comparison, "read bandwidth").verdict, Verdict::kUnclear);
+  EXPECT_EQ(row(comparison, "read bandwidth").verdict, "unclear");
   EXPECT_FALSE(comparison.regressed());
 }
 
@@ -113,11 +113,11 @@ TEST(ReportComparisonTest, ManyRunsThatAgreeAreOne) {
   const RecordedRuns after = runs(reading(80) + reading(81) + reading(79) + reading(80));
   const ReportComparison comparison = compare_reports(before, after, 0.05);
   const ComparisonRow& bandwidth = row(comparison, "read bandwidth");
-  EXPECT_EQ(bandwidth.verdict, Verdict::kWorse);
+  EXPECT_EQ(bandwidth.verdict, "worse");
   ASSERT_TRUE(bandwidth.interval.has_value());
   EXPECT_GE(bandwidth.interval->low, 79.0 / 101 - 1 - 1e-9);
   EXPECT_LE(bandwidth.interval->high, 81.0 / 99 - 1 + 1e-9);
-  EXPECT_EQ(row(compare_reports(after, before, 0.05), "read bandwidth").verdict, Verdict::kBetter);
+  EXPECT_EQ(row(compare_reports(after, before, 0.05), "read bandwidth").verdict, "better");
 }
 
 std::string paired(double megabytes, const std::string& ratios) {
@@ -135,11 +135,11 @@ TEST(ReportComparisonTest, RatiosCountInsteadOfWhatDrifts) {
   const RecordedRuns slower_engine = runs(paired(300, "[0.9, 0.91, 0.89, 0.9]"));
   EXPECT_FALSE(compare_reports(before, slower_drive, 0.05).regressed());
   const ReportComparison comparison = compare_reports(before, slower_engine, 0.05);
-  EXPECT_EQ(row(comparison, "bandwidth over fio's").verdict, Verdict::kWorse);
+  EXPECT_EQ(row(comparison, "bandwidth over fio's").verdict, "worse");
   EXPECT_THAT(comparison.rows, SizeIs(3));  // p99 and CPU over fio's besides
   const ReportComparison without = compare_reports(before, runs(reading(300)), 0.05);
   EXPECT_FALSE(without.regressed());
-  EXPECT_EQ(row(without, "read bandwidth").verdict, Verdict::kSame);
+  EXPECT_EQ(row(without, "read bandwidth").verdict, "same");
 }
 
 TEST(ReportComparisonTest, StallsAreSharesOfTheTime) {
@@ -149,9 +149,9 @@ TEST(ReportComparisonTest, StallsAreSharesOfTheTime) {
                             stall_ns));
   };
   const ReportComparison worse = compare_reports(stalling(0), stalling(6e7), 0.05);
-  EXPECT_EQ(row(worse, "stalls").verdict, Verdict::kWorse);
+  EXPECT_EQ(row(worse, "stalls").verdict, "worse");
   EXPECT_DOUBLE_EQ(row(worse, "stalls").change, 0.06);
-  // Twice as much, and nothing that anybody would notice.
+  // Twice as much, and not to be noticed.
   EXPECT_FALSE(compare_reports(stalling(1e6), stalling(2e6), 0.05).regressed());
 }
 

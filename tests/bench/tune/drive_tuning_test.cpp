@@ -95,7 +95,7 @@ TEST_F(DriveTuningTest, InterruptedOnTheWay) {
   fs::create_directory(paths[0]);
   fs::create_directory(paths[1]);
   TuningRequest request = request_for(paths);
-  request.budget = std::chrono::seconds(15);
+  request.budget = std::chrono::seconds(3);
   std::atomic<bool> searching{false};
   request.progress = [&searching](const TuningProgress& progress) {
     searching = searching || progress.doing == "all paths together";
