@@ -31,7 +31,7 @@ void JobResult::merge(const JobResult& other) {
   interrupted = interrupted || other.interrupted;
   read.merge(other.read);
   write.merge(other.write);
-  course = merged(course, other.course);
+  courses.insert(courses.end(), other.courses.begin(), other.courses.end());
   elapsed_ns = std::max(elapsed_ns, other.elapsed_ns);
   user_seconds += other.user_seconds;
   system_seconds += other.system_seconds;

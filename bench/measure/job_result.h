@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bench/measure/course.h"
 #include "bench/measure/latency_histogram.h"
-#include "bench/measure/timeline.h"
 
 namespace penstock::bench {
 
@@ -78,7 +78,7 @@ struct JobResult {
   bool interrupted = false;   ///< by the user: what is here is what was done
   DirectionResult read;
   DirectionResult write;
-  std::vector<Sample> course;  ///< over time; of raw jobs bytes alone
+  std::vector<std::vector<Sample>> courses;  ///< one a thread; of raw jobs bytes alone
   std::uint64_t elapsed_ns = 0;
   double user_seconds = 0;
   double system_seconds = 0;
@@ -89,8 +89,8 @@ struct JobResult {
   void fail(const Error& why);
   /// Why, where `error` is not 0.
   Error failure() const;
-  /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time and
-  /// latencies; of two errors the first one is kept. Leaves `swap` and `pair` alone.
+  /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time,
+  /// latencies and courses; of two errors the first one is kept. Leaves `swap` and `pair` alone.
   void merge(const JobResult& other);
 };
 

@@ -2,16 +2,198 @@
 
 #include <fmt/format.h>
 
-namespace penstock::bench {
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
-std::string DeepSpeedPeer::describe(std::size_t candidate) const {
-  return fmt::format("{} {}", parts_.what, parts_.settings[candidate]);
+#include "alloc/bytes.h"
+#include "alloc/excerpt.h"
+#include "bench/pair/swapper_work.h"
+#include "bench/process/child_process.h"
+#include "bench/process/python.h"
+#include "bench/workload/raw_file.h"
+#include "bench/workload/scratch_directory.h"
+#include "bench/workload/swap/job_model.h"
+#include "deepspeed_scripts.h"
+
+namespace penstock::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kSwapDepth = 16;
+
+// Makes modules of the names and texts in its arguments, and runs the last one.
+constexpr const char* kLoader = R"(
+import sys, types
+for name, text in zip(sys.argv[1::2], sys.argv[2::2]):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+module.main()
+)";
+
+// What the script answers, if it is no error.
+Result<json> read_answer(std::string_view line) {
+  json answer = json::parse(line, nullptr, false);
+  if (!answer.is_object()) {
+    return fault(Fault::kUnsupported,
+                 fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+  }
+  if (const auto error = answer.find("error"); error != answer.end()) {
+    return fault(Fault::kUnsupported,
+                 "DeepSpeed's run failed: " +
+                     excerpt(error->is_string() ? error->get<std::string>() : error->dump()));
+  }
+  return answer;
 }
 
-Result<MeasuredRun> DeepSpeedPeer::run(std::size_t candidate, std::uint64_t io_size) {
-  return parts_.process.run_once(fmt::format(R"({{"settings": {}, "io_size": {}}})",
-                                             parts_.settings[candidate],
-                                             io_size != 0 ? io_size : parts_.io_size));
+/// One JSON object a candidate: what DeepSpeed's block `aio` says, and whether it pipelines.
+std::vector<std::string> settings_for(std::uint64_t block_bytes, std::uint32_t depth,
+                                      bool pipelines) {
+  std::vector<std::string> all;
+  for (const bool pipeline : {false, true}) {
+    for (const auto& [threads, single] : {std::pair{1, false}, {2, false}, {4, false}, {1, true}}) {
+      if (pipelines || !pipeline) {
+        all.push_back(fmt::format(
+            R"({{"block_size":{},"queue_depth":{},"single_submit":{},"overlap_events":true,)"
+            R"("intra_op_parallelism":{},"pipeline":{}}})",
+            block_bytes, depth, single, threads, pipeline));
+      }
+    }
+  }
+  return all;
+}
+
+/// What the process is started with.
+struct Parts {
+  const char* what;  ///< of DeepSpeed is measured, for people
+  const char* script;
+  std::string work;
+  std::vector<std::string> settings;
+  std::uint64_t io_size = 0;  ///< of a run, where its caller says none; 0: all there is
+  std::optional<ScratchDirectory> directory = {};
+};
+
+class DeepSpeedPeer final : public PeerProgram {
+ public:
+  static Result<std::unique_ptr<PeerProgram>> start(Parts parts) {
+    Result<ChildProcess> process =
+        ChildProcess::start({{pythons().front(), "-c", kLoader, "conversation", kConversationScript,
+                              "script", parts.script},
+                             {},
+                             "python3"});
+    if (process.has_error()) {
+      return std::move(process).error();
+    }
+    std::unique_ptr<DeepSpeedPeer> peer(new DeepSpeedPeer(std::move(parts), std::move(*process)));
+    const Result<std::string> answer = peer->ask(peer->parts_.work);
+    PENSTOCK_TRY(answer);
+    PENSTOCK_TRY(read_answer(*answer));
+    return std::unique_ptr<PeerProgram>(std::move(peer));
+  }
+
+  std::string_view name() const noexcept override { return "deepspeed"; }
+  std::size_t candidates() const noexcept override { return parts_.settings.size(); }
+  std::string describe(std::size_t candidate) const override {
+    return fmt::format("{} {}", parts_.what, parts_.settings[candidate]);
+  }
+  Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) override {
+    const Result<std::string> answer =
+        ask(fmt::format(R"({{"settings": {}, "io_size": {}}})", parts_.settings[candidate],
+                        io_size != 0 ? io_size : parts_.io_size));
+    PENSTOCK_TRY(answer);
+    return parse_deepspeed_answer(*answer);
+  }
+
+ private:
+  DeepSpeedPeer(Parts parts, ChildProcess process)
+      : parts_(std::move(parts)), process_(std::move(process)) {}
+  Result<std::string> ask(const std::string& what) {
+    PENSTOCK_TRY(process_.say(what + "\n"));
+    return process_.hear_line();
+  }
+
+  Parts parts_;  // the process goes before its directory
+  ChildProcess process_;
+};
+
+Result<void> check_handle_can(const Job& job) {
+  const char* const what =
+      job.direction.reads == job.direction.writes ? "mix directions: rw=read or rw=write"
+      : job.numjobs > 1                           ? "be shared by several jobs: numjobs=1"
+      : job.runtime_ns || job.rate  ? "stop by time or keep to a rate: leave out runtime and rate"
+      : !job.direct.value_or(false) ? "go through the page cache: direct=1"
+                                    : nullptr;
+  return what == nullptr
+             ? Result<void>()
+             : fault(Fault::kInvalidArgument,
+                     fmt::format("job {}: DeepSpeed's aio handle cannot {}", job.name, what));
+}
+
+Result<Parts> handle_parts(const Job& job) {
+  PENSTOCK_TRY(check_handle_can(job));
+  const Result<std::uint64_t> bytes = file_bytes(job, 0);
+  PENSTOCK_TRY(bytes);
+  const std::uint64_t region = align_down(*bytes, kBlockBytes);
+  const json work{{"file", file_path(job, 0)},
+                  {"bytes", region},
+                  {"direction", job.direction.writes ? "write" : "read"}};
+  return Parts{"aio", kAioHandleScript, work.dump(),
+               settings_for(job.raw_block_bytes(), job.iodepth.value_or(1), false),
+               job.io_size.value_or(region)};
+}
+
+Result<Parts> swapper_parts(const Job& job) {
+  const Result<TrainingSetup> setup = job_model(job);
+  PENSTOCK_TRY(setup);
+  const SwapInventory inventory = swap_inventory(*setup, job.phase);
+  Result<ScratchDirectory> directory = ScratchDirectory::make(job.directory, "deepspeed");
+  if (directory.has_error()) {
+    return std::move(directory).error();
+  }
+  Result<std::string> work = swapper_work(job, inventory, directory->path());
+  PENSTOCK_TRY(work);
+  // With several groups the optimizer's swapper may also read and write beside the step.
+  return Parts{"swappers, aio",
+               kSwappersScript,
+               std::move(*work),
+               settings_for(job.block_bytes.value_or(kMiB), job.iodepth.value_or(kSwapDepth),
+                            inventory.sub_groups.size() > 1),
+               0,
+               std::move(*directory)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job) {
+  Result<Parts> parts = job.workload == Workload::kSwap ? swapper_parts(job) : handle_parts(job);
+  if (parts.has_error()) {
+    return std::move(parts).error();
+  }
+  return DeepSpeedPeer::start(std::move(*parts));
+}
+
+Result<MeasuredRun> parse_deepspeed_answer(std::string_view line) {
+  const Result<json> answer = read_answer(line);
+  PENSTOCK_TRY(answer);
+  for (const char* const key : {"read_bytes", "write_bytes", "seconds", "cpu_seconds"}) {
+    const auto value = answer->find(key);
+    if (value == answer->end() || !value->is_number() || value->get<double>() < 0) {
+      return fault(Fault::kUnsupported,
+                   fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+    }
+  }
+  MeasuredRun run;
+  run.read_bytes = answer->at("read_bytes").get<std::uint64_t>();
+  run.write_bytes = answer->at("write_bytes").get<std::uint64_t>();
+  run.seconds = answer->at("seconds").get<double>();
+  run.cpu_seconds = answer->at("cpu_seconds").get<double>();
+  if (run.bytes() == 0 || run.seconds <= 0) {
+    return fault(Fault::kUnsupported, "DeepSpeed's run moved nothing");
+  }
+  return run;
 }
 
 }  // namespace penstock::bench

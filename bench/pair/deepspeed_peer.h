@@ -1,35 +1,27 @@
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
+#include <memory>
+#include <string_view>
 
-#include "bench/pair/deepspeed_process.h"
+#include "alloc/result.h"
+#include "bench/job/job.h"
+#include "bench/pair/measured_run.h"
 #include "bench/pair/peer_program.h"
-#include "bench/workload/scratch_directory.h"
 
 namespace penstock::bench {
 
-/// DeepSpeed as a peer: one Python process for all runs, whose own CPU time counts, and the
-/// settings it may be given.
-class DeepSpeedPeer final : public PeerProgram {
- public:
-  struct Parts {
-    std::string what;                   ///< of DeepSpeed is measured, for people
-    std::vector<std::string> settings;  ///< one JSON object a candidate; at least one
-    std::uint64_t io_size = 0;          ///< of a run, where its caller says none; 0: all there is
-    std::optional<ScratchDirectory> directory;  ///< of the process's files
-    DeepSpeedProcess process;
-  };
-  explicit DeepSpeedPeer(Parts parts) : parts_(std::move(parts)) {}
+/// DeepSpeed as a peer: one Python process for all runs, whose own CPU time counts. It takes the
+/// python beside this program (in a virtual environment), else python3 of PATH, and text that
+/// travels inside the command: deepspeed/conversation.py says how it is spoken to. The settings to
+/// choose from are threads, one request a call, and pipelining.
+///
+/// workload=raw: its aio handle on the job's file, which one thread reads or writes in order.
+/// workload=swap: its own swappers in a directory below the job's (swapper_work()); a run's bytes
+/// are those that the job's callers see moving (phase_bytes), in all of `loops`.
+/// Errors: no such Python, no DeepSpeed in it, what the script answers, or work that it cannot do.
+Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job);
 
-  std::string_view name() const noexcept override { return "deepspeed"; }
-  std::size_t candidates() const noexcept override { return parts_.settings.size(); }
-  std::string describe(std::size_t candidate) const override;
-  Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) override;
-
- private:
-  Parts parts_;  // the process goes before its directory
-};
+/// What the script answers to a run. An error if it says one, or no such answer.
+Result<MeasuredRun> parse_deepspeed_answer(std::string_view line);
 
 }  // namespace penstock::bench

@@ -1,6 +1,7 @@
 #include "bench/pair/fio_peer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,43 +31,6 @@ std::string fio_name(const std::string& name) {
     text += letter == ':' ? "\\:" : std::string(1, letter);
   }
   return text;
-}
-
-void add_file(const Job& job, std::vector<std::string>& arguments) {
-  if (!job.directory.empty()) {
-    arguments.push_back(fmt::format("--directory={}", fio_name(job.directory)));
-  }
-  if (!job.filename.empty()) {
-    arguments.push_back(fmt::format("--filename={}", fio_name(job.filename)));
-  }
-  if (job.size > 0) {
-    arguments.push_back(fmt::format("--size={}", job.size));
-  }
-}
-
-void add_limits(const Job& job, std::vector<std::string>& arguments) {
-  if (job.rate > 0) {
-    arguments.push_back(fmt::format("--rate={}", job.rate));
-  }
-  if (const auto cpus = job.given.find("cpus_allowed"); cpus != job.given.end()) {
-    arguments.push_back(fmt::format("--cpus_allowed={}", cpus->second));
-  }
-}
-
-void add_extent_of_work(const Job& job, std::vector<std::string>& arguments) {
-  if (job.io_size) {
-    arguments.push_back(fmt::format("--io_size={}", *job.io_size));
-  }
-  arguments.push_back(fmt::format("--loops={}", job.loops));
-  if (job.runtime_ns) {
-    arguments.push_back(fmt::format("--runtime={}us", *job.runtime_ns / 1000));
-  }
-  if (job.time_based) {
-    arguments.emplace_back("--time_based=1");
-  }
-  if (job.ramp_time_ns > 0) {
-    arguments.push_back(fmt::format("--ramp_time={}us", job.ramp_time_ns / 1000));
-  }
 }
 
 // Adds what one of fio's jobs did; an error if the report lacks it.
@@ -115,6 +79,32 @@ class FioPeer final : public PeerProgram {
 
 }  // namespace
 
+std::vector<std::string> FioSettings::arguments() const {
+  std::vector<std::string> all{fmt::format("--ioengine={}", engine),
+                               fmt::format("--iodepth={}", depth)};
+  if (fixed_buffers) {
+    all.insert(all.end(), {"--fixedbufs=1", "--registerfiles=1"});
+  }
+  return all;
+}
+
+std::vector<std::string> FioSettings::environment() const {
+  return huge_pages ? std::vector<std::string>{"GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}
+                    : std::vector<std::string>{};
+}
+
+std::string FioSettings::describe() const {
+  return fmt::format("{}fio {}", huge_pages ? environment().front() + " " : "",
+                     fmt::join(arguments(), " "));
+}
+
+std::vector<FioSettings> fio_candidates(std::uint32_t depth) {
+  return {{"io_uring", depth, true, true},
+          {"io_uring", depth, true, false},
+          {"io_uring", depth, false, true},
+          {"libaio", depth, false, true}};
+}
+
 Command fio_command(const Job& job, const FioSettings& settings) {
   Command command;
   command.package = "fio";
@@ -123,27 +113,37 @@ Command fio_command(const Job& job, const FioSettings& settings) {
   arguments = {"fio",
                "--output-format=json",
                "--eta=never",
-               fmt::format("--name={}", job.name),
-               fmt::format("--rw={}", !job.direction.writes ? "read"
-                                      : job.direction.reads ? "rw"
-                                                            : "write"),
-               fmt::format("--bs={}", job.raw_block_bytes())};
-  add_file(job, arguments);
-  add_extent_of_work(job, arguments);
-  add_limits(job, arguments);
-  if (job.direction.reads && job.direction.writes) {
-    arguments.push_back(fmt::format("--rwmixread={}", job.rwmixread));
-  }
-  arguments.push_back(fmt::format("--direct={}", job.direct.value_or(false) ? 1 : 0));
-  arguments.push_back(fmt::format("--numjobs={}", job.numjobs));
-  for (const std::string& argument : settings.arguments()) {
-    arguments.push_back(argument);
-  }
-  for (const char* const argument :
-       {"--thread=1", "--allow_file_create=0", "--overwrite=1", "--fallocate=none",
-        "--gtod_reduce=1", "--scramble_buffers=0"}) {
-    arguments.emplace_back(argument);
-  }
+               "--thread=1",
+               "--allow_file_create=0",
+               "--overwrite=1",
+               "--fallocate=none",
+               "--gtod_reduce=1",
+               "--scramble_buffers=0"};
+  const auto add = [&](bool is_given, const char* key, const auto& value) {
+    if (is_given) {
+      arguments.push_back(fmt::format("--{}={}", key, value));
+    }
+  };
+  const bool mixes = job.direction.reads && job.direction.writes;
+  add(true, "name", job.name);
+  add(true, "rw", mixes ? "rw" : job.direction.writes ? "write" : "read");
+  add(mixes, "rwmixread", job.rwmixread);
+  add(true, "bs", job.raw_block_bytes());
+  add(!job.directory.empty(), "directory", fio_name(job.directory));
+  add(!job.filename.empty(), "filename", fio_name(job.filename));
+  add(job.size > 0, "size", job.size);
+  add(job.io_size.has_value(), "io_size", job.io_size.value_or(0));
+  add(true, "loops", job.loops);
+  add(job.runtime_ns.has_value(), "runtime",
+      fmt::format("{}us", job.runtime_ns.value_or(0) / 1000));
+  add(job.time_based, "time_based", 1);
+  add(job.ramp_time_ns > 0, "ramp_time", fmt::format("{}us", job.ramp_time_ns / 1000));
+  add(job.rate > 0, "rate", job.rate);
+  const auto cpus = job.given.find("cpus_allowed");
+  add(cpus != job.given.end(), "cpus_allowed", cpus != job.given.end() ? cpus->second : "");
+  add(true, "direct", job.direct.value_or(false) ? 1 : 0);
+  add(true, "numjobs", job.numjobs);
+  std::ranges::copy(settings.arguments(), std::back_inserter(arguments));
   return command;
 }
 
@@ -177,8 +177,8 @@ Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings) {
   return parse_fio_report(*report);
 }
 
-std::unique_ptr<PeerProgram> make_fio_peer(const Job& job) {
-  return std::make_unique<FioPeer>(job);
+Result<std::unique_ptr<PeerProgram>> make_fio_peer(const Job& job) {
+  return std::unique_ptr<PeerProgram>(std::make_unique<FioPeer>(job));
 }
 
 }  // namespace penstock::bench

@@ -1,16 +1,37 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
-#include "bench/pair/fio_settings.h"
 #include "bench/pair/measured_run.h"
 #include "bench/pair/peer_program.h"
 #include "bench/process/child_process.h"
 
 namespace penstock::bench {
+
+/// What fio may choose for itself when it does the same work as a job of ours. Huge pages: fio asks
+/// malloc for its buffers, which takes them where glibc (2.35 or newer) is asked by an environment
+/// variable; fio's own ways to them need pages that an administrator has reserved. Left out because
+/// they spend a core of their own (`sqthread_poll`) or need a drive that can be polled (`hipri`).
+struct FioSettings {
+  std::string engine = "io_uring";  ///< fio's name
+  std::uint32_t depth = 1;
+  bool fixed_buffers = false;  ///< registered buffers and files, for io_uring
+  bool huge_pages = false;
+
+  /// As a user would write it: environment first, then keys.
+  std::string describe() const;
+  std::vector<std::string> arguments() const;
+  std::vector<std::string> environment() const;
+};
+
+/// Those that are worth a trial at `depth`.
+std::vector<FioSettings> fio_candidates(std::uint32_t depth);
 
 /// fio's command line for the work of `job` (workload=raw), on the files that the job has: they are
 /// there and written, and fio neither makes nor truncates any. Clocks, statistics and changes of
@@ -19,13 +40,13 @@ Command fio_command(const Job& job, const FioSettings& settings);
 
 /// What fio's `--output-format=json` says of all its jobs together: bytes, the longest run time,
 /// and the CPU of the threads that did the I/O (`usr_cpu` + `sys_cpu` of their run time). An error
-/// if this is no such report, if fio tells an errno, or if nothing was moved.
+/// if this is no such report, if fio has an errno, or if nothing was moved.
 Result<MeasuredRun> parse_fio_report(std::string_view text);
 
 /// Runs fio once. Blocks.
 Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings);
 
 /// fio as a peer: each run is a process of its own, of which what fio itself measures counts.
-std::unique_ptr<PeerProgram> make_fio_peer(const Job& job);
+Result<std::unique_ptr<PeerProgram>> make_fio_peer(const Job& job);
 
 }  // namespace penstock::bench

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "alloc/bytes.h"
-#include "bench/pair/deepspeed_swapper_peer.h"
-#include "bench/pair/peer_program.h"
+#include "bench/pair/deepspeed_peer.h"
+#include "bench/pair/fio_peer.h"
 #include "bench/pair/turns.h"
 #include "bench/workload/raw_file.h"
 #include "bench/workload/swap/job_model.h"
@@ -198,7 +198,8 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
 Result<void> PairedRun::find_peer(const JobResult& warm) {
   const Result<Job> work = work_for_peer(warm);
   PENSTOCK_TRY(work);
-  Result<std::unique_ptr<PeerProgram>> peer = make_peer_program(*work);
+  Result<std::unique_ptr<PeerProgram>> peer =
+      work->peer == Peer::kFio ? make_fio_peer(*work) : make_deepspeed_peer(*work);
   PENSTOCK_TRY(peer);
   peer_ = std::move(*peer);
   const std::uint64_t run_bytes =

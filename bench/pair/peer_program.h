@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "alloc/result.h"
-#include "bench/job/job.h"
 #include "bench/pair/measured_run.h"
 
 namespace penstock::bench {
@@ -27,9 +25,5 @@ class PeerProgram {
   /// Does the work once. Blocks. `io_size`: instead of the job's; 0: the job's.
   virtual Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) = 0;
 };
-
-/// The peer that `job.peer` names: for a job of workload=raw whose files are there, or DeepSpeed's
-/// swappers for one of workload=swap. Errors: it is not installed, or cannot do this work.
-Result<std::unique_ptr<PeerProgram>> make_peer_program(const Job& job);
 
 }  // namespace penstock::bench

@@ -103,13 +103,16 @@ ordered_json pair_numbers(const PairResult& pair) {
           {"cpu_ratios", pair.cpu_ratios}};
 }
 
-ordered_json course_numbers(const std::vector<Sample>& course) {
-  ordered_json rows = ordered_json::array();
-  for (const Sample& sample : course) {
-    rows.push_back({sample.at_ns, sample.read_bytes, sample.write_bytes, sample.stall_ns,
-                    sample.pinned_bytes, sample.live_bytes});
+ordered_json course_numbers(const std::vector<std::vector<Sample>>& courses) {
+  ordered_json all = ordered_json::array();
+  for (const std::vector<Sample>& course : courses) {
+    ordered_json& rows = all.emplace_back(ordered_json::array());
+    for (const Sample& sample : course) {
+      rows.push_back({sample.at_ns, sample.read_bytes, sample.write_bytes, sample.stall_ns,
+                      sample.pinned_bytes, sample.live_bytes});
+    }
   }
-  return rows;
+  return all;
 }
 
 ordered_json job_numbers(const JobResult& result, ordered_json options) {
@@ -153,7 +156,7 @@ std::string json_report(const Report& report, bool course) {
     }
     jobs.push_back(job_numbers(result, std::move(own)));
     if (course) {
-      jobs.back()["course"] = course_numbers(result.course);
+      jobs.back()["courses"] = course_numbers(result.courses);
     }
   }
   const auto since_epoch = report.time.time_since_epoch();

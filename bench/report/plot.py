@@ -1,13 +1,14 @@
 """What `penstock bench --plot` draws, and the style of all our pictures.
 
 The command carries this file inside and runs it by itself: `--check` only looks whether matplotlib is there; without it
-the JSON report is read from standard input, in which each job has its `course` (intervals: end in ns; bytes read and
-written, ns waited for reads; most bytes pinned, and of them in use), and an SVG goes to standard output.
+the JSON report is read from standard input and an SVG goes to standard output. Each job has its `courses` in it, one a
+thread: samples of the time in ns, bytes read and written and ns waited for reads until then, bytes pinned and in use.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import sys
 from typing import Any
@@ -64,7 +65,7 @@ def is_simulated(report: dict[str, Any], job: dict[str, Any]) -> bool:
 
 
 def drawn(report: dict[str, Any]) -> str:
-    jobs = [job for job in report["jobs"] if job["course"]]
+    jobs = [job for job in report["jobs"] if any(job["courses"])]
     virtual = {is_simulated(report, job) for job in jobs}
     x_label = (
         "simulated time, s" if virtual == {True} else "time, s (partly simulated)" if True in virtual else "time, s"
@@ -75,31 +76,36 @@ def drawn(report: dict[str, Any]) -> str:
     figure, axes = panels(labels, report["command"] if jobs else "nothing moved that could be drawn", x_label)
     for job in jobs:
         name = job["jobname"]
-        draw_job(axes, job, name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + "…")
+        for course in job["courses"]:
+            short = name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + "…"
+            draw_course(axes, course, short, "swap" in job)
     for one in axes:
         one.set_ylim(bottom=0)
     return svg(figure, axes)
 
 
-def draw_job(axes: Any, job: dict[str, Any], name: str) -> None:
-    ends = [at * 1e-9 for at, *_ in job["course"]]
-    lengths = [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]
-    if len(ends) > 1 and lengths[-1] < lengths[0]:  # a moment's rate would be a peak of chance
-        ends, lengths = ends[:-1], lengths[:-1]
-    _, read, written, stalled, pinned, live = zip(*job["course"], strict=True)
+def draw_course(axes: Any, course: list[list[int]], name: str, swaps: bool) -> None:
+    ends, *totals, pinned, live = zip([0] * 6, *course, strict=True)
+    seconds = [at * 1e-9 for at in ends]
+    spans = list(itertools.pairwise(seconds))
+    if len(spans) > 1 and spans[-1][1] - spans[-1][0] < spans[0][1]:  # a moment's rate would be a peak of chance
+        spans = spans[:-1]
+    x = [end for _, end in spans]
 
-    def rate(values: tuple[int, ...], unit: float) -> list[float]:
-        return [value / length * unit for value, length in zip(values, lengths, strict=False)]
+    def rate(values: Any, unit: float) -> list[float]:
+        return [
+            (after - before) / max(end - begin, 1e-9) * unit
+            for (before, after), (begin, end) in zip(itertools.pairwise(values), spans, strict=False)
+        ]
 
-    for what, values in (("read", read), ("write", written)):
-        if any(values):
-            axes[0].plot(ends, rate(values, 1e-6), label=f"{name}: {what}")
-    if "swap" in job:
-        (curve,) = axes[1].plot(ends, [value / (1 << 20) for value in live[: len(ends)]], label=f"{name}: in use")
-        colour = curve.get_color()
-        allowed = [value / (1 << 20) for value in pinned[: len(ends)]]
-        axes[1].plot(ends, allowed, label=f"{name}: pinned", color=colour, linestyle="dashed")
-        axes[2].plot(ends, rate(stalled, 1e-7), label=f"{name}: waiting", color=colour)
+    for what, values in zip(("read", "write"), totals, strict=False):
+        if values[-1]:
+            axes[0].plot(x, rate(values, 1e-6), label=f"{name}: {what}")
+    if swaps:
+        (curve,) = axes[1].plot(seconds[1:], [value / (1 << 20) for value in live[1:]], label=f"{name}: in use")
+        style = {"color": curve.get_color(), "linestyle": "dashed"}
+        axes[1].plot(seconds[1:], [value / (1 << 20) for value in pinned[1:]], label=f"{name}: pinned", **style)
+        axes[2].plot(x, rate(totals[2], 1e-7), label=f"{name}: waiting", color=curve.get_color())
 
 
 def main() -> int:

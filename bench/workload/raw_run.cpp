@@ -104,7 +104,7 @@ Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
   // The engine does not say which direction they had: those of a mix count as its reads.
   (loop_->reads().ios != 0 ? result.read : result.write).short_ios =
       engine_->stats().short_transfers;
-  result.course = loop_->timeline().samples();
+  result.courses = {loop_->course().samples()};
   result.elapsed_ns = elapsed_ns;
   result.interrupted = loop_->stopped();
   return outcome;

@@ -53,7 +53,7 @@ Result<void> RequestLoop::run(RequestFeed& feed, const LoopPace& pace, RunContro
     }
   }
   end_ns_ = clock_ns();
-  timeline_.add({elapsed_ns(), reads_.bytes, writes_.bytes});
+  course_.add({elapsed_ns(), reads_.bytes, writes_.bytes});
   return std::exchange(outcome_, {});
 }
 
@@ -65,7 +65,7 @@ void RequestLoop::begin_run(const LoopPace& pace, RunControl& control) {
   control_ = &control;
   reads_ = {};
   writes_ = {};
-  timeline_ = {};
+  course_ = {};
   pace_ = pace;
   next_.reset();
   begun_read_bytes_ = 0;
@@ -141,8 +141,8 @@ void RequestLoop::round() {
   }
   control_->read_bytes.store(reads_.bytes, std::memory_order_relaxed);
   control_->write_bytes.store(writes_.bytes, std::memory_order_relaxed);
-  if (timeline_.wants(now_ns_ - begin_ns_)) {
-    timeline_.add({now_ns_ - begin_ns_, reads_.bytes, writes_.bytes});
+  if (course_.wants(now_ns_ - begin_ns_)) {
+    course_.add({now_ns_ - begin_ns_, reads_.bytes, writes_.bytes});
   }
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bench/measure/course.h"
 #include "bench/measure/latency_histogram.h"
-#include "bench/measure/timeline.h"
 #include "bench/workload/request_feed.h"
 #include "bench/workload/workload_run.h"
 #include "io/file.h"
@@ -45,7 +45,7 @@ class RequestLoop {
   /// Of the latest run.
   const DirectionTally& reads() const noexcept { return reads_; }
   const DirectionTally& writes() const noexcept { return writes_; }
-  const Timeline& timeline() const noexcept { return timeline_; }
+  const Course& course() const noexcept { return course_; }
   std::uint64_t elapsed_ns() const noexcept { return end_ns_ - begin_ns_; }
   /// Of the latest run and what its caller did since, as fio counts a sync at the end.
   std::uint64_t ns_since_begin() const;
@@ -88,7 +88,7 @@ class RequestLoop {
   Result<void> outcome_;
   DirectionTally reads_;
   DirectionTally writes_;
-  Timeline timeline_;
+  Course course_;
 };
 
 }  // namespace penstock::bench

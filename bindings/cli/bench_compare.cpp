@@ -143,7 +143,7 @@ int run_compare(const CompareOptions& options) {
     return kDone;
   }
   const auto worse =
-      std::ranges::count(comparison->rows, bench::Verdict::kWorse, &ComparisonRow::verdict);
+      std::ranges::count(comparison->rows, "worse", &ComparisonRow::verdict);
   report_error(fmt::format("{} of {} figures are worse by more than {}, {} are missing in {}",
                            worse, comparison->rows.size(), options.max_regression,
                            comparison->missing.size(), options.after));

@@ -111,11 +111,11 @@ TEST(JsonReportTest, SwapAndPair) {
 
 TEST(JsonReportTest, TheCourseIsForThePlotAlone) {
   Report report = make_report();
-  report.results[0].course = {{10, 20, 30, 40, 50, 60, 70}, {11, 21, 31, 41, 51, 61, 71}};
-  EXPECT_FALSE(json::parse(json_report(report))["jobs"][0].contains("course"));
+  report.results[0].courses = {{{10, 20, 30, 40, 50, 60}, {11, 21, 31, 41, 51, 61}}};
+  EXPECT_FALSE(json::parse(json_report(report))["jobs"][0].contains("courses"));
   const json jobs = json::parse(json_report(report, true))["jobs"];
-  EXPECT_EQ(jobs[0]["course"], (json{{10, 20, 30, 40, 50, 60}, {11, 21, 31, 41, 51, 61}}));
-  EXPECT_TRUE(jobs[1]["course"].empty());
+  EXPECT_EQ(jobs[0]["courses"], json::parse("[[[10,20,30,40,50,60],[11,21,31,41,51,61]]]"));
+  EXPECT_TRUE(jobs[1]["courses"].empty());
 }
 
 TEST(TextReportTest, SaysWhatAPersonLooksFor) {

@@ -71,7 +71,7 @@ inline std::string figures(const JobResult& result) {
       text += fmt::format(" {}", one->clat.percentile(percent));
     }
   }
-  for (const Sample& sample : result.course) {
+  for (const Sample& sample : result.courses.at(0)) {
     text += fmt::format(" {}+{}@{}", sample.read_bytes, sample.write_bytes, sample.at_ns);
   }
   if (const auto& swap = result.swap) {

@@ -1,10 +1,10 @@
-"""DeepSpeed's asynchronous I/O handle on files that are there: the loop of its `ds_io`.
+"""DeepSpeed's asynchronous I/O handle on a file that is there: the loop of its `ds_io`.
 
-The work: {"files": [...], "offset": N, "bytes": N, "direction": "read"}   bytes: of each file; or "write"
+The work: {"file": "...", "bytes": N, "direction": "read"}   or "write"
 A run:    {"settings": {...of aio_handle...}, "io_size": N}
 
-As ds_io does, a run moves one pinned buffer after another, waits for each, and takes the files from the begin again
-when it has come to their end.
+As ds_io does, a run moves one pinned buffer after another, waits for each, and takes the file from the begin again when
+it has come to its end.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ class AioHandle:
         self.buffer_bytes = int(work["bytes"])
         while self.buffer_bytes > BUFFER_BYTES_MAX and self.buffer_bytes % 2 == 0:
             self.buffer_bytes //= 2
-        pieces = int(work["bytes"]) // self.buffer_bytes
-        self.places = [
-            (file, int(work["offset"]) + piece * self.buffer_bytes) for file in work["files"] for piece in range(pieces)
-        ]
+        self.file: str = work["file"]
+        self.pieces = int(work["bytes"]) // self.buffer_bytes
         self.settings: dict[str, Any] | None = None
         self.handle: Any = None
         self.buffer: Any = None
@@ -57,14 +55,14 @@ class AioHandle:
     def move(self, order: dict[str, Any]) -> Moved:
         buffers = max(1, int(order["io_size"]) // self.buffer_bytes)
         for number in range(buffers):
-            self.move_buffer(*self.places[number % len(self.places)])
+            self.move_buffer(number % self.pieces * self.buffer_bytes)
         moved = buffers * self.buffer_bytes
         return Moved(0, moved) if self.writes else Moved(moved, 0)
 
-    def move_buffer(self, file: str, offset: int) -> None:
+    def move_buffer(self, offset: int) -> None:
         begin = self.handle.async_pwrite if self.writes else self.handle.async_pread
-        if begin(self.buffer, file, offset) != 0 or self.handle.wait() != 1:
-            raise OSError(f"DeepSpeed's handle could not {'write' if self.writes else 'read'} {file} at {offset}")
+        if begin(self.buffer, self.file, offset) != 0 or self.handle.wait() != 1:
+            raise OSError(f"DeepSpeed's handle could not {'write' if self.writes else 'read'} {self.file} at {offset}")
 
 
 def main() -> None:

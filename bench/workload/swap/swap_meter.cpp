@@ -21,26 +21,23 @@ void SwapMeter::begin() {
   control_.read_bytes = 0;
   control_.write_bytes = 0;
   before_ = engine_.stats();
-  timeline_ = Timeline(moment(before_, 0));
+  course_ = {};
+  pageable_bytes_max_ = 0;
   thread_before_ = thread_cpu_time();
   process_before_ = process_cpu_time();
   began_ns_ = device_.now_ns();
 }
 
-Sample SwapMeter::moment(const SwapStats& stats, std::uint64_t at_ns) {
-  return {at_ns,
-          stats.io.read_bytes,
-          stats.io.write_bytes,
-          stats.stall_ns,
-          stats.pool.pinned_bytes,
-          stats.pool.slot_bytes_live,
-          stats.pool.overflow_bytes};
+void SwapMeter::add_sample(const SwapStats& stats, std::uint64_t at_ns) {
+  pageable_bytes_max_ = std::max(pageable_bytes_max_, stats.pool.overflow_bytes);
+  course_.add({at_ns, stats.io.read_bytes - before_.io.read_bytes,
+               stats.io.write_bytes - before_.io.write_bytes, stats.stall_ns - before_.stall_ns,
+               stats.pool.pinned_bytes, stats.pool.slot_bytes_live});
 }
 
 void SwapMeter::look() {
-  if (timeline_.wants(elapsed_ns())) {
-    const SwapStats stats = engine_.stats();
-    timeline_.add(moment(stats, elapsed_ns()));
+  if (course_.wants(elapsed_ns())) {
+    add_sample(engine_.stats(), elapsed_ns());
   }
 }
 
@@ -85,7 +82,7 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
 void SwapMeter::report(JobResult& result) {
   const SwapStats now = engine_.stats();
   result.elapsed_ns = elapsed_ns();
-  timeline_.add(moment(now, result.elapsed_ns));
+  add_sample(now, result.elapsed_ns);
   reads_.io_bytes = now.tensor_read_bytes - before_.tensor_read_bytes;
   writes_.io_bytes = now.tensor_write_bytes - before_.tensor_write_bytes;
   for (DirectionResult* const one : {&reads_, &writes_}) {
@@ -94,10 +91,8 @@ void SwapMeter::report(JobResult& result) {
   result.read = reads_;
   result.write = writes_;
   SwapResult swap = swap_result(now);
-  result.course = timeline_.samples();
-  for (const Sample& sample : result.course) {
-    swap.pageable_bytes = std::max(swap.pageable_bytes, sample.pageable_bytes);
-  }
+  swap.pageable_bytes = pageable_bytes_max_;
+  result.courses = {course_.samples()};
   const std::uint64_t moved = swap.read_bytes + swap.write_bytes;
   if (!device_.is_simulated()) {
     const CpuTime own = thread_cpu_time() - thread_before_;

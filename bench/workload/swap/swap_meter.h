@@ -4,7 +4,7 @@
 
 #include "bench/measure/cpu_clock.h"
 #include "bench/measure/job_result.h"
-#include "bench/measure/timeline.h"
+#include "bench/measure/course.h"
 #include "bench/workload/swap/swap_device.h"
 #include "bench/workload/workload_run.h"
 #include "swap/swap_engine.h"
@@ -32,7 +32,7 @@ class SwapMeter {
   void report(JobResult& result);
 
  private:
-  static Sample moment(const SwapStats& stats, std::uint64_t at_ns);
+  void add_sample(const SwapStats& stats, std::uint64_t at_ns);
   // Of the job's thread, where it was long enough ago since the last time.
   void look();
   SwapResult swap_result(const SwapStats& now) const;
@@ -46,7 +46,8 @@ class SwapMeter {
   CpuTime process_before_;
   DirectionResult reads_;
   DirectionResult writes_;
-  Timeline timeline_;
+  Course course_;
+  std::uint64_t pageable_bytes_max_ = 0;
 };
 
 }  // namespace penstock::bench

@@ -1,4 +1,4 @@
-#include "bench/pair/deepspeed_handle_peer.h"
+#include "bench/pair/deepspeed_peer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST_F(DeepSpeedHandlePeerTest, WhatItsHandleCannotDo) {
   Job buffered = job();
   buffered.direct = false;
   for (const Job& wrong : {mixed, threads, timed, buffered}) {
-    const auto peer = make_deepspeed_handle_peer(wrong);
+    const auto peer = make_deepspeed_peer(wrong);
     ASSERT_TRUE(peer.has_error());
     EXPECT_THAT(peer.error().message, HasSubstr("DeepSpeed's aio handle cannot"));
   }
@@ -66,12 +66,12 @@ TEST_F(DeepSpeedHandlePeerTest, WhatItsHandleCannotDo) {
 TEST_F(DeepSpeedHandlePeerTest, AFileThatIsNotThere) {
   Job all = job();
   all.size = 0;
-  const auto peer = make_deepspeed_handle_peer(all);
+  const auto peer = make_deepspeed_peer(all);
   ASSERT_TRUE(peer.has_error());
   EXPECT_THAT(peer.error().message, HasSubstr("data has 0 bytes of its own"));
 }
 
-TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesLegAfterLeg) {
+TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesRunAfterRun) {
   make_file();
   if (IsSkipped() || HasFatalFailure()) {
     return;
@@ -79,7 +79,7 @@ TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesLegAfterLeg) {
   for (const bool writes : {false, true}) {
     Job work = job();
     work.direction = {.reads = !writes, .writes = writes};
-    const auto peer = make_deepspeed_handle_peer(work);
+    const auto peer = make_deepspeed_peer(work);
     ASSERT_TRUE(peer.has_value()) << peer.error().message;
     EXPECT_THAT((*peer)->describe(0), HasSubstr("\"queue_depth\":4"));
     for (const std::uint64_t io_size : {0 * kMiB, 16 * kMiB}) {
@@ -89,6 +89,33 @@ TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesLegAfterLeg) {
         EXPECT_EQ(writes ? run->write_bytes : run->read_bytes, io_size == 0 ? 8 * kMiB : io_size);
       }
     }
+  }
+}
+
+TEST(DeepSpeedAnswerTest, ARun) {
+  const MeasuredRun run =
+      parse_deepspeed_answer(
+          R"({"read_bytes": 2000, "write_bytes": 7, "seconds": 0.5, "cpu_seconds": 0.25})")
+          .value();
+  EXPECT_EQ(run.read_bytes, 2000U);
+  EXPECT_EQ(run.write_bytes, 7U);
+  EXPECT_DOUBLE_EQ(run.seconds, 0.5);
+  EXPECT_DOUBLE_EQ(run.cpu_seconds, 0.25);
+}
+
+TEST(DeepSpeedAnswerTest, AnError) {
+  const auto run = parse_deepspeed_answer(R"({"error": "OSError: no such file"})");
+  ASSERT_TRUE(run.has_error());
+  EXPECT_THAT(run.error().message, HasSubstr("OSError: no such file"));
+}
+
+TEST(DeepSpeedAnswerTest, None) {
+  for (const char* const line :
+       {"", "x", "7", "[]", "{}",
+        R"({"read_bytes": "many", "write_bytes": 0, "seconds": 1, "cpu_seconds": 1})",
+        R"({"read_bytes": -1, "write_bytes": 0, "seconds": 1, "cpu_seconds": 1})",
+        R"({"read_bytes": 0, "write_bytes": 0, "seconds": 1, "cpu_seconds": 1})"}) {
+    EXPECT_TRUE(parse_deepspeed_answer(line).has_error()) << line;
   }
 }
 

@@ -1,18 +1,13 @@
-#include "bench/pair/deepspeed_swapper_peer.h"
+#include "bench/pair/swapper_work.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "alloc/bytes.h"
-#include "bench/pair/aio_settings.h"
-#include "bench/pair/deepspeed_peer.h"
-#include "bench/workload/swap/job_model.h"
 #include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_inventory.h"
@@ -21,8 +16,6 @@ namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::uint32_t kDepth = 16;
 
 Error cannot(const Job& job, const char* what) {
   return fault(Fault::kInvalidArgument,
@@ -135,43 +128,13 @@ class Work {
   std::vector<Entry> order_;
 };
 
-// With several groups the optimizer's swapper may also read and write beside the step.
-std::vector<std::string> settings_for(const Job& job, const SwapInventory& inventory) {
-  const std::uint64_t block_bytes = job.block_bytes.value_or(kMiB);
-  std::vector<std::string> settings;
-  for (const bool pipelined : {false, true}) {
-    if (pipelined && inventory.sub_groups.size() < 2) {
-      break;
-    }
-    for (const AioSettings& aio : aio_candidates(block_bytes, job.iodepth.value_or(kDepth))) {
-      settings.push_back(fmt::format(R"({{{},"pipeline":{}}})", aio.members(), pipelined));
-    }
-  }
-  return settings;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<PeerProgram>> make_deepspeed_swapper_peer(const Job& job) {
-  const Result<TrainingSetup> setup = job_model(job);
-  PENSTOCK_TRY(setup);
-  const SwapInventory inventory = swap_inventory(*setup, job.phase);
-  Result<ScratchDirectory> directory = ScratchDirectory::make(job.directory, "deepspeed");
-  if (directory.has_error()) {
-    return std::move(directory).error();
-  }
-  const Result<json> work = Work(job, inventory).describe(directory->path());
+Result<std::string> swapper_work(const Job& job, const SwapInventory& inventory,
+                                 const std::string& directory) {
+  const Result<json> work = Work(job, inventory).describe(directory);
   PENSTOCK_TRY(work);
-  Result<DeepSpeedProcess> process =
-      DeepSpeedProcess::start(DeepSpeedProcess::Script::kSwappers, work->dump());
-  if (process.has_error()) {
-    return std::move(process).error();
-  }
-  return std::make_unique<DeepSpeedPeer>(
-      DeepSpeedPeer::Parts{.what = "swappers, aio",
-                           .settings = settings_for(job, inventory),
-                           .directory = std::move(directory).value(),
-                           .process = std::move(process).value()});
+  return work->dump();
 }
 
 }  // namespace penstock::bench
