@@ -30,7 +30,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "penstock",  # the same picture, the same bytes
     "text.parse_math": False,  # names of jobs may hold dollars
 }
-NAME_LENGTH_MAX = 32
+LABELS = ["bandwidth, MB/s", "pinned memory, MiB", "waiting for\nreads, % of time"]
 
 
 def panels(labels: list[str], title: str, x_label: str) -> tuple[Any, Any]:
@@ -65,23 +65,30 @@ def is_simulated(report: dict[str, Any], job: dict[str, Any]) -> bool:
 
 
 def drawn(report: dict[str, Any]) -> str:
+    """Jobs that ran together share their panels."""
     jobs = [job for job in report["jobs"] if any(job["courses"])]
     virtual = {is_simulated(report, job) for job in jobs}
     x_label = (
         "simulated time, s" if virtual == {True} else "time, s (partly simulated)" if True in virtual else "time, s"
     )
-    labels = ["bandwidth, MB/s"]
-    if any("swap" in job for job in jobs):
-        labels += ["pinned memory, MiB", "waiting for\nreads, % of time"]
-    figure, axes = panels(labels, report["command"] if jobs else "nothing moved that could be drawn", x_label)
-    for job in jobs:
-        name = job["jobname"]
-        for course in job["courses"]:
-            short = name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + "…"
-            draw_course(axes, course, short, "swap" in job)
+    groups = [[job for job in jobs if job["groupid"] == number] for number in sorted({job["groupid"] for job in jobs})]
+    sizes = [3 if any("swap" in job for job in group) else 1 for group in groups]
+    labels = [label for size in sizes for label in LABELS[:size]]
+    title = shortened(", ".join(job["jobname"] for job in jobs), 100) or "nothing moved that could be drawn"
+    figure, axes = panels(labels or LABELS[:1], title, x_label)
+    begin = 0
+    for group, size in zip(groups, sizes, strict=True):
+        for job in group:
+            for course in job["courses"]:
+                draw_course(axes[begin : begin + size], course, shortened(job["jobname"], 32), "swap" in job)
+        begin += size
     for one in axes:
         one.set_ylim(bottom=0)
     return svg(figure, axes)
+
+
+def shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def draw_course(axes: Any, course: list[list[int]], name: str, swaps: bool) -> None:
