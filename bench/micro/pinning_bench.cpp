@@ -1,6 +1,6 @@
 // What pinning costs and how exact it is: registering memory with the ring, with a device
 // (PENSTOCK_DEVICE=cuda:0), and with both; giving back, and what the kernel counts as pinned then
-// (VmPin and VmLck). Each time fresh pages that are there already: their making is not counted.
+// (VmPin and VmLck). The pages are there already: their making is not counted.
 //
 //   build/release/bench/micro/bench_pinning
 
@@ -57,10 +57,10 @@ void pin(benchmark::State& state, bool with_ring, bool with_device) {
   }
   const std::uint64_t bytes = static_cast<std::uint64_t>(state.range(0)) * kMiB;
   double unpin_seconds = 0;
+  const Memory memory =
+      PageSource::make({.huge_pages = HugePages::kReserved})->allocate(bytes).value();
+  populate_pages(memory.span());
   for ([[maybe_unused]] auto _ : state) {
-    const Memory memory =
-        PageSource::make({.huge_pages = HugePages::kReserved})->allocate(bytes).value();
-    populate_pages(memory.span());
     const double before = pinned_by_kernel();
     const Clock::time_point begin = Clock::now();
     for (const PinHook& hook : hooks) {
@@ -81,7 +81,8 @@ void pin(benchmark::State& state, bool with_ring, bool with_device) {
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("MiB")->Arg(64)->Arg(1024)->UseManualTime()->Unit(benchmark::kMillisecond);
+  benchmark->ArgName("MiB")->Arg(64)->Arg(1024)->Iterations(9)->UseManualTime()->Unit(
+      benchmark::kMillisecond);
 }
 
 BENCHMARK_CAPTURE(pin, ring, true, false)->Apply(sizes);

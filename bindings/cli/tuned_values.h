@@ -8,7 +8,7 @@
 
 namespace penstock::cli {
 
-/// The `aio` block, of which penstock reads `block_size` alone: what the file says stays; where it
+/// The `aio` block, of which penstock reads little: what the file says stays; where it
 /// has none, values that do for most drives; of names that DeepSpeed 0.19.8 does not read
 /// (`thread_count`, and `num_threads`, which ds_nvme_tune writes) the number goes where it is read.
 void set_aio(ConfigDraft& draft);
