@@ -64,31 +64,6 @@ TEST(BenchmarkTest, GroupReportingMakesOneOfNeighbours) {
   EXPECT_EQ(results[1].read.clat.count(), 48U);
 }
 
-TEST(BenchmarkTest, ThreadsThatShareAFileLayItOutOnce) {
-  const TempDirectory directory;
-  Job job = make_job(directory, "a");
-  job.filename = "shared";
-  job.numjobs = 4;
-  for (const JobResult& result : run_benchmark({job}).value()) {
-    EXPECT_EQ(result.error, 0) << result.error_message;
-    EXPECT_EQ(result.read.io_bytes, kMiB);
-  }
-}
-
-TEST(BenchmarkTest, AJobThatFailsLeavesTheOthersAlone) {
-  const TempDirectory directory;
-  std::vector<Job> jobs = {make_job(directory, "bad"), make_job(directory, "good"),
-                           make_job(directory, "later")};
-  jobs[0].directory = directory / "none";
-  jobs[2].stonewall = true;
-  const std::vector<JobResult> results = run_benchmark(jobs).value();
-  ASSERT_EQ(results.size(), 3U);
-  EXPECT_EQ(results[0].error, ENOENT);
-  EXPECT_THAT(results[0].error_message, testing::HasSubstr("none"));
-  EXPECT_EQ(results[1].read.io_bytes, kMiB);
-  EXPECT_EQ(results[2].read.io_bytes, kMiB);
-}
-
 TEST(BenchmarkTest, AnErrorWithoutErrnoIsEinval) {
   const TempDirectory directory;
   Job job = make_job(directory, "a");

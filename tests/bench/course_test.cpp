@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/job/job_number.h"
 #include "bench/measure/job_result.h"
 #include "tests/alloc/allocation_counter.h"
-#include "tests/bench/milliseconds.h"
 
 namespace penstock::bench {
 namespace {
@@ -12,10 +12,10 @@ namespace {
 TEST(CourseTest, SamplesAreAMillisecondApart) {
   Course course;
   EXPECT_TRUE(course.wants(0));
-  course.add({5 * kMs, 7});
-  EXPECT_FALSE(course.wants(5 * kMs + kMs / 2));
-  EXPECT_TRUE(course.wants(6 * kMs));
-  EXPECT_EQ(course.samples(), (std::vector<Sample>{{5 * kMs, 7}}));
+  course.add({5 * kMillisecondNs, 7});
+  EXPECT_FALSE(course.wants(5 * kMillisecondNs + kMillisecondNs / 2));
+  EXPECT_TRUE(course.wants(6 * kMillisecondNs));
+  EXPECT_EQ(course.samples(), (std::vector<Sample>{{5 * kMillisecondNs, 7}}));
 }
 
 TEST(CourseTest, ALongRunHasThemFurtherApart) {
@@ -23,33 +23,33 @@ TEST(CourseTest, ALongRunHasThemFurtherApart) {
   const std::uint64_t before = allocations_of_this_thread();
   constexpr std::uint64_t kHourMs = 3'600'000;
   for (std::uint64_t at = 1; at <= kHourMs; ++at) {
-    if (course.wants(at * kMs)) {
-      course.add({at * kMs, at});
+    if (course.wants(at * kMillisecondNs)) {
+      course.add({at * kMillisecondNs, at});
     }
   }
   EXPECT_EQ(allocations_of_this_thread(), before);
   EXPECT_LE(course.samples().size(), Course::kSamples);
   EXPECT_GE(course.samples().size(), Course::kSamples / 4);
   for (const Sample& sample : course.samples()) {
-    EXPECT_EQ(sample.at_ns, sample.read_bytes * kMs) << "none is made up";
+    EXPECT_EQ(sample.at_ns, sample.read_bytes * kMillisecondNs) << "none is made up";
   }
-  EXPECT_GT(course.samples().back().at_ns, (kHourMs - 10'000) * kMs);
+  EXPECT_GT(course.samples().back().at_ns, (kHourMs - 10'000) * kMillisecondNs);
 }
 
 TEST(JobResultTest, ThreadsTogether) {
   JobResult first;
-  first.read = {.io_bytes = 100, .total_ios = 10, .runtime_ns = 5 * kMs, .clat = {}};
+  first.read = {.io_bytes = 100, .total_ios = 10, .runtime_ns = 5 * kMillisecondNs, .clat = {}};
   first.courses = {{{1, 2}}};
   first.user_seconds = 1;
-  first.elapsed_ns = 5 * kMs;
+  first.elapsed_ns = 5 * kMillisecondNs;
   JobResult second = first;
-  second.read.runtime_ns = 4 * kMs;
+  second.read.runtime_ns = 4 * kMillisecondNs;
   second.error = 5;
   second.error_message = "no";
   first.merge(second);
   EXPECT_EQ(first.threads, 2U);
   EXPECT_EQ(first.read.io_bytes, 200U);
-  EXPECT_EQ(first.read.runtime_ns, 5 * kMs);
+  EXPECT_EQ(first.read.runtime_ns, 5 * kMillisecondNs);
   EXPECT_DOUBLE_EQ(first.read.bytes_per_second(), 200 / 0.005);
   EXPECT_EQ(first.courses.size(), 2U);
   EXPECT_EQ(first.user_seconds, 2);

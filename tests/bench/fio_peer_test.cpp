@@ -138,14 +138,6 @@ class FioTest : public testing::Test {
   const FioSettings settings_{"psync", 1, false, true};
 };
 
-TEST_F(FioTest, ReadsTheFilesThatAreThere) {
-  const auto run = run_fio(job(), settings_);
-  ASSERT_TRUE(run.has_value()) << run.error().message;
-  EXPECT_EQ(run->read_bytes, 4 * kMiB);
-  EXPECT_EQ(run->write_bytes, 0U);
-  EXPECT_GT(run->seconds, 0);
-}
-
 TEST_F(FioTest, ReadsAndWrites) {
   Job mixed = job();
   mixed.direction = {.reads = true, .writes = true};

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "alloc/bytes.h"
 #include "bench/job/job_file.h"
@@ -292,6 +293,36 @@ TEST(CommandLineTest, MistakesAreSentences) {
   EXPECT_THAT(command_problem({"--name="}), HasSubstr("a name is needed"));
   const Result<std::vector<Job>> missing = load_jobs({"/no/such.job"}, {});
   EXPECT_EQ(missing.error().system_errno(), ENOENT);
+}
+
+// docs/BENCH.md lists every key as the table of keys has it: what is written there is this text.
+
+std::string workloads_of(const JobKey& key) {
+  const std::string names = workload_names(key.workloads);
+  return names == "raw, swap, update, replay" ? "all" : names;
+}
+
+std::string key_table() {
+  std::string table = "| key | means | without it | workloads |\n| --- | --- | --- | --- |\n";
+  for (const JobKey& key : job_keys()) {
+    std::string names = fmt::format("`{}`", key.name);
+    if (!key.alias.empty()) {
+      names += fmt::format(", `{}`", key.alias);
+    }
+    table +=
+        fmt::format("| {} | {} | {} | {} |\n", names, key.help, key.fallback, workloads_of(key));
+  }
+  return table;
+}
+
+TEST(JobDocumentTest, ListsEveryKeyAsItIs) {
+  std::ostringstream text;
+  text << std::ifstream(PENSTOCK_DOCUMENT).rdbuf();
+  ASSERT_FALSE(text.str().empty()) << PENSTOCK_DOCUMENT;
+  const std::string table = key_table();
+  EXPECT_NE(text.str().find("\n" + table), std::string::npos)
+      << "the table in docs/BENCH.md must be\n"
+      << table;
 }
 
 }  // namespace

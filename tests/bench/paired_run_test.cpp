@@ -47,19 +47,6 @@ class PairedRunTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(PairedRunTest, BothReadTheSameFiles) {
-  const auto result = run_pair(job(), kShort);
-  ASSERT_TRUE(result.has_value()) << result.error().message;
-  EXPECT_EQ(result->read.io_bytes, 4 * kMiB);
-  ASSERT_TRUE(result->pair.has_value());
-  EXPECT_EQ(result->pair->peer, "fio");
-  EXPECT_EQ(result->pair->pairs, 2U);
-  EXPECT_THAT(result->pair->ratios, SizeIs(2));
-  EXPECT_THAT(result->pair->ratios, Each(Gt(0)));
-  EXPECT_THAT(result->pair->peer_settings, HasSubstr("--iodepth=2"));
-  EXPECT_EQ(std::filesystem::file_size(file()), 4 * kMiB);
-}
-
 TEST_F(PairedRunTest, BothWriteAndTheFilesGo) {
   Job writing = job();
   writing.direction = {.reads = true, .writes = true};
@@ -111,14 +98,6 @@ TEST_F(PairedRunTest, AShareOfAFileIsTheSameForBoth) {
   EXPECT_THAT(result->pair->cpu_ratios, SizeIs(2));
   EXPECT_LE(result->pair->cpu_ratio_low, result->pair->cpu_ratio_median);
   EXPECT_GE(result->pair->cpu_ratio_high, result->pair->cpu_ratio_median);
-}
-
-TEST_F(PairedRunTest, AnErrorOfOurs) {
-  Job missing = job();
-  missing.directory += "/nothing";
-  const auto result = run_pair(missing, kShort);
-  ASSERT_TRUE(result.has_error());
-  EXPECT_EQ(result.error().system_errno(), ENOENT);
 }
 
 }  // namespace

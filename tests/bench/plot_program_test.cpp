@@ -34,16 +34,6 @@ TEST(PlotProgramTest, TheFirstThatHasMatplotlib) {
   EXPECT_EQ(found->draw("{picture}").value(), "{picture}");
 }
 
-TEST(PlotProgramTest, NoneHasIt) {
-  const TempDirectory directory;
-  const std::string without = program(directory, "without", "echo 'No module' >&2; exit 1");
-  const Result<PlotProgram> found = PlotProgram::find({directory / "missing", without});
-  ASSERT_TRUE(found.has_error());
-  EXPECT_THAT(found.error().message,
-              AllOf(HasSubstr("apt-get install python3-matplotlib"), HasSubstr("No module"),
-                    HasSubstr("missing: No such file")));
-}
-
 TEST(PlotProgramTest, OneThatFailsLater) {
   const TempDirectory directory;
   const std::string broken =

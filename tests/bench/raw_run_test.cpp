@@ -10,11 +10,11 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
+#include "bench/job/job_number.h"
 #include "bench/workload/block_feed.h"
 #include "bench/workload/request_loop.h"
 #include "io/null_engine.h"
 #include "tests/alloc/allocation_counter.h"
-#include "tests/bench/milliseconds.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
@@ -172,7 +172,7 @@ TEST(RawRunTest, ARateIsKeptInEachDirection) {
   job.rate = 5 * kMiB;  // 1 MiB of each: 200 ms less the last block's part
   const JobResult result = run_well(job);
   EXPECT_EQ(result.read.io_bytes + result.write.io_bytes, 2 * kMiB);
-  EXPECT_GE(result.elapsed_ns, 180 * kMs);
+  EXPECT_GE(result.elapsed_ns, 180 * kMillisecondNs);
   RunControl control;
   control.stop = true;
   EXPECT_TRUE(run(job, control)->interrupted) << "also while it waits";
@@ -182,11 +182,11 @@ TEST(RawRunTest, TimeEndsIt) {
   const TempDirectory directory;
   Job job = make_job(directory);
   job.time_based = true;
-  job.runtime_ns = 50 * kMs;
-  job.ramp_time_ns = 20 * kMs;
+  job.runtime_ns = 50 * kMillisecondNs;
+  job.ramp_time_ns = 20 * kMillisecondNs;
   const JobResult result = run_well(job);
-  EXPECT_GE(result.elapsed_ns, 50 * kMs);
-  EXPECT_LT(result.elapsed_ns, 5000 * kMs);
+  EXPECT_GE(result.elapsed_ns, 50 * kMillisecondNs);
+  EXPECT_LT(result.elapsed_ns, 5000 * kMillisecondNs);
   EXPECT_GT(result.read.io_bytes, 2 * kMiB);
 }
 

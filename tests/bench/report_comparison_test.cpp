@@ -10,10 +10,9 @@
 namespace penstock::bench {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::SizeIs;
 
 // A run of one job that reads: bandwidth in MB/s; 1 GB in 1 s of which `cpu` percent are CPU.
 std::string reading(double megabytes, double cpu = 5, double p99_ns = 1000) {
@@ -72,21 +71,6 @@ TEST(RecordedRunsTest, ThreadsOfAJobAreOne) {
   EXPECT_THAT(values(found, "stalls"), ElementsAre(0.2));
 }
 
-TEST(RecordedRunsTest, AJobThatFailed) {
-  const RecordedRuns found = runs(R"({"jobs": [{"jobname": "r", "error": 5}]})");
-  EXPECT_THAT(found.jobs, IsEmpty());
-  EXPECT_THAT(found.failures, ElementsAre("r failed in a.json: Input/output error"));
-}
-
-TEST(RecordedRunsTest, WhatIsNoReport) {
-  for (const char* const text : {"", "  \n", "{", "x", "7", "{}", R"({"jobs": []})", "[7]",
-                                 R"({"jobs": 7})", R"({"jobs": [{}]})", R"({"jobs": [7]})"}) {
-    const auto found = read_recorded_runs(text, "a.json");
-    ASSERT_TRUE(found.has_error()) << text;
-    EXPECT_THAT(found.error().message, HasSubstr("a.json")) << text;
-  }
-}
-
 TEST(ReportComparisonTest, OneRunEachIsJudgedByItsChange) {
   const ReportComparison comparison =
       compare_reports(runs(reading(100, 5, 1000)), runs(reading(94, 5.2, 500)), 0.05);
@@ -99,15 +83,6 @@ TEST(ReportComparisonTest, OneRunEachIsJudgedByItsChange) {
   EXPECT_FALSE(compare_reports(runs(reading(100)), runs(reading(94)), 0.07).regressed());
 }
 
-// The medians differ by a fifth, but as much lies between two runs of one side.
-TEST(ReportComparisonTest, NoiseIsNoRegression) {
-  const RecordedRuns before = runs(reading(100) + reading(60) + reading(140));
-  const RecordedRuns after = runs(reading(80) + reading(130) + reading(50));
-  const ReportComparison comparison = compare_reports(before, after, 0.05);
-  EXPECT_EQ(row(comparison, "read bandwidth").verdict, "unclear");
-  EXPECT_FALSE(comparison.regressed());
-}
-
 TEST(ReportComparisonTest, ManyRunsThatAgreeAreOne) {
   const RecordedRuns before = runs(reading(100) + reading(101) + reading(99) + reading(100));
   const RecordedRuns after = runs(reading(80) + reading(81) + reading(79) + reading(80));
@@ -118,28 +93,6 @@ TEST(ReportComparisonTest, ManyRunsThatAgreeAreOne) {
   EXPECT_GE(bandwidth.interval->low, 79.0 / 101 - 1 - 1e-9);
   EXPECT_LE(bandwidth.interval->high, 81.0 / 99 - 1 + 1e-9);
   EXPECT_EQ(row(compare_reports(after, before, 0.05), "read bandwidth").verdict, "better");
-}
-
-std::string paired(double megabytes, const std::string& ratios) {
-  std::string text = reading(megabytes);
-  text.insert(text.rfind("}]}"),
-              fmt::format(R"(, "pair": {{"peer": "fio", "pairs": 4, "ratio_median": 1,
-                               "ratios": {}, "cpu_ratio_median": 0.8}})",
-                          ratios));
-  return text;
-}
-
-TEST(ReportComparisonTest, RatiosCountInsteadOfWhatDrifts) {
-  const RecordedRuns before = runs(paired(300, "[1.0, 1.01, 0.99, 1.0]"));
-  const RecordedRuns slower_drive = runs(paired(100, "[1.0, 1.0, 1.01, 0.99]"));
-  const RecordedRuns slower_engine = runs(paired(300, "[0.9, 0.91, 0.89, 0.9]"));
-  EXPECT_FALSE(compare_reports(before, slower_drive, 0.05).regressed());
-  const ReportComparison comparison = compare_reports(before, slower_engine, 0.05);
-  EXPECT_EQ(row(comparison, "bandwidth over fio's").verdict, "worse");
-  EXPECT_THAT(comparison.rows, SizeIs(3));  // p99 and CPU over fio's besides
-  const ReportComparison without = compare_reports(before, runs(reading(300)), 0.05);
-  EXPECT_FALSE(without.regressed());
-  EXPECT_EQ(row(without, "read bandwidth").verdict, "same");
 }
 
 TEST(ReportComparisonTest, StallsAreSharesOfTheTime) {
@@ -155,24 +108,11 @@ TEST(ReportComparisonTest, StallsAreSharesOfTheTime) {
   EXPECT_FALSE(compare_reports(stalling(1e6), stalling(2e6), 0.05).regressed());
 }
 
-TEST(ReportComparisonTest, WhatIsMissingIsARegression) {
-  const RecordedRuns both =
-      runs(R"({"jobs": [{"jobname": "a", "read": {"io_bytes": 1, "bw_bytes": 1}},
-                        {"jobname": "b", "read": {"io_bytes": 1, "bw_bytes": 1}}]})");
-  const RecordedRuns one =
-      runs(R"({"jobs": [{"jobname": "a", "read": {"io_bytes": 1, "bw_bytes": 1}}]})");
-  const RecordedRuns failed =
-      runs(R"({"jobs": [{"jobname": "a", "read": {"io_bytes": 1, "bw_bytes": 1}},
-                        {"jobname": "b", "error": 28}]})");
+TEST(ReportComparisonTest, AFigureThatIsMissingIsARegression) {
   const RecordedRuns writes =
-      runs(R"({"jobs": [{"jobname": "a", "write": {"io_bytes": 1, "bw_bytes": 1}}]})");
-  EXPECT_TRUE(compare_reports(both, one, 0.05).regressed());
-  EXPECT_TRUE(compare_reports(both, failed, 0.05).regressed());
-  EXPECT_THAT(compare_reports(one, writes, 0.05).missing,
-              ElementsAre("the second report has no read bandwidth of the job a"));
-  const ReportComparison more = compare_reports(one, both, 0.05);
-  EXPECT_FALSE(more.regressed());
-  EXPECT_THAT(more.added, ElementsAre("b"));
+      runs(R"({"jobs": [{"jobname": "r", "write": {"io_bytes": 1, "bw_bytes": 1}}]})");
+  EXPECT_THAT(compare_reports(runs(reading(100)), writes, 0.05).missing,
+              Contains("the second report has no read bandwidth of the job r"));
 }
 
 }  // namespace

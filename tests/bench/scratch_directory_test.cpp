@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -33,16 +32,6 @@ TEST(ScratchDirectory, NoParentIsTheCurrentDirectory) {
   ASSERT_TRUE(scratch.has_value()) << scratch.error().message;
   EXPECT_TRUE(fs::path(scratch->path()).is_absolute());
   EXPECT_TRUE(fs::equivalent(fs::path(scratch->path()).parent_path(), fs::current_path()));
-}
-
-TEST(ScratchDirectory, AParentThatIsNotThereStaysAway) {
-  const TempDirectory parent;
-  const std::string missing = parent / "missing";
-  const auto scratch = ScratchDirectory::make(missing, "trial");
-  ASSERT_TRUE(scratch.has_error());
-  EXPECT_EQ(scratch.error().system_errno(), ENOENT);
-  EXPECT_EQ(scratch.error().path, missing);
-  EXPECT_FALSE(fs::exists(missing));
 }
 
 }  // namespace

@@ -184,17 +184,6 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   EXPECT_FALSE(result.courses.at(0).empty());
 }
 
-TEST(SwapRun, ASimulatedDriveNeedsRates) {
-  const TempDirectory directory;
-  Job job = swap_job(write_inventory(directory, 1), Phase::kForward);
-  job.simulated->write_bytes_per_second = 0;
-  RunControl control;
-  const auto run = std::move(make_workload_run(job, 0)).value();
-  const Result<void> prepared = run->prepare(control);
-  ASSERT_TRUE(prepared.has_error());
-  EXPECT_NE(prepared.error().message.find("rates"), std::string::npos);
-}
-
 TEST(SwapRun, AShareOfTheInventory) {
   const TempDirectory directory;
   Job job = swap_job(write_inventory(directory, 8), Phase::kForward);

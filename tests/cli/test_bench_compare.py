@@ -70,6 +70,8 @@ def test_pairs_count_instead_of_a_drive_that_drifts(penstock, write):
     document = penstock.json("bench", "compare", before, slower_engine, code=1)
     assert rows(document)["bandwidth over fio's"]["verdict"] == "worse"
     assert "read bandwidth" not in rows(document)
+    without = penstock.json("bench", "compare", before, write("d.json", report(2000)))
+    assert rows(without)["read bandwidth"]["verdict"] == "same"
 
 
 def test_a_job_that_is_gone_or_failed(penstock, write):

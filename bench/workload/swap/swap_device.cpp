@@ -103,10 +103,6 @@ Result<std::unique_ptr<SwapDevice>> make_swap_device(
   }
   const DriveRates rates{simulated->read_bytes_per_second, simulated->write_bytes_per_second,
                          simulated->latency_ns};
-  if (rates.read_bytes_per_second == 0 || rates.write_bytes_per_second == 0) {
-    return fault(Fault::kConfiguration,
-                 "a simulated drive needs rates: sim:read=3.5g,write=3g,latency=80us");
-  }
   if (simulated->real_time) {
     return std::unique_ptr<SwapDevice>(std::make_unique<ThrottledDevice>(rates));
   }

@@ -32,8 +32,7 @@ class SwapDevice {
 };
 
 /// The one that a job asks for: its simulated drive in virtual time, or the same rates over real
-/// files (SimulatedDrive::real_time), or the machine as it is. Errors: addresses or rates that
-/// cannot be.
+/// files (SimulatedDrive::real_time), or the machine as it is. Errors: no addresses for it.
 Result<std::unique_ptr<SwapDevice>> make_swap_device(
     const std::optional<SimulatedDrive>& simulated);
 

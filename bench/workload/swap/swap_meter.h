@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "bench/measure/course.h"
 #include "bench/measure/cpu_clock.h"
 #include "bench/measure/job_result.h"
-#include "bench/measure/course.h"
 #include "bench/workload/swap/swap_device.h"
 #include "bench/workload/workload_run.h"
 #include "swap/swap_engine.h"

@@ -54,30 +54,6 @@ TEST_F(DriveTuningTest, MeasuresAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
-TEST_F(DriveTuningTest, SeveralPathsAreMeasuredAloneAndTogether) {
-  const std::vector<std::string> paths{directory_.path() + "/a", directory_.path() + "/b"};
-  fs::create_directory(paths[0]);
-  fs::create_directory(paths[1]);
-  TuningRequest request = request_for(paths);
-  request.budget = std::chrono::seconds(1);
-  const Result<DriveTuning> tuning = tune_drives(request);
-  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
-  EXPECT_GT(tuning->paths[1].mixed, 0);
-  EXPECT_EQ(tuning->used.size() == 2, tuning->together && tuning->together->is_real());
-  EXPECT_GE(tuning->paths[tuning->used.front()].mixed,
-            std::max(tuning->paths[0].mixed, tuning->paths[1].mixed));
-  EXPECT_TRUE(fs::is_empty(paths[0]) && fs::is_empty(paths[1]));
-}
-
-TEST_F(DriveTuningTest, AMissingPathIsAnErrorAndStaysMissing) {
-  const std::string missing = directory_.path() + "/missing";
-  const Result<DriveTuning> tuning = tune_drives(request_for({directory_.path(), missing}));
-  ASSERT_TRUE(tuning.has_error());
-  EXPECT_EQ(tuning.error().system_errno(), ENOENT);
-  EXPECT_THAT(tuning.error().message, testing::HasSubstr(missing));
-  EXPECT_TRUE(fs::is_empty(directory_.path()));
-}
-
 TEST_F(DriveTuningTest, InterruptedBeforeAnything) {
   TuningRequest request = request_for({directory_.path()});
   request.budget = std::chrono::hours(1);
