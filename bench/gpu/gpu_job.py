@@ -241,7 +241,8 @@ def section(document: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench/gpu/run", add_help=False)
+    more = "bench/gpu/run --help says more."
+    parser = argparse.ArgumentParser(prog="bench/gpu/run", description=__doc__, epilog=more)
     parser.add_argument("--stage", nargs="+", choices=LIMITS, default=list(LIMITS))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--out", type=lambda path: Path(path).resolve(), default=ROOT / "bench" / "out" / "gpu")

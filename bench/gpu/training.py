@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
 from run_port import clean_up_when_ended
 from small_model import MAKER, small_model_script
 from stage import Stage

@@ -142,8 +142,7 @@ int run_compare(const CompareOptions& options) {
   if (!comparison->regressed()) {
     return kDone;
   }
-  const auto worse =
-      std::ranges::count(comparison->rows, "worse", &ComparisonRow::verdict);
+  const auto worse = std::ranges::count(comparison->rows, "worse", &ComparisonRow::verdict);
   report_error(fmt::format("{} of {} figures are worse by more than {}, {} are missing in {}",
                            worse, comparison->rows.size(), options.max_regression,
                            comparison->missing.size(), options.after));

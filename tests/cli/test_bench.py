@@ -89,10 +89,16 @@ def test_a_missing_directory(report, bench, tmp_path):
 
 
 def test_one_job_fails_and_the_others_are_told_of(report):
-    document = report("--bs=64k", "--size=1m", "--name=bad", "--directory=none", "--name=good", code=1)
-    bad, good = document["jobs"]
+    good = ["--name=good", "--name=later", "--stonewall"]
+    document = report("--bs=64k", "--size=1m", "--name=bad", "--directory=none", *good, code=1)
+    bad, *others = document["jobs"]
     assert bad["error"] == errno.ENOENT
-    assert (good["error"], good["read"]["io_bytes"]) == (0, 1 << 20)
+    assert [(job["error"], job["read"]["io_bytes"]) for job in others] == [(0, 1 << 20)] * 2
+
+
+def test_threads_that_share_a_file_lay_it_out_once(report):
+    jobs = report(*keys(filename="shared", numjobs=4))["jobs"]
+    assert [(job["error"], job["read"]["io_bytes"]) for job in jobs] == [(0, 1 << 20)] * 4
 
 
 @pytest.fixture

@@ -86,7 +86,10 @@ def test_a_job_that_is_gone_or_failed(penstock, write):
     assert penstock.json("bench", "compare", after, before)["added"] == ["read-4m"]
 
 
-@pytest.mark.parametrize("content", ["", "no JSON", "{", "{}", "[]", '{"jobs": 7}', '{"jobs": [{"jobname": 7}]}'])
+NO_JOBS = ["7", "{}", "[]", "[7]", *(f'{{"jobs": {jobs}}}' for jobs in ("7", "[]", "[7]", "[{}]", '[{"jobname": 7}]'))]
+
+
+@pytest.mark.parametrize("content", ["", "  \n", "no JSON", "{", *NO_JOBS])
 def test_what_is_no_report(penstock, write, content):
     good = write("good.json", report(1000))
     bad = write("bad.json", content)

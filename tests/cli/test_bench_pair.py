@@ -46,6 +46,12 @@ def test_no_fio(penstock, tmp_path):
     assert_one_sentence(done, "fio is not installed", "apt-get install fio")
 
 
+def test_a_directory_that_is_not_there(penstock, tmp_path):
+    done = penstock(*job(tmp_path / "none", "--pairs=1"))
+    assert done.returncode == 1
+    assert_one_sentence(done, "none/p.0.0: No such file or directory")
+
+
 def test_a_job_that_no_peer_can_do(penstock, tmp_path):
     done = penstock(*job(tmp_path, "--ioengine=null"))
     assert done.returncode == 2

@@ -102,6 +102,10 @@ def test_without_matplotlib_nothing_is_run(bench, write, tmp_path):
     assert_one_sentence(done, "apt-get install python3-matplotlib", "No module named matplotlib")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["matplotlib.py"]
     assert bench(*raw_keys("x"), env={"PYTHONPATH": str(tmp_path)}).returncode == 0
+    nowhere = {"PYTHONPATH": str(tmp_path), "PATH": str(tmp_path)}
+    no_python = bench(*raw_keys("x", rw="write"), "--plot=plot.svg", env=nowhere)
+    assert no_python.returncode == 1
+    assert_one_sentence(no_python, "apt-get install python3-matplotlib", "python3: No such file")
 
 
 def test_a_drawing_that_fails_takes_no_figures_along(bench, write, tmp_path):

@@ -114,6 +114,15 @@ def test_a_run_of_fio():
     assert (run.bandwidth, run.cost) == (2.0, pytest.approx(0.2))
 
 
+@pytest.mark.parametrize("script", ["gpu_job", *LIMITS])
+def test_each_script_has_help_of_its_own(script):
+    pytest.importorskip("torch")
+    command = [sys.executable, GPU / f"{script}.py", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--device" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["run", "pack"])
 def test_help_teaches(command):
     done = subprocess.run([GPU / command, "--help"], capture_output=True, text=True, check=True)
