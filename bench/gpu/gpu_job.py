@@ -162,7 +162,7 @@ class Job:
             except subprocess.TimeoutExpired:
                 ended = f"it was ended after {seconds:.0f} s"
             finally:
-                end_group(process)
+                end_session(process)
         text = log.read_text(encoding="utf-8", errors="replace")
         print(text[-4000:], end="", flush=True)
         rows: list[list[str]] = json.loads(rows_file.read_text(encoding="utf-8")) if rows_file.exists() else []
@@ -194,7 +194,7 @@ def last_error(log: str) -> str:
     return next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "it said nothing")[:300]
 
 
-def end_group(leader: subprocess.Popen[bytes]) -> None:
+def end_session(leader: subprocess.Popen[bytes]) -> None:
     """A stage's process and all that it started: compilers outlive a training run that was ended.
 
     First it may remove what a run leaves in shared memory.
@@ -202,8 +202,10 @@ def end_group(leader: subprocess.Popen[bytes]) -> None:
     leader.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         leader.wait(AT_THE_END / 2)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader.pid, signal.SIGKILL)
+    for process in Path("/proc").glob("[0-9]*"):  # by session: ninja's commands have groups of their own
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(process.name)) == leader.pid:
+                os.kill(int(process.name), signal.SIGKILL)
     leader.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -54,8 +55,12 @@ class Trainer:
         names = ("CPUAdamBuilder", "AsyncIOBuilder", *(("ShareMemCommBuilder",) if self._simulated else ()))
         environment = {**os.environ, **ONE_RANK, **self._environment}
         compilers = [subprocess.Popen([sys.executable, "-c", load, name], env=environment) for name in names]
-        for compiler in compilers:
-            compiler.wait()  # a run that needs one that failed says so
+        reserve = 0.6 * self._stage.seconds_left()  # a slow compiler takes time from its own run alone
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            for compiler in compilers:
+                compiler.wait(
+                    max(0.0, self._stage.seconds_left() - reserve)
+                )  # a run that needs one that failed says so
 
     def _config(self, name: str) -> dict[str, Any]:
         config = on_drive("full-finetune.json", self._stage.swap)
