@@ -41,7 +41,8 @@ def in_place(original: Callable[..., Any]) -> Callable[..., Any]:
         if lanes == 0 or input.numel() == 0:
             return original(self, input, buffer_size)
         total: Any = 0.0
-        for part in input.detach().view(-1).split(buffer_size):
+        flat: Any = input.detach().view(-1)
+        for part in flat.split(buffer_size):
             total = total + _norm(part, lanes) ** 2.0
         return total**0.5
 
