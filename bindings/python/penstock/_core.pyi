@@ -109,7 +109,6 @@ STATE_CHUNK_ELEMENTS: int
 STATE_CHUNKS_AHEAD: int
 """Chunks behind the one that is stepped that are announced to the engine."""
 
-
 class MomentLayout:
     """How a chunk of a moment lies in bytes that are not all float32."""
 
