@@ -124,6 +124,15 @@ def two_engines(trial: Trial) -> None:
     _train_twice(trial, train, load)
 
 
+@habit("parameters only on NVMe, all too small to be swapped: saved and loaded")
+def small_parameters(trial: Trial) -> None:
+    engine = trial.initialize(Stack(width=64), trial.config(zero_optimization__offload_optimizer=None))
+    trial.steps(engine, 2)
+    where = str(_place(trial, "checkpoint"))
+    engine.save_checkpoint(where)
+    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+
+
 @habit("an exception of a save is caught", ranks=(1,))  # with two, one of DeepSpeed's own waits for ever
 def failed_save(trial: Trial) -> None:
     engine = _with_a_frozen_layer(trial)

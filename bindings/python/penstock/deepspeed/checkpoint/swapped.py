@@ -15,8 +15,12 @@ def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
 
 
 def is_swapped(engine: Any) -> bool:
-    return optimizer_swapper(engine) is not None or any(
-        parameter_swapper(param) is not None for param in engine.module.parameters()
+    """Also where every parameter is too small: where they belong on NVMe, DeepSpeed has no flat weights to load into."""
+    belongs_on_nvme = getattr(getattr(engine, "optimizer", None), "params_in_nvme_and_cpu", False)
+    return (
+        belongs_on_nvme
+        or optimizer_swapper(engine) is not None
+        or any(parameter_swapper(param) is not None for param in engine.module.parameters())
     )
 
 
