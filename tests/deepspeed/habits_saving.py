@@ -11,6 +11,7 @@ from typing import Any
 
 import deepspeed
 import torch
+from deepspeed.utils import safe_get_full_optimizer_state
 from habit import habit
 from habit_models import Stack
 from habits_transformers import language_step, loaded_model
@@ -128,6 +129,22 @@ def two_engines(trial: Trial) -> None:
 def small_parameters(trial: Trial) -> None:
     engine = trial.initialize(Stack(width=64), trial.config(zero_optimization__offload_optimizer=None))
     trial.steps(engine, 2)
+    where = str(_place(trial, "checkpoint"))
+    engine.save_checkpoint(where)
+    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+
+
+@habit("a state that does not exist is asked for, then a save")
+def missing_state(trial: Trial) -> None:
+    # States in one chunk, which are changed where they lie.
+    engine = _with_a_frozen_layer(trial, zero_optimization__sub_group_size=1, penstock__ram_bytes="1GiB")
+    trial.steps(engine, 2)
+    for name, param in engine.module.named_parameters():
+        if param.requires_grad:
+            try:
+                safe_get_full_optimizer_state(param, "momentum_buffer")
+            except KeyError:
+                trial.record("there is none", name)
     where = str(_place(trial, "checkpoint"))
     engine.save_checkpoint(where)
     _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))

@@ -17,12 +17,17 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get(self: Any, param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
-        place = _place(self, param) if release_swap_buffers else None
-        if place is not None:
+        place = _place(self, param)
+        if place is not None and release_swap_buffers:
             part = self.optimizer_swapper.read_state(place.master, optim_state_key, place.begin, place.numel)
             if part is not None:
                 return part, place.number
-        return original(self, param, release_swap_buffers, optim_state_key)
+        try:
+            return original(self, param, release_swap_buffers, optim_state_key)
+        except KeyError:  # there is no such state, and DeepSpeed leaves the sub-group swapped in
+            if place is not None:
+                self._release_swap_buffers(place.number)
+            raise
 
     return get
 
