@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -41,20 +42,20 @@ def context() -> ForkServerContext:
 
 
 def run(
-    name: str,
+    training: str | Callable[[Any], None],
     directory: Path,
     ranks: int,
     reference: bool,
     port: str,
     checkpoint: tuple[str, tuple[int, ...], bool] | None = None,
 ) -> Outcome:
-    """Trains the habit `name` with so many ranks, and a trial.Checkpoint of these. Blocks until all have ended or one
-    has failed.
+    """Trains the habit of that name, or calls a function with a Trial, with so many ranks, and a trial.Checkpoint of
+    these. Blocks until all have ended or one has failed.
     """
     directory.mkdir(parents=True)
     ctx = context()
     processes = [
-        ctx.Process(target=_rank, args=(name, directory, rank, ranks, reference, port, checkpoint), daemon=True)
+        ctx.Process(target=_rank, args=(training, directory, rank, ranks, reference, port, checkpoint), daemon=True)
         for rank in range(ranks)
     ]
     for process in processes:
@@ -94,18 +95,18 @@ def become_rank(rank: int, ranks: int, port: str, log: Path) -> None:
     os.dup2(opened, 2)
 
 
-def _rank(name: str, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any) -> None:
+def _rank(training: Any, directory: Path, rank: int, ranks: int, reference: bool, port: str, checkpoint: Any) -> None:
     become_rank(rank, ranks, port, directory / f"log-{rank}.txt")
     os.environ["PENSTOCK_STATS"] = str(directory / "stats-%r.json")
     os.chdir(directory)
-    seen, error = _train(name, directory, rank, ranks, reference, checkpoint)
+    seen, error = _train(training, directory, rank, ranks, reference, checkpoint)
     (directory / f"result-{rank}.json").write_text(json.dumps({"seen": seen, "error": error}))
     sys.stdout.flush()
     os._exit(1 if error else 0)
 
 
 def _train(
-    name: str, directory: Path, rank: int, ranks: int, reference: bool, checkpoint: Any
+    training: Any, directory: Path, rank: int, ranks: int, reference: bool, checkpoint: Any
 ) -> tuple[list[str], str]:
     import deepspeed
     import preloaded  # noqa: F401
@@ -124,7 +125,7 @@ def _train(
             written = watch_leases()
         deepspeed.init_distributed(dist_backend="gloo", verbose=False)
         torch.manual_seed(5)
-        HABITS[name].train(trial)
+        (HABITS[training].train if isinstance(training, str) else training)(trial)
         for engine in trial.engines:
             engine.destroy()
         trial.engines.clear()

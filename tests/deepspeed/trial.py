@@ -181,7 +181,7 @@ def change(config: Config, changes: Config) -> Config:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    data = tensor.detach().cpu().contiguous()
+    data = tensor.detach().cpu().flatten()
     if data.is_floating_point():
         data = data + 0  # -0 and 0 are one number
     return hashlib.sha256(data.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]

@@ -1,0 +1,226 @@
+"""What a seed draws: plain values, so that a training can be written down, changed and run again."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Drawn = dict[str, Any]
+ZERO = "zero_optimization__"
+
+SIZES = [[1], [7], [3, 5, 11], [4095], [4096], [4097], [1, 1], [2, 1, 1], [100003]]
+
+# Settings of DeepSpeed's and penstock's, each of which is drawn for about every seventh training.
+SETTINGS: dict[str, list[Any]] = {
+    "gradient_clipping": [0.01, 0.5, 1000.0],
+    "gradient_accumulation_steps": [2, 3],
+    f"{ZERO}sub_group_size": [1, 100, 5_000, 1_000_000_000],
+    f"{ZERO}stage3_param_persistence_threshold": [0, 100, 10_000_000],
+    f"{ZERO}stage3_model_persistence_threshold": [0, 1_000],
+    f"{ZERO}stage3_max_live_parameters": [0, 1_000],
+    f"{ZERO}stage3_max_reuse_distance": [1_000, 1_000_000_000],
+    f"{ZERO}stage3_prefetch_bucket_size": [0, 1_000, 10_000_000],
+    f"{ZERO}stage3_use_all_reduce_for_fetch_params": [True],
+    f"{ZERO}stage3_allgather_sequential": [True],
+    f"{ZERO}stage3_gather_16bit_weights_on_model_save": [True],
+    f"{ZERO}reduce_bucket_size": [1, 1_000],
+    f"{ZERO}overlap_comm": [True, False],
+    f"{ZERO}contiguous_gradients": [False],
+    f"{ZERO}reduce_scatter": [False],
+    f"{ZERO}round_robin_gradients": [True],
+    f"{ZERO}memory_efficient_linear": [False],
+    f"{ZERO}enable_sanity_checks": [True],
+    f"{ZERO}override_module_apply": [False],
+    "managed_gradient_accumulation": [False],
+    "prescale_gradients": [True],
+    "gradient_predivide_factor": [2.0],
+    "torch_autocast": [{"enabled": True, "dtype": "bfloat16"}],
+    f"{ZERO}offload_optimizer__pipeline_read": [True],
+    f"{ZERO}offload_optimizer__pipeline_write": [True],
+    f"{ZERO}offload_optimizer__fast_init": [True],
+    f"{ZERO}offload_optimizer__pin_memory": [True],
+    f"{ZERO}offload_optimizer__buffer_count": [1],
+    f"{ZERO}offload_param__buffer_count": [1],
+    f"{ZERO}offload_param__buffer_size": [1_000],
+    f"{ZERO}offload_param__max_in_cpu": [5_000, 1_000_000_000],
+    f"{ZERO}offload_param__pin_memory": [True],
+    "communication_data_type": ["fp32", "bf16", "fp16"],
+    "data_types": [{"grad_accum_dtype": "fp32"}, {"grad_accum_dtype": "bf16"}, {"grad_accum_dtype": "fp16"}],
+    "scheduler": [{"type": "WarmupLR", "params": {"warmup_num_steps": 5, "warmup_max_lr": 0.01}}],
+    "penstock__ram_bytes": ["100KiB", "1GiB"],
+    "penstock__max_pinned_bytes": ["8MiB", "4MiB", "5MiB"],
+    "penstock__integrity": ["off", "full", "sampled"],
+    "penstock__engine": ["threads", "uring", "aio"],
+    "penstock": [None],
+}
+PLACES = [
+    {},
+    {},
+    {},
+    {f"{ZERO}offload_param": None},
+    {f"{ZERO}offload_param": {"device": "cpu"}},
+    {f"{ZERO}offload_optimizer": None},
+    {f"{ZERO}offload_param": None, f"{ZERO}offload_optimizer__ratio": 0.5},
+]
+PRECISIONS: list[dict[str, Any]] = [
+    {"bf16": {"enabled": True}},
+    {"bf16": {"enabled": True}},
+    {"bf16": None},
+    {"bf16": None, "fp16": {"enabled": True, "initial_scale_power": 6, "loss_scale_window": 3, "hysteresis": 1}},
+    {"bf16": None, "fp16": {"enabled": True, "loss_scale": 64.0}},
+    {"bf16": {"enabled": True, "check_grad_overflow": False}},
+    {"bf16": {"enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}},
+]
+CPU_ADAM: list[dict[str, Any]] = [
+    {"type": "AdamW", "params": {"lr": 1e-2, "weight_decay": 0.1}},
+    {"type": "AdamW", "params": {"lr": 1e-2, "weight_decay": 0.0, "betas": [0.5, 0.6], "eps": 1e-3}},
+    {"type": "Adam", "params": {"lr": 1e-2, "weight_decay": 0.1, "adam_w_mode": False}},
+    {"type": "Adam", "params": {"lr": 1e-2, "bias_correction": False}},
+]
+NAMED: list[dict[str, Any]] = [
+    {"type": "Lion", "params": {"lr": 1e-3, "weight_decay": 0.1}},
+    {"type": "Adagrad", "params": {"lr": 1e-2, "weight_decay": 0.1}},
+    {"type": "AdamW", "params": {"lr": 1e-2, "weight_decay": 0.1, "torch_adam": True}},
+    {"type": "Adam", "params": {"lr": 1e-2, "amsgrad": True, "torch_adam": True, "adam_w_mode": False}},
+    {"type": "NAdam", "params": {"lr": 1e-2, "weight_decay": 0.1}},
+    {"type": "RAdam", "params": {"lr": 1e-2, "weight_decay": 0.1}},
+    {"type": "Adamax", "params": {"lr": 1e-2}},
+    {"type": "Adadelta", "params": {"lr": 1.0}},
+    {"type": "RMSprop", "params": {"lr": 1e-3, "centered": True, "momentum": 0.9}},
+    {"type": "SGD", "params": {"lr": 1e-2, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}},
+    {"type": "SGD", "params": {"lr": 1e-2, "momentum": 0.9, "dampening": 0.5}},
+    {"type": "SGD", "params": {"lr": 1e-2}},
+    {"type": "Muon", "params": {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.1}},
+]
+TORCH: list[tuple[str, dict[str, Any]]] = [
+    ("Adagrad", {"lr": 1e-2, "initial_accumulator_value": 0.1}),
+    ("AdamW", {"lr": 1e-2, "foreach": True}),
+    ("AdamW", {"lr": 1e-2, "fused": True}),
+    ("Adam", {"lr": 1e-2, "maximize": True, "weight_decay": 0.1}),
+    ("Adamax", {"lr": 1e-2, "foreach": True}),
+    ("SGD", {"lr": 1e-2, "momentum": 0.9, "fused": True}),
+    ("ASGD", {"lr": 1e-2}),
+    ("Rprop", {"lr": 1e-3}),
+]
+
+
+def drawn(seed: int) -> Drawn:
+    rng = random.Random(seed)
+    width = rng.choice([4, 8, 24, 33])
+    made: Drawn = {
+        "seed": seed,
+        "ranks": rng.choice([1, 1, 2]),
+        "width": width,
+        "blocks": [["dense", width, ""], *(_block(rng, width) for _ in range(rng.randint(1, 5)))],
+        "zero_init": rng.random() < 0.4,
+        "groups": [_group(rng) for _ in range(rng.choice([1, 1, 2, 3]))],
+        "torch_optimizer": None,
+        "torch_arguments": {},
+        "minimum_bytes": rng.choice([1, 1, 64, 5_000]),
+        "chunk_elements": rng.choice([128, 1_280, 6_400, 1 << 20]),
+        "config": {},
+    }
+    config = made["config"]
+    config.update(rng.choice(PRECISIONS))
+    config.update({"aio": {"block_size": made["minimum_bytes"]}, "zero_allow_untested_optimizer": True})
+    _draw_optimizer(rng, made)
+    for name, values in SETTINGS.items():
+        if rng.random() < 0.15:
+            config[name] = rng.choice(values)
+    config.update(rng.choice(PLACES))
+    _tidy(config)
+    _make_possible(config)
+    if "torch_autocast" in config:  # which parts that are multiplied by 0 change
+        made["blocks"] = [[kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]]
+    made["actions"] = [["train", 2, 1.0], *(_action(rng) for _ in range(rng.randint(3, 9)))]
+    if rng.random() < 0.3:
+        made["actions"].insert(rng.randint(1, len(made["actions"])), ["second_engine", 2])
+    return made
+
+
+def _block(rng: random.Random, width: int) -> list[Any]:
+    kind = rng.choice(["dense", "dense", "vector", "vector", "table", "norm", "shared", "twice"])
+    arguments = {
+        "dense": rng.choice([1, 3, width, 129]),
+        "vector": rng.choice(SIZES),
+        "table": [rng.choice([5, 1000, 5003]), rng.random() < 0.5],
+    }
+    use = rng.choice(["", "", "", "frozen", "no_grad", "checkpointed", "reentrant", "branch:2:0", "branch:3:1"])
+    return [kind, arguments.get(kind), use]
+
+
+def _group(rng: random.Random) -> dict[str, Any]:
+    group: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        group["lr"] = rng.choice([0.0, 1e-3, 5e-2])
+    if rng.random() < 0.4:
+        group["weight_decay"] = rng.choice([0.0, 0.01, 0.5])
+    return group
+
+
+def _draw_optimizer(rng: random.Random, made: Drawn) -> None:
+    kind = rng.random()
+    if kind < 0.45:
+        made["config"]["optimizer"] = rng.choice(CPU_ADAM)
+    elif kind < 0.85:
+        made["config"]["optimizer"] = rng.choice(NAMED)
+    else:
+        made["torch_optimizer"], made["torch_arguments"] = rng.choice(TORCH)
+        made["config"].update({"optimizer": None, "zero_force_ds_cpu_optimizer": False})
+    if kind < 0.45 and rng.random() < 0.3:
+        for group in made["groups"]:
+            group.update(rng.choice([{}, {"betas": [0.8, 0.9]}, {"eps": 1e-2}]))
+
+
+def _tidy(config: dict[str, Any]) -> None:
+    """Settings below a section that is not there would make it."""
+    for key in list(config):
+        for parent in (f"{ZERO}offload_param", f"{ZERO}offload_optimizer", "penstock"):
+            if key.startswith(f"{parent}__") and parent in config:
+                del config[key]
+
+
+def _make_possible(config: dict[str, Any]) -> None:
+    """What DeepSpeed insists on."""
+    if "managed_gradient_accumulation" in config:
+        config[f"{ZERO}overlap_comm"] = False
+        config.pop("gradient_accumulation_steps", None)
+    if "prescale_gradients" in config or "gradient_predivide_factor" in config:
+        config[f"{ZERO}reduce_scatter"] = False
+    if "torch_autocast" in config:
+        config.update({"bf16": None, "fp16": None})
+        config.pop(f"{ZERO}stage3_use_all_reduce_for_fetch_params", None)
+    if (config.get("bf16") or {}).get("bf16_master_weights_and_grads") and config.get("optimizer") not in CPU_ADAM:
+        config["bf16"] = {"enabled": True}
+    if (config.get("optimizer") or {}).get("type") == "Muon":
+        config[f"{ZERO}reduce_scatter"] = False
+    if config.get("optimizer") not in CPU_ADAM:
+        config.pop(f"{ZERO}offload_optimizer__ratio", None)
+
+
+def _action(rng: random.Random) -> list[Any]:
+    which = rng.randrange(100)
+    actions: list[tuple[int, list[Any]]] = [
+        (6, ["train", rng.randint(1, 4), 1.0]),
+        (2, ["train", 1, rng.choice([float("inf"), 1e4, 0.0, -1.0])]),
+        (1, ["step_alone"]),
+        (1, ["evaluate"]),
+        (1, ["forward_alone"]),
+        (1, ["forward_fails", which]),
+        (1, ["zero_grad"]),
+        (2, ["hyperparameter", which, *rng.choice([("lr", 0.0), ("lr", 0.02), ("weight_decay", 0.3)])]),
+        (1, ["hyperparameter", which, "betas", [0.7, 0.95]]),
+        (1, ["gathered", which % 3, 0.5]),
+        (1, ["set_full", which % 3]),
+        (1, ["set_local", which % 3]),
+        (1, ["coalesced", rng.randint(1, 3)]),
+        (2, ["set_gradient", which % 3, rng.random() < 0.5]),
+        (1, ["freeze", which]),
+        (1, ["see"]),
+        (1, ["save_weights"]),
+        (3, ["resume", rng.choice(["here", "new", "foreign"]), rng.randint(0, 2)]),
+        (1, ["restart"]),
+    ]
+    weights, choices = zip(*actions, strict=True)
+    chosen: list[Any] = rng.choices(choices, weights)[0]
+    return chosen

@@ -1,0 +1,353 @@
+"""A training that a seed draws: a small model, a configuration, and what a script does one after the other. It is run
+twice, through penstock and with `device: cpu`; what it sees must be equal to the last digit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+from deepspeed.utils import (
+    safe_get_full_fp32_param,
+    safe_get_full_grad,
+    safe_get_full_optimizer_state,
+    safe_get_local_fp32_param,
+    safe_get_local_grad,
+    safe_set_full_fp32_param,
+    safe_set_full_grad,
+    safe_set_full_optimizer_state,
+    safe_set_local_fp32_param,
+    safe_set_local_grad,
+)
+from random_model import RandomModel
+from trial import Trial, change, digest, dtype_of
+
+Drawn = dict[str, Any]
+
+STATES = (
+    "exp_avg",
+    "exp_avg_sq",
+    "max_exp_avg_sq",
+    "momentum_buffer",
+    "square_avg",
+    "grad_avg",
+    "acc_delta",
+    "exp_inf",
+    "sum",
+)
+
+
+class RandomTraining:
+    """Carries out what was drawn."""
+
+    def __init__(self, drawn: Drawn, trial: Trial, saved: Path) -> None:
+        """saved: where both trainings have their checkpoints, each in a directory of its own."""
+        self.drawn = drawn
+        self.trial = trial
+        self.saved = saved
+        self.call = 0  # micro-steps and other forwards begun
+        self.weights_changed = False  # they are not what the masters say, until a step; a checkpoint has only these
+        self.is_pending = False  # a backward has come, and no step behind it: a checkpoint has no gradients
+        self.frozen: dict[int, list[Any]] = {}  # blocks, with what takes their gradients away in the reference
+        self.tags = 0
+        deepspeed.get_accelerator().is_fp16_supported = lambda: True  # torch computes with it on any processor
+        self.settle_sizes()
+        self.config = trial.on_reference(change(trial.config(), drawn["config"]))
+        self.engine = self.build()
+
+    def settle_sizes(self) -> None:
+        """What penstock swaps, and how states are cut, at sizes of a small model."""
+        if self.trial.reference:
+            return
+        from penstock.deepspeed import optimizer_swapper, parameter_swapper
+
+        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = self.drawn["minimum_bytes"]
+        optimizer_swapper.STATE_CHUNK_ELEMENTS = self.drawn["chunk_elements"]
+
+    def build(self, seed: int = 5) -> Any:
+        drawn, config = self.drawn, self.config
+        torch.manual_seed(seed)
+        born = deepspeed.zero.Init(config_dict_or_path=config, dtype=dtype_of(config), enabled=drawn["zero_init"])
+        with born:
+            model = RandomModel(self.trial, drawn["width"], drawn["blocks"], dtype_of(config))
+        for param in model.parameters():
+            param.use_muon = len(getattr(param, "ds_shape", param.shape)) == 2  # Muon asks
+        trained = [param for param in model.parameters() if param.requires_grad]
+        cuts = [len(trained) * number // len(drawn["groups"]) for number in range(len(drawn["groups"]) + 1)]
+        groups = [
+            {"params": trained[begin:end], **group}
+            for group, begin, end in zip(drawn["groups"], cuts, cuts[1:], strict=False)
+            if begin < end
+        ]
+        optimizer = None
+        if drawn["torch_optimizer"]:
+            optimizer = getattr(torch.optim, drawn["torch_optimizer"])(groups, **drawn["torch_arguments"])
+        if (config.get("optimizer") or {}).get("type") == "Muon":
+            groups = trained
+        return self.trial.initialize(
+            model, config, optimizer=optimizer, model_parameters=None if optimizer is not None else groups
+        )
+
+    def run(self) -> None:
+        for verb, *arguments in self.drawn["actions"]:
+            self.trial.record("-", verb, *arguments)
+            getattr(self, f"do_{verb}")(*arguments)
+        self.trial.record("-", "end")
+        self.see()
+
+    # What it does.
+
+    def do_train(self, count: int, factor: float) -> None:
+        """Where the script says when a cycle ends: after every other backward, and after the first one."""
+        for number in range(count):
+            self._backward(factor)
+            if self.engine.managed_gradient_accumulation() or number % 2 == 0:
+                self._step()
+
+    def _train_cycles(self, count: int) -> None:
+        for _ in range(count * self.engine.gradient_accumulation_steps()):
+            self._backward()
+            self._step()
+
+    def _backward(self, factor: float = 1.0) -> None:
+        self.engine.backward(self._loss() * factor)
+        self.is_pending = True
+
+    def _loss(self) -> torch.Tensor:
+        loss: torch.Tensor = self.engine(self._batch())
+        self.trial.record("loss", repr(loss.item()))
+        return loss
+
+    def _batch(self) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(1000 * self.call + self.trial.rank)
+        self.engine.module.call = self.call
+        self.call += 1
+        return torch.randn(3, self.drawn["width"], generator=generator)
+
+    def _step(self) -> None:
+        engine = self.engine
+        at_boundary = self._ends_cycle()
+        skipped = engine.skipped_steps
+        engine.step()
+        if at_boundary:
+            self.trial.record_norm(engine)
+            self.trial.record("skipped", engine.skipped_steps, engine.optimizer.cur_scale)
+            self.is_pending = False
+            self.weights_changed = self.weights_changed and engine.skipped_steps != skipped
+
+    def _ends_cycle(self) -> bool:
+        """Whether the next step() is one of the optimizer's."""
+        engine = self.engine
+        return not engine.managed_gradient_accumulation() or bool(engine.is_gradient_accumulation_boundary())
+
+    def do_coalesced(self, count: int) -> None:
+        """Several backwards, whose gradients are reduced together."""
+        engine = self.engine
+        if engine.managed_gradient_accumulation() and engine.gradient_accumulation_steps() == 1:
+            with engine.coalesce_grad_reduction():
+                for _ in range(count):
+                    self._backward()
+            self._step()
+
+    def do_step_alone(self) -> None:
+        """Without a backward."""
+        if self.trial.reference:
+            self.engine.backward(self.engine(self._batch()) * 0)
+        else:
+            self._batch()
+        self._step()
+
+    def do_evaluate(self) -> None:
+        self.engine.eval()
+        with torch.no_grad():
+            self._loss()
+        self.engine.train()
+
+    def do_forward_alone(self) -> None:
+        self._loss()
+
+    def do_forward_fails(self, where: int) -> None:
+        self.engine.module.fails_at = where % len(self.drawn["blocks"])
+        with contextlib.suppress(ValueError):
+            self._loss()
+        self.engine.module.fails_at = -1
+
+    def do_second_engine(self, steps: int) -> None:
+        """Another one trains while this one lives."""
+        first, self.engine = self.engine, self.build(7)
+        before = self.weights_changed, self.is_pending, self.frozen
+        self.frozen = {}
+        self._train_cycles(steps)
+        self.see()
+        self.trial.engines.remove(self.engine)
+        self.engine.destroy()
+        self.engine = first
+        self.weights_changed, self.is_pending, self.frozen = before
+        gc.collect()
+
+    def do_zero_grad(self) -> None:
+        """Between a backward and the next one. A step in between uses the old gradients, as stock DeepSpeed's does."""
+        self._backward()
+        self.engine.optimizer.zero_grad()
+        self._backward()
+        self._step()
+
+    def do_hyperparameter(self, group: int, name: str, value: Any) -> None:
+        groups = self.engine.optimizer.param_groups
+        chosen = groups[group % len(groups)]
+        if name in chosen:
+            chosen[name] = value
+
+    def do_gathered(self, which: int, factor: float) -> None:
+        params = list(self.engine.module.parameters())
+        params = [param for number, param in enumerate(params) if number % 3 == which]
+        with deepspeed.zero.GatheredParameters(params, modifier_rank=0):
+            if self.trial.rank == 0:
+                for param in params:
+                    param.data.mul_(factor)
+        self.weights_changed = True
+
+    def do_set_full(self, which: int) -> None:
+        for number, (_, param) in enumerate(self._trained()):
+            if number % 3 == which and self._divides(param):
+                safe_set_full_fp32_param(param, safe_get_full_fp32_param(param) * 0.5)
+                for state in STATES:
+                    value = self._state(param, state)
+                    if value is not None:
+                        safe_set_full_optimizer_state(param, value * 0.5, state)
+        self.weights_changed = True
+
+    def do_set_gradient(self, which: int, local: bool) -> None:
+        """Between backward and step. Without managed accumulation stock DeepSpeed has no gradient before the step, and
+        forgets what is set.
+        """
+        engine = self.engine
+        if not engine.managed_gradient_accumulation():
+            return
+        self._backward()
+        if self._ends_cycle():
+            for number, (name, param) in enumerate(self._trained()):
+                if number % 3 == which and (local or self._divides(param)):
+                    self.trial.record("gradient", name, digest(safe_get_full_grad(param)))
+                    if local:
+                        safe_set_local_grad(param, safe_get_local_grad(param) * 1.5)  # its padding stays 0
+                    else:
+                        safe_set_full_grad(param, safe_get_full_grad(param) * 0.5 + 0.01)
+                    self.trial.record("gradient", name, digest(safe_get_full_grad(param)))
+        self._step()
+
+    def _divides(self, param: Any) -> bool:
+        """Whether all ranks have as much of it: else DeepSpeed cannot set the whole of it."""
+        return int(param.ds_numel) % self.trial.ranks == 0
+
+    def do_set_local(self, which: int) -> None:
+        for number, (_, param) in enumerate(self._trained()):
+            if number % 3 == which:
+                safe_set_local_fp32_param(param, safe_get_local_fp32_param(param) * 0.5)
+        self.weights_changed = True
+
+    def do_freeze(self, which: int) -> None:
+        """Freezes a block, or lets it train again."""
+        which %= len(self.drawn["blocks"])
+        if which == 0 or self.drawn["blocks"][which][2] in ("frozen", "reentrant"):
+            return
+        part = self.engine.module.blocks[which]
+        if which in self.frozen:
+            for taken in self.frozen.pop(which):
+                taken.remove()
+            part.requires_grad_(True)
+        elif self.trial.reference:
+            self.frozen[which] = [param.register_hook(torch.zeros_like) for param in part.parameters()]
+        else:
+            self.frozen[which] = []
+            part.requires_grad_(False)
+
+    def do_see(self) -> None:
+        self.see()
+
+    def do_save_weights(self) -> None:
+        where = self.saved / f"weights-{self.tags}"
+        self.tags += 1
+        self.engine.save_16bit_model(str(where), "weights.bin")
+        file = where / "weights.bin"
+        if self.trial.rank == 0 and file.exists():
+            for name, tensor in torch.load(file).items():
+                self.trial.record("saved", name, tensor.dtype, tuple(tensor.shape), digest(tensor))
+        torch.distributed.barrier()
+
+    def do_resume(self, how: str, more: int) -> None:
+        """Saves, goes on for some steps, and comes back: here, in a new engine, or with what the reference has saved.
+
+        The reference only saves: stock DeepSpeed computes the powers of betas anew when it loads.
+        """
+        engine = self.engine
+        in_cycle = self.is_pending or engine.micro_steps % engine.gradient_accumulation_steps() != 0
+        if self.weights_changed or self.frozen or in_cycle:
+            return
+        tag = f"save{self.tags}"
+        self.tags += 1
+        own = self.saved / ("reference" if self.trial.reference else "penstock")
+        engine.save_checkpoint(str(own), tag=tag)
+        if self.trial.reference:
+            return
+        call, seen = self.call, len(self.trial.seen)
+        self._train_cycles(more)
+        if how == "new":
+            self._replace()
+        origin = self.saved / "reference" if how == "foreign" else own
+        self.engine.load_checkpoint(str(origin), tag=tag)
+        self.call = call
+        del self.trial.seen[seen:]
+
+    def do_restart(self) -> None:
+        """Another engine after this one."""
+        if not self.frozen:
+            self._replace()
+            self.weights_changed = self.is_pending = False
+
+    def _replace(self) -> None:
+        self.trial.engines.remove(self.engine)
+        self.engine.destroy()
+        self.engine = None
+        gc.collect()
+        self.engine = self.build(6)
+
+    # What it sees.
+
+    def _trained(self) -> list[tuple[str, Any]]:
+        frozen = {id(param) for block in self.frozen for param in self.engine.module.blocks[block].parameters()}
+        return [
+            (name, param)
+            for name, param in self.engine.module.named_parameters()
+            if param.requires_grad and id(param) not in frozen
+        ]
+
+    def _state(self, param: Any, name: str) -> torch.Tensor | None:
+        with contextlib.suppress(KeyError):
+            value: torch.Tensor | None = safe_get_full_optimizer_state(param, name)
+            return value
+        return None
+
+    def see(self) -> None:
+        """A digest of each weight as the model uses it, of its master and of its states."""
+        record = self.trial.record
+        for name, param in self.engine.module.named_parameters():
+            with deepspeed.zero.GatheredParameters([param]):
+                record("weight", name, tuple(param.shape), digest(param.data))
+        for name, param in self._trained():
+            record("master", name, digest(safe_get_full_fp32_param(param)))
+            for state in STATES:
+                value = self._state(param, state)
+                if value is not None:
+                    record(state, name, tuple(value.shape), digest(value))
+        for group in self.engine.optimizer.param_groups:
+            # DeepSpeed's Lion adds "amsgrad" when it loads.
+            record("group", {key: value for key, value in group.items() if key not in ("params", "amsgrad")})
+
+
+def train(drawn: Drawn, saved: Path, trial: Trial) -> None:
+    RandomTraining(drawn, trial, saved).run()
