@@ -15,7 +15,7 @@ def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
 
 
 def is_swapped(engine: Any) -> bool:
-    """Also where every parameter is too small: where they belong on NVMe, DeepSpeed has no flat weights to load into."""
+    """Also where each is too small: where parameters belong on NVMe, DeepSpeed has no flat weights to load into."""
     belongs_on_nvme = getattr(getattr(engine, "optimizer", None), "params_in_nvme_and_cpu", False)
     return (
         belongs_on_nvme
