@@ -62,6 +62,13 @@ def _train(trial: Trial, engine: Any, steps: int) -> None:
     trial.record_weights(engine)
 
 
+def _save_and_load(trial: Trial, engine: Any) -> None:
+    """What is trained behind a checkpoint is trained again when it has been loaded."""
+    where = str(_place(trial, "checkpoint"))
+    engine.save_checkpoint(where)
+    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+
+
 @habit("save_16bit_model, with and without `stage3_gather_16bit_weights_on_model_save`")
 def sixteen_bit(trial: Trial) -> None:
     for gathers in (True, False):
@@ -129,9 +136,7 @@ def two_engines(trial: Trial) -> None:
 def small_parameters(trial: Trial) -> None:
     engine = trial.initialize(Stack(width=64), trial.config(zero_optimization__offload_optimizer=None))
     trial.steps(engine, 2)
-    where = str(_place(trial, "checkpoint"))
-    engine.save_checkpoint(where)
-    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+    _save_and_load(trial, engine)
 
 
 @habit("a state that does not exist is asked for, then a save")
@@ -145,9 +150,7 @@ def missing_state(trial: Trial) -> None:
                 safe_get_full_optimizer_state(param, "momentum_buffer")
             except KeyError:
                 trial.record("there is none", name)
-    where = str(_place(trial, "checkpoint"))
-    engine.save_checkpoint(where)
-    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+    _save_and_load(trial, engine)
 
 
 @habit("an exception of a save is caught", ranks=(1,))  # with two, one of DeepSpeed's own waits for ever
@@ -165,9 +168,7 @@ def failed_save(trial: Trial) -> None:
         trial.record("caught", isinstance(error, OSError))
     torch.distributed.barrier()
     trial.steps(engine, 2)
-    where = str(_place(trial, "checkpoint"))
-    engine.save_checkpoint(where)
-    _train_twice(trial, lambda: _train(trial, engine, 2), lambda: engine.load_checkpoint(where))
+    _save_and_load(trial, engine)
 
 
 @habit("save_pretrained with all parameters gathered")
