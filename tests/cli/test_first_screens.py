@@ -1,4 +1,4 @@
-"""docs/TUNING.md shows first screens of `penstock plan` as they are printed.
+"""docs/SCREENS.md shows first screens of `penstock plan` as they are printed.
 
 PENSTOCK_WRITE_SCREENS=1 pytest tests/cli/test_first_screens.py writes them anew.
 """
@@ -10,7 +10,7 @@ import shlex
 import pytest
 from cli_support import ROOT
 
-PAGE = ROOT / "docs" / "TUNING.md"
+PAGE = ROOT / "docs" / "SCREENS.md"
 BLOCK = re.compile(r"    \$ penstock (plan [^\n]*)\n((?:    [^\n]*\n|\n(?=    [^$]))*)")
 
 

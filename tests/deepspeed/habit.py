@@ -12,7 +12,7 @@ Train = Callable[[Trial], None]
 
 @dataclass(frozen=True)
 class Habit:
-    """`name` is a line of the table in docs/DEEPSPEED.md.
+    """`name` is a line of the table in docs/HABITS.md.
 
     short: with how many ranks it is in the short run (0: in the deep run only).
     reference: what the result is compared with, always under stock DeepSpeed.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of habits in docs/DEEPSPEED.md: what test_habits.py and test_refusals.py check, a line each.
+"""The table of habits in docs/HABITS.md: what test_habits.py and test_refusals.py check, a line each.
 
 .venv/bin/python tests/deepspeed/habit_table.py        # writes it anew
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "DEEPSPEED.md"
+DOCUMENT = ROOT / "docs" / "HABITS.md"
 BEGIN = "<!-- made by tests/deepspeed/habit_table.py -->"
 END = "<!-- end of the table of habits -->"
 _HEAD = ("| habit | ranks | through penstock |", "| --- | --- | --- |")

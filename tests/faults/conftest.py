@@ -24,7 +24,7 @@ rows_of_this_run: list[dict[str, Any]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-fault-table", action="store_true", help="write docs/TESTING.md's table of faults anew")
+    parser.addoption("--write-fault-table", action="store_true", help="write docs/FAULTS.md's table of faults anew")
 
 
 class Row:

@@ -4,7 +4,7 @@
 
 namespace penstock {
 
-/// One row of the table of faults in docs/TESTING.md. A test that has passed
+/// One row of the table of faults in docs/FAULTS.md. A test that has passed
 /// writes what it saw, not what it hoped for, as a file into
 /// $PENSTOCK_FAULT_ROWS, where that is set; tests/faults/fault_table.py makes
 /// the table of them and holds the document to it.

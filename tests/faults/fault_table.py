@@ -1,4 +1,4 @@
-"""The table of faults in docs/TESTING.md: made of what the tests of faults have seen, never by hand."""
+"""The table of faults in docs/FAULTS.md: made of what the tests of faults have seen, never by hand."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def differences(document: str, rows: list[Row]) -> list[str]:
     """Where the document says something else than the tests saw. What was skipped here may stand there."""
     seen, problems = lines_by_key(rows)
     stands = documented(document)
-    problems += [f"is not in docs/TESTING.md: {line}" for line in seen.values() if line not in stands]
+    problems += [f"is not in docs/FAULTS.md: {line}" for line in seen.values() if line not in stands]
     skipped = [(f"| {row['fault']} |", f"| {row['through']} |") for row in rows if row["skipped"]]
     for line in stands:
         shown = line in seen.values() or any(
             line.startswith(fault) and interface in line for fault, interface in skipped
         )
         if not shown:
-            problems.append(f"stands in docs/TESTING.md, and no test saw it: {line}")
+            problems.append(f"stands in docs/FAULTS.md, and no test saw it: {line}")
     return problems
 
 

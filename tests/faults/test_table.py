@@ -1,4 +1,4 @@
-"""docs/TESTING.md says about faults what the tests saw, and nothing else."""
+"""docs/FAULTS.md says about faults what the tests saw, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, rows_of_this_run
 from fault_table import BEGIN, END, differences, read_rows, rewritten
 
-DOCUMENT = ROOT / "docs" / "TESTING.md"
+DOCUMENT = ROOT / "docs" / "FAULTS.md"
 
 
 def test_the_document_says_what_the_tests_saw(request: pytest.FixtureRequest, cpp_rows: Path) -> None:

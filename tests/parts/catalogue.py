@@ -29,7 +29,7 @@ SHORT_RUN = (
     ),
     Part(
         "deepspeed",
-        "the contract with DeepSpeed, the two known training runs, ten habits",
+        "the contract with DeepSpeed, the two known training runs, thirteen habits",
         pytest("-n", "2", "tests/deepspeed"),
         cores=2,
     ),

@@ -222,7 +222,7 @@ def test_the_tests_that_documents_name_are_there() -> None:
         for table in re.findall(r"^\|.*\| test \|\n\|[-| ]+\|\n((?:\|.*\n)+)", text_of(name), flags=re.M)
         for row in table.splitlines()
     ]
-    assert rows, "docs/TESTING.md has tables of tests"
+    assert rows, "docs/FAULTS.md has a table of tests"
     for name, row in rows:
         tests = re.findall(r"`([^`]+)`", row.rstrip("| ").rpartition("| ")[2])
         assert tests, f"{name} names no test: {row}"
