@@ -61,7 +61,7 @@ Result<std::shared_ptr<const NumaTopology>> NumaTopology::read() {
   }
   Handle topology(raw);
   // Cores and memory only: looking at caches and devices as well takes several times as long.
-  // Groups are what tells which cores are beside which memory.
+  // Groups say which cores are beside which memory.
   if (hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
       hwloc_topology_set_type_filter(raw, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) != 0 ||
       hwloc_topology_load(raw) != 0) {

@@ -34,7 +34,7 @@ NumaHome find_numa_home(std::span<const NumaNode> nodes, std::span<const std::ui
 /// The machine's NUMA nodes, as hwloc sees them. Immutable, so that any thread may ask.
 class NumaTopology {
  public:
-  /// Takes milliseconds. Errors: hwloc cannot tell.
+  /// Takes milliseconds. Errors: hwloc does not know it.
   static Result<std::shared_ptr<const NumaTopology>> read();
 
   /// In the order of their numbers; at least one.

@@ -1,5 +1,5 @@
-# What the rooms are built on, in one place: read when penstock is built, and again, installed beside the package's
-# files, by whoever links the rooms themselves.
+# The libraries that penstock needs. Its own build reads this file; installed, find_package(penstock COMPONENTS cpp)
+# reads it too.
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED)

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: the library and its header, the rooms for C++ programs, and the files by which
-# CMake and pkg-config find them. A wheel takes the component `python` only, which has none of this.
+# What `cmake --install` puts where: the C library and its header, the static libraries for C++ programs, and the files by
+# which CMake and pkg-config find them. A wheel takes the component `python` only, which has none of this.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/penstock")
@@ -10,7 +10,7 @@ install(FILES bindings/c/penstock.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" CO
 install(EXPORT penstock FILE penstockTargets.cmake NAMESPACE penstock::
   DESTINATION "${package_dir}" COMPONENT development)
 
-# The rooms and their headers, without those that only a room itself includes.
+# The headers of the static libraries, without those that only one library includes.
 install(DIRECTORY alloc io swap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock" COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "buffer_pool_state.h" EXCLUDE PATTERN "engine" EXCLUDE
   PATTERN "io_queue_pump.h" EXCLUDE

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-// What to assume of a file that takes O_DIRECT on a kernel that does not tell its alignment (before
+// What to assume of a file that takes O_DIRECT on a kernel that does not report its alignment (before
 // 6.1, and file systems that do not answer): no drive wants more.
 constexpr std::uint32_t kUnknownAlignment = 4096;
 

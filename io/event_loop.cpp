@@ -33,8 +33,8 @@ EventLoop::EventLoop(std::string thread_name)
   });
 }
 
-// What tells that something happened can get lost (a filter that forbids epoll_ctl, epoll_wait or
-// write after they were proven): so now and then it looks by itself.
+// A notification can get lost (a filter that forbids epoll_ctl, epoll_wait or write after they were
+// proven), so the loop also looks without one now and then.
 void EventLoop::run() {
   std::chrono::milliseconds pause = kIdlePause;
   while (!context_.stopped()) {

@@ -101,7 +101,7 @@ class IoEngine {
   /// Gives one piece to the kernel. False: no room now, try again after the next results. A backend
   /// that says so with nothing in flight makes completion_fd() readable itself.
   virtual bool issue(Piece& piece) = 0;
-  /// After a batch of issue(): tells the kernel.
+  /// After a batch of issue(): hands it to the kernel.
   virtual void kick() = 0;
   /// Calls finish() for every result that is there; blocks for the first one if `block`.
   virtual void collect(bool block) = 0;

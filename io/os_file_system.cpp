@@ -151,7 +151,7 @@ class OsFileSystem final : public FileSystem {
     }
     const auto from = static_cast<::off_t>(offset);
     const auto length = static_cast<::off_t>(bytes);
-    // Some FUSE file systems cannot tell the size of a file without a name.
+    // Some FUSE file systems cannot report the size of a file without a name.
     const std::int64_t before = size(fd);
     const int reserved =
         result_of(retry_interrupted([&] { return ::fallocate(fd, 0, from, length); }));

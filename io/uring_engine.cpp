@@ -50,8 +50,8 @@ void append_names(std::span<const NamedBit> bits, unsigned set, std::vector<std:
   }
 }
 
-// By UringMode; each kernel that refuses one with EINVAL may know the next. TASKRUN_FLAG makes the
-// kernel tell in the ring that it holds results back until we enter it.
+// By UringMode; each kernel that refuses one with EINVAL may know the next. With
+// TASKRUN_FLAG the ring shows that the kernel holds results back until we enter it.
 constexpr std::array<unsigned, 3> kModeFlags = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN |
         IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
@@ -339,7 +339,7 @@ Result<std::unique_ptr<IoEngine>> make_uring_engine(const IoEngineOptions& optio
     }
   }
   if (const int result = ::io_uring_register_eventfd(&ring->raw, (*event)->fd()); result < 0) {
-    return system_error(-result, "cannot let io_uring tell of results by an eventfd");
+    return system_error(-result, "cannot let io_uring signal results by an eventfd");
   }
   return std::unique_ptr<IoEngine>(
       std::make_unique<UringEngine>(options, std::move(*event), std::move(ring)));

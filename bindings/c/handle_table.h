@@ -25,7 +25,7 @@ struct HandleWords {
 template <class Handle, class Object>
 class HandleTable {
  public:
-  /// `kind` tells the tables of one process apart: 1 to 7.
+  /// `kind` distinguishes the tables of one process: 1 to 7.
   HandleTable(HandleWords words, std::uintptr_t kind) : words_(words), next_(kKinds + kind) {}
 
   Handle* add(std::shared_ptr<Object> object) {

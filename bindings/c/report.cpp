@@ -1,4 +1,4 @@
-// What an engine tells of itself: state of a tensor, counters, the plan.
+// What an engine reports: the state of a tensor, counters, the plan.
 
 #include <cstring>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 
 namespace penstock::cli {
 
-/// A mounted file system, as /proc/self/mountinfo tells it.
+/// A mounted file system, as /proc/self/mountinfo lists it.
 struct Mount {
   std::string mount_point;
   std::string file_system;  ///< ext4, xfs, overlay, tmpfs, nfs4…

@@ -130,7 +130,7 @@ void ModelReader::read_shared() {
   });
 }
 
-/// Buffers; without ZeRO everything. Stage 1 tells nothing else of parameters that are not trained.
+/// Buffers; without ZeRO everything. Stage 1 saves nothing else of parameters that are not trained.
 void ModelReader::read_rest() {
   std::unordered_set<std::string_view> buffers;
   for (const PickleRef name : pickle_[archive_.find({"buffer_names"})].items) {

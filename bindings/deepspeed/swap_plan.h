@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// Everything that `penstock plan` tells, for one rank.
+/// Everything that `penstock plan` prints, for one rank.
 struct SwapPlan {
   TrainingSetup setup;
   std::vector<PlanTensor> tensors;  ///< rank_tensors(setup)

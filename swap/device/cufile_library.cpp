@@ -65,7 +65,7 @@ Result<void> CufileLibrary::begin_direct() const {
                  "cuFile is configured to copy through host memory (force_compat_mode)");
   }
   CUfileDrvProps_t found{};
-  PENSTOCK_TRY(check(get_properties(&found), "cuFile does not tell its properties"));
+  PENSTOCK_TRY(check(get_properties(&found), "cuFile does not report its properties"));
   const bool has_nvidia_fs = found.nvfs.major_version != 0 || found.nvfs.minor_version != 0;
   const bool has_p2p =
       has(found.fflags, kP2pFeature) || has(found.nvfs.dstatusflags, CU_FILE_NVME_P2P_SUPPORTED);

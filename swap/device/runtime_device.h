@@ -156,7 +156,7 @@ Result<DeviceFacts> read_facts(const Api& api, std::uint32_t number) {
   facts.name = text.data();
   std::size_t bytes = 0;
   PENSTOCK_TRY(api.check(api.total_memory(&bytes, *device),
-                         fmt::format("{} cannot tell a device's memory", Api::kTitle)));
+                         fmt::format("{} cannot report a device's memory", Api::kTitle)));
   facts.memory_bytes = bytes;
   if (api.pci_address(text.data(), kTextMax, *device) == Api::kSuccess) {
     facts.pci_address = text.data();

@@ -22,7 +22,7 @@ constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
 Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts) {
   Budgets budgets;
   const std::uint64_t ranks = std::max<std::uint64_t>(facts.ranks_on_node, 1);
-  // Where the machine does not tell its memory there is nothing to cap by.
+  // Where the machine's memory is not known, there is nothing to cap by.
   budgets.quarter_bytes =
       facts.mem_available_bytes == 0 ? kUnlimited : facts.mem_available_bytes / 4 / ranks;
   budgets.memory_bytes = std::min(config.memory_bytes, budgets.quarter_bytes);

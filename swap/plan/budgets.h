@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// The two numbers that bound memory, per process (docs/TUNING.md tells the rule for users).
+/// The two numbers that bound memory, per process (docs/TUNING.md has the rule for users).
 struct Budgets {
   std::uint64_t max_pinned_bytes = 0;
   std::uint64_t ram_bytes = 0;

@@ -29,7 +29,7 @@ class Manifest {
   static Result<ManifestState> read(Directory& directory);
 
   /// Whether the manifest in `directory` is still as it was when read() gave `state`: each writer
-  /// begins it anew with another first number and only appends, so head and length tell.
+  /// begins it anew with another first number and only appends, so head and length are enough.
   static bool is_still(Directory& directory, const ManifestState& state);
 
   /// A writer begins a new manifest, with number `sequence` + 1, because the last syncs of the old

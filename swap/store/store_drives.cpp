@@ -127,7 +127,7 @@ Result<void> StoreDrives::check_present(std::uint32_t drive, Extent extent) cons
   if (drives_[drive].missing) {
     return *drives_[drive].missing;
   }
-  // Where the file system cannot tell the size (some FUSE ones), reading will show it.
+  // Where the file system cannot report the size (some FUSE ones), reading will show it.
   const Result<std::uint64_t> size = drives_[drive].file->size_bytes();
   if (size.has_value() && *size < extent.end()) {
     return fault(Fault::kCorrupt,

@@ -79,7 +79,7 @@ class SwapStore {
   void number_tensors_after(std::uint64_t last) { last_tensor_ = last; }
 
  private:
-  std::uint64_t opening_;  // random; tells this opening's bytes from any other's
+  std::uint64_t opening_;  // random; distinguishes this opening's bytes from any other's
   std::shared_ptr<StoreDrives> drives_;
   std::atomic<std::uint64_t> last_tensor_{0};
 };

@@ -1,4 +1,4 @@
-"""The job files of bench/jobs: that they are understood, and that docs/BENCHMARKS.md tells of each."""
+"""The job files of bench/jobs: that they are understood, and that docs/BENCHMARKS.md has each."""
 
 import os
 

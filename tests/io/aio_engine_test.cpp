@@ -49,7 +49,7 @@ class AioEngineTest : public testing::Test {
       engine_->submit(op);
     }
   }
-  // As an event loop drives it: nothing but the descriptor tells that there is something to do.
+  // As an event loop drives it: only the descriptor shows that there is something to do.
   void run_by_descriptor() {
     engine_->poll();
     while (!engine_->idle()) {

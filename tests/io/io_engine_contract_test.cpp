@@ -114,7 +114,7 @@ TEST_P(IoEngineBytes, ThousandsOfOperationsEachWithItsOwnBytes) {
   EXPECT_EQ(engine_->stats().write_bytes, kOps * kOpBytes);
 }
 
-// An event loop sees nothing but the descriptor: it must tell of every result.
+// An event loop sees the descriptor only: the descriptor must signal every result.
 TEST_P(IoEngineContract, CompletionFdTellsOfEveryResult) {
   const File file = scratch(DirectMode::kAuto);
   const Memory memory = pages(4 * kMiB);

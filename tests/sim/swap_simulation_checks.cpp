@@ -107,7 +107,7 @@ void SwapSimulation::verify_all() {
   while (!updates_.empty()) {
     end_update();
   }
-  // The first tells of what failed in the storm. What a failed sync has made doubtful has to be
+  // The first reports what failed in the storm. What a failed sync has made doubtful has to be
   // put again.
   if (!flush() && !flush()) {
     put_all();

@@ -1,4 +1,4 @@
-// What an engine tells of max_pinned_bytes that were too few.
+// What an engine says of max_pinned_bytes that were too few.
 
 #include <gmock/gmock.h>
 

@@ -11,7 +11,7 @@
 
 namespace penstock::bench {
 
-/// What an engine did between two moments, as a job's result tells it: bytes are what came from and
+/// What an engine did between two moments, as a job's result has it: bytes are what came from and
 /// went to drives, latencies those of the callers' tensors. Outlived by engine, device and control.
 /// Used by the job's thread.
 class SwapMeter {

@@ -1,6 +1,5 @@
-# penstock_room(NAME room SOURCES ... LINKS ...): one static library a room, with the project's
-# include root, warnings and sanitizers, so that no room can forget them. Installed it has none of these: C++ programs
-# that link it have warnings of their own.
+# penstock_library(NAME name SOURCES ... LINKS ...): a static library with the project's include root, warnings and
+# sanitizers. Installed, it has none of these: C++ programs that link it have warnings of their own.
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "Value of -fsanitize=, empty for none")
 option(PENSTOCK_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
@@ -15,7 +14,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(penstock_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # libstdc++ 12 builds stable_sort on what it deprecates, and Clang says so of who calls it.
+  # stable_sort of libstdc++ 12 uses what the same library deprecates, and Clang warns at each call.
   target_compile_options(penstock_options INTERFACE -Wno-deprecated-declarations)
   # Which lock guards what: alloc/thread_safety.h.
   target_compile_options(penstock_options INTERFACE -Wthread-safety)
@@ -27,7 +26,7 @@ if(PENSTOCK_SANITIZE)
   target_compile_options(penstock_options INTERFACE
     "-fsanitize=${PENSTOCK_SANITIZE}" -fno-omit-frame-pointer)
   if(PENSTOCK_SANITIZE MATCHES "undefined")
-    # What is only printed fails no test.
+    # A finding ends the program: a test passes where a finding is only printed.
     target_compile_options(penstock_options INTERFACE -fno-sanitize-recover=all)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -37,13 +36,13 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock_options INTERFACE "-fsanitize=${PENSTOCK_SANITIZE}")
 endif()
 if(PENSTOCK_BUILD_FUZZERS)
-  # What a fuzzer learns from: the branches that its input takes. Other programs do not look.
+  # Records the branches that an input takes, from which a fuzzer learns.
   target_compile_options(penstock_options INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(penstock_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What most files include is read once: half of a build was the reading of it. Rooms share it; those that want more
-# (PRECOMPILE) have one of their own.
+# What most files include is precompiled once: reading it was half of a build. The libraries share it; those that need
+# more (PRECOMPILE) have headers of their own.
 set(penstock_headers <algorithm> <atomic> <chrono> <condition_variable> <cstdint> <filesystem> <functional> <map>
   <memory> <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector>
   <boost/system/result.hpp> <fmt/format.h>)
@@ -52,27 +51,27 @@ add_library(penstock_precompiled OBJECT "${CMAKE_CURRENT_BINARY_DIR}/precompiled
 target_link_libraries(penstock_precompiled PRIVATE penstock_options fmt::fmt Boost::headers)
 target_precompile_headers(penstock_precompiled PRIVATE ${penstock_headers})
 
-# COLD: nothing in it takes time when it runs, so that it is compiled quickly instead.
-function(penstock_room)
-  cmake_parse_arguments(ROOM "COLD" "NAME" "SOURCES;LINKS;PRECOMPILE" ${ARGN})
-  add_library(penstock_${ROOM_NAME} STATIC ${ROOM_SOURCES})
-  add_library(penstock::${ROOM_NAME} ALIAS penstock_${ROOM_NAME})
-  target_link_libraries(penstock_${ROOM_NAME} PUBLIC "$<BUILD_INTERFACE:penstock_options>" ${ROOM_LINKS})
-  target_include_directories(penstock_${ROOM_NAME} INTERFACE
+# COLD: no code of it takes time when it runs, so it is compiled with little optimization.
+function(penstock_library)
+  cmake_parse_arguments(LIBRARY "COLD" "NAME" "SOURCES;LINKS;PRECOMPILE" ${ARGN})
+  add_library(penstock_${LIBRARY_NAME} STATIC ${LIBRARY_SOURCES})
+  add_library(penstock::${LIBRARY_NAME} ALIAS penstock_${LIBRARY_NAME})
+  target_link_libraries(penstock_${LIBRARY_NAME} PUBLIC "$<BUILD_INTERFACE:penstock_options>" ${LIBRARY_LINKS})
+  target_include_directories(penstock_${LIBRARY_NAME} INTERFACE
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/penstock>")
-  target_compile_features(penstock_${ROOM_NAME} PUBLIC cxx_std_20)
-  set_target_properties(penstock_${ROOM_NAME} PROPERTIES EXPORT_NAME ${ROOM_NAME})
+  target_compile_features(penstock_${LIBRARY_NAME} PUBLIC cxx_std_20)
+  set_target_properties(penstock_${LIBRARY_NAME} PROPERTIES EXPORT_NAME ${LIBRARY_NAME})
   if(PENSTOCK_BUILD_C)
-    install(TARGETS penstock_${ROOM_NAME} EXPORT penstock_cpp
+    install(TARGETS penstock_${LIBRARY_NAME} EXPORT penstock_cpp
       ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
   endif()
-  if(ROOM_COLD)
-    penstock_compile_quickly(penstock_${ROOM_NAME})
+  if(LIBRARY_COLD)
+    penstock_compile_quickly(penstock_${LIBRARY_NAME})
   endif()
-  if(ROOM_PRECOMPILE)
-    target_precompile_headers(penstock_${ROOM_NAME} PRIVATE ${penstock_headers} ${ROOM_PRECOMPILE})
-  elseif(NOT (ROOM_COLD AND PENSTOCK_SANITIZE))  # those are compiled otherwise
-    target_precompile_headers(penstock_${ROOM_NAME} REUSE_FROM penstock_precompiled)
+  if(LIBRARY_PRECOMPILE)
+    target_precompile_headers(penstock_${LIBRARY_NAME} PRIVATE ${penstock_headers} ${LIBRARY_PRECOMPILE})
+  elseif(NOT (LIBRARY_COLD AND PENSTOCK_SANITIZE))  # those are compiled otherwise
+    target_precompile_headers(penstock_${LIBRARY_NAME} REUSE_FROM penstock_precompiled)
   endif()
 endfunction()
 
