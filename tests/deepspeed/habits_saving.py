@@ -139,6 +139,21 @@ def small_parameters(trial: Trial) -> None:
     _save_and_load(trial, engine)
 
 
+@habit("frozen parameters that persist; load_module_only=True")
+def frozen_and_persistent(trial: Trial) -> None:
+    where = str(_place(trial, "checkpoint"))
+    engine = _with_a_frozen_layer(trial, zero_optimization__stage3_param_persistence_threshold=10_000_000)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(where)
+    with deepspeed.zero.GatheredParameters(list(engine.module.layers[1].parameters()), modifier_rank=0):
+        for param in engine.module.layers[1].parameters():
+            param.data.mul_(0.5)
+    trial.steps(engine, 1)
+    engine.load_checkpoint(where, load_module_only=True)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
 @habit("a state that does not exist is asked for, then a save")
 def missing_state(trial: Trial) -> None:
     # States in one chunk, which are changed where they lie.

@@ -24,7 +24,7 @@ from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
-_loading: dict[int, LoadedStates | UniversalStates] = {}  # by the id of a stage-3 optimizer
+_loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
 
 
 def loading(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             checkpoint.give_up()
             raise
-        checkpoint.publish()  # where DeepSpeed has not asked for states
+        checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
         if with_states:
             _forget_stopped_step(self.optimizer)
         return result
@@ -183,18 +183,22 @@ class _ReadFiles:
 
 
 @contextlib.contextmanager
-def _from_memory(engine: Any, checkpoint: Any, files: dict[str, Any]) -> Iterator[None]:
+def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, Any]) -> Iterator[None]:
     original = engine.checkpoint_engine
     engine.checkpoint_engine = _ReadFiles(original, files)
     engine.zero_nvme_offload_optimizer = lambda: False
-    if checkpoint.states is not None:
-        _loading[id(engine.optimizer)] = checkpoint.states
+    _loading[id(engine.optimizer)] = checkpoint
     try:
         yield
     finally:
         _loading.pop(id(engine.optimizer), None)
         del engine.zero_nvme_offload_optimizer
         engine.checkpoint_engine = original
+
+
+def _states(stage3: Any) -> Any:
+    checkpoint = _loading.get(id(stage3))
+    return None if checkpoint is None else checkpoint.states
 
 
 # What DeepSpeed asks the stage-3 optimizer for.
@@ -205,7 +209,7 @@ def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def rigid_load_state_dict(self: Any, state_dict: Any, load_optimizer_states: bool = True) -> None:
-        states = _loading.get(id(self))
+        states = _states(self)
         if isinstance(states, LoadedStates):
             states.install(load_optimizer_states)
         else:
@@ -219,7 +223,7 @@ def load_universal(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def load_universal_checkpoint(self: Any, *args: Any, **kwargs: Any) -> None:
-        states = _loading.get(id(self))
+        states = _states(self)
         if isinstance(states, UniversalStates):
             states.install()
         else:
@@ -235,9 +239,11 @@ def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
     def restore(self: Any) -> None:
         from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
-        states = _loading.get(id(self))
-        if isinstance(states, UniversalStates) and states.is_pending:
+        checkpoint = _loading.get(id(self))
+        if checkpoint is not None and isinstance(checkpoint.states, UniversalStates) and checkpoint.states.is_pending:
             return  # the files have them; what was written now would be newer
+        if checkpoint is not None and checkpoint.states is None:
+            checkpoint.publish()  # before DeepSpeed gathers what persists: frozen parameters may be among it
         swapper = self.optimizer_swapper if isinstance(self.optimizer_swapper, OptimizerSwapper) else None
         if swapper is None and None not in self.fp16_partitioned_groups_flat:
             original(self)
