@@ -27,10 +27,10 @@ from training_run import Result, Sample, Step, TrainingRun
 from user_config import DATA, on_drive
 
 SHAPES = {
-    "qwen3-1.7b": "Qwen3Config(vocab_size=151936, hidden_size=2048, intermediate_size=6144, num_hidden_layers=28, "
-    "num_attention_heads=16, num_key_value_heads=8, head_dim=128, tie_word_embeddings=True)",
-    "qwen2.5-3b": "Qwen2Config(vocab_size=151936, hidden_size=2048, intermediate_size=11008, num_hidden_layers=36, "
-    "num_attention_heads=16, num_key_value_heads=2, tie_word_embeddings=True)",
+    "qwen3-1.7b": "Qwen3Config(dtype='bfloat16', vocab_size=151936, hidden_size=2048, intermediate_size=6144, "
+    "num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8, head_dim=128, tie_word_embeddings=True)",
+    "qwen2.5-3b": "Qwen2Config(dtype='bfloat16', vocab_size=151936, hidden_size=2048, intermediate_size=11008, "
+    "num_hidden_layers=36, num_attention_heads=16, num_key_value_heads=2, tie_word_embeddings=True)",
 }
 CONFIGURATION = "import sys; from transformers import Qwen2Config, Qwen3Config; {shape}.save_pretrained(sys.argv[1])"
 WEIGHTS = """

@@ -12,6 +12,8 @@
 namespace penstock {
 namespace {
 
+// penstock ends DeepSpeed's look-ahead there: _LOOK_AHEAD_BYTES of its parameter swapper.
+constexpr std::uint64_t kLookAheadBytes = 512U << 20U;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 // What models call the matrix of their tokens, and the head that makes logits.
 constexpr std::array<std::string_view, 5> kEmbeddings{"embed_tokens", "wte", "word_embeddings",
@@ -83,8 +85,9 @@ std::vector<Module> modules_of_step(const TrainingSetup& setup) {
 }
 
 struct Parameter {
-  std::uint64_t elements = 0;  // of the whole model
-  std::uint64_t bytes = 0;     // of this rank's partition, if it comes from a drive
+  std::uint64_t elements = 0;     // of the whole model
+  std::uint64_t bytes = 0;        // of this rank's partition
+  std::uint64_t drive_bytes = 0;  // of them, those that come from a drive
   bool is_swapped = false;
   bool persists = false;     // small: once gathered it stays
   bool is_gathered = false;  // whole, ready for use
@@ -108,7 +111,8 @@ class Coordinator {
       const Place place = placement.tensors[i].place;
       Parameter parameter;
       parameter.elements = setup.inventory.tensors[i].elements();
-      parameter.bytes = is_on_drive(place) ? tensors[i].bytes : 0;
+      parameter.bytes = tensors[i].bytes;
+      parameter.drive_bytes = is_on_drive(place) ? tensors[i].bytes : 0;
       parameter.is_swapped = tensors[i].swappable;
       parameter.persists = parameter.elements <= config_.stage3_param_persistence_threshold;
       parameter.is_in_memory = !parameter.is_swapped;
@@ -168,7 +172,8 @@ class Coordinator {
     if (!parameter.is_in_memory) {
       parameter.is_in_memory = true;
       ++parameter.fetches;
-      held_bytes_ += parameter.bytes;
+      swapped_in_bytes_ += parameter.bytes;
+      held_bytes_ += parameter.drive_bytes;
       held_bytes_max_ = std::max(held_bytes_max_, held_bytes_);
     }
   }
@@ -226,6 +231,9 @@ class Coordinator {
   }
 
   void swap_in_ahead() {
+    if (swapped_in_bytes_ >= kLookAheadBytes) {
+      return;
+    }
     const std::uint64_t buffers = config_.offload_param->buffer_count;
     std::uint64_t considered = 0;
     std::uint64_t asked = 0;
@@ -259,7 +267,8 @@ class Coordinator {
       available_elements_ -= parameter.elements;
       if (parameter.is_swapped) {
         parameter.is_in_memory = false;
-        held_bytes_ -= parameter.bytes;
+        swapped_in_bytes_ -= parameter.bytes;
+        held_bytes_ -= parameter.drive_bytes;
       }
     }
   }
@@ -276,6 +285,7 @@ class Coordinator {
   std::size_t step_ = 0;
   std::uint64_t available_elements_ = 0;
   std::uint64_t in_flight_elements_ = 0;
+  std::uint64_t swapped_in_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t held_bytes_max_ = 0;
 };
