@@ -68,8 +68,8 @@ def test_full_fine_tuning(penstock):
     parameters = 596049920
     assert plan["deepspeed_error"] is None
     assert plan["deepspeed_bytes"] == 8 * 160000000 * 2
-    # States 12; parameters of 2 bytes are fetched twice, the tied embedding at both ends of each pass. Prefetching keeps
-    # what backward needs again, up to 512 MiB.
+    # States 12; parameters of 2 bytes are fetched twice, the tied embedding at both ends of each pass. Prefetching
+    # keeps what backward needs again, up to 512 MiB.
     fetched = 2 * (2 * parameters + 2 * 155582464) - (512 << 20)
     assert plan["per_step"]["read_bytes"] == pytest.approx(12 * parameters + fetched, abs=30e6)
     assert plan["per_step"]["write_bytes"] / parameters == pytest.approx(14, abs=0.01)
