@@ -30,6 +30,7 @@ LOSS_TIMES_0 = "`device: cpu`, a backward of the loss times 0"
 IN_RAM = {"zero_optimization__offload_param": None}
 NO_OPTIMIZER = {"zero_optimization__offload_optimizer": None}
 FP32 = {"bf16": None}
+MUON = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
 
 
 @habit("plain training, bf16", short=1)
@@ -111,7 +112,10 @@ def missing_fp32(trial: Trial) -> None:
 
 def _odd_steps(trial: Trial, **changes: Any) -> None:
     """A backward of nothing, in the reference, where the script has none."""
-    engine = trial.initialize(Stack(), trial.config(**changes))
+    model = Stack()
+    for param in model.parameters():
+        param.use_muon = param.dim() > 1  # Muon asks
+    engine = trial.initialize(model, trial.config(**changes))
 
     def without_backward() -> None:
         if trial.reference:
@@ -135,6 +139,16 @@ def steps_without_backward(trial: Trial) -> None:
 @habit("step() without backward(), parameters only on NVMe", reference=LOSS_TIMES_0)
 def steps_without_backward_parameters_only(trial: Trial) -> None:
     _odd_steps(trial, **NO_OPTIMIZER)
+
+
+@habit("step() without backward(), Muon", reference=LOSS_TIMES_0)
+def steps_without_backward_muon(trial: Trial) -> None:
+    _odd_steps(trial, optimizer=MUON, zero_optimization__reduce_scatter=False)
+
+
+@habit("step() without backward(), Muon, parameters only on NVMe", reference=LOSS_TIMES_0)
+def steps_without_backward_muon_parameters_only(trial: Trial) -> None:
+    _odd_steps(trial, optimizer=MUON, zero_optimization__reduce_scatter=False, **NO_OPTIMIZER)
 
 
 @habit("backward of the loss times 0")

@@ -99,6 +99,8 @@ class GradientCycle:
     def end(self) -> None:
         """A step has used the gradients, or has failed."""
         self._count_idle()
+        if getattr(self._optimizer, "use_muon", False):  # which writes its updates over the gradients
+            self._zero.clear()
         self.discard()
         self._clear_if_void()
 
