@@ -18,8 +18,8 @@ def watch_leases() -> list[str]:
     read: dict[int, int] = {}  # by lease: the sum of what it had when it came
 
     def compare(lease: Any) -> None:
-        before = read.pop(id(lease), None)
-        if before is not None and before != zlib.crc32(lease):
+        before = read.pop(id(lease), None)  # of another lease, perhaps, that had this id and ended with its engine
+        if before is not None and lease.readonly and before != zlib.crc32(lease):
             written.append(lease.name)
 
     def before_it(method: Any) -> Any:

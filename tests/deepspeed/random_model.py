@@ -73,8 +73,136 @@ class Twice(nn.Module):
         return x + torch.tanh(self.linear(torch.tanh(self.linear(x))))
 
 
+class Attention(nn.Module):
+    """torch's, which uses the weight of its last layer without calling that."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 1, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        attended: torch.Tensor = self.attention(x[None], x[None], x[None], need_weights=False)[0]
+        return x + attended[0]
+
+
+class Encoder(nn.Module):
+    """torch's layer, which in evaluation uses the weights of all of its parts by itself."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(width, 1, inner, dropout=0.0, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        encoded: torch.Tensor = self.layer(x[None])
+        return encoded[0]
+
+
+class Outside(nn.Module):
+    """A module that computes with the weight of another one."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(nn.functional.linear(x, self.inner.weight, self.inner.bias))
+
+
+class Several(nn.Module):
+    """A list of parameters, and single ones."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.5]))
+        self.matrix = nn.Parameter(torch.randn(width, 3))
+        self.values = nn.ParameterList([torch.randn(width), torch.randn(1, width), torch.randn(width, 1)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        row, other, column = self.values
+        x = x * self.scale + row * 0.1 + other * 0.1
+        return x + (x @ column) * 0.1 + torch.tanh(x @ self.matrix).sum(-1, keepdim=True) * 0.1
+
+
+class Normalized(nn.Module):
+    """A weight that is computed from two parameters."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.utils.parametrizations.weight_norm(nn.Linear(width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.linear(x))
+
+
+class Experts(nn.Module):
+    """All experts in one parameter; a row goes to one of them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.experts = nn.Parameter(torch.randn(4, width, width) * 0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # A product of a vector and a matrix has other digits where the matrix begins at another multiple of 4 bytes.
+        rows = [(x[row, :, None] * self.experts[row % 4]).sum(0) for row in range(len(x))]
+        return x + torch.tanh(torch.stack(rows))
+
+
+class Mapping(nn.Module):
+    """Takes and returns a dictionary."""
+
+    class Inner(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(width, width)
+
+        def forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
+            return {"x": torch.tanh(self.linear(inputs["x"])), "other": [None, inputs["x"] * 0.5]}
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = self.Inner(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = self.inner({"x": x, "unused": 3})
+        changed: torch.Tensor = result["x"] + result["other"][1]
+        return changed
+
+
+class Hooked(nn.Module):
+    """Its gradient passes hooks of the script."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.linear.weight.register_hook(lambda gradient: gradient * 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.linear(x))
+
+
+class Convolution(nn.Module):
+    """With a buffer."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(1, 2, 3, padding=1)
+        self.register_buffer("scale", torch.tensor([0.25]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.convolution(x[:, None])).mean(1) * self.scale.to(x.dtype)
+
+
 def block(width: int, kind: str, argument: Any) -> nn.Module:
     kinds = {
+        "attention": lambda: Attention(width),
+        "encoder": lambda: Encoder(width, argument),
+        "outside": lambda: Outside(width),
+        "several": lambda: Several(width),
+        "normalized": lambda: Normalized(width),
+        "experts": lambda: Experts(width),
+        "mapping": lambda: Mapping(width),
+        "hooked": lambda: Hooked(width),
+        "convolution": lambda: Convolution(width),
         "dense": lambda: Dense(width, argument),
         "vector": lambda: Vector(argument),
         "table": lambda: Table(width, *argument),

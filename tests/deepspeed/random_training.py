@@ -54,6 +54,7 @@ class RandomTraining:
         self.is_pending = False  # a backward has come, and no step behind it: a checkpoint has no gradients
         self.frozen: dict[int, list[Any]] = {}  # blocks, with what takes their gradients away in the reference
         self.tags = 0
+        self.accumulation = 0  # micro-steps a cycle, where the script has changed them
         deepspeed.get_accelerator().is_fp16_supported = lambda: True  # torch computes with it on any processor
         self.settle_sizes()
         self.config = trial.on_reference(change(trial.config(), drawn["config"]))
@@ -144,6 +145,10 @@ class RandomTraining:
         engine = self.engine
         return not engine.managed_gradient_accumulation() or bool(engine.is_gradient_accumulation_boundary())
 
+    def _in_cycle(self) -> bool:
+        """Whether there are gradients that no step has used."""
+        return self.is_pending or self.engine.micro_steps % self.engine.gradient_accumulation_steps() != 0
+
     def do_coalesced(self, count: int) -> None:
         """Several backwards, whose gradients are reduced together."""
         engine = self.engine
@@ -157,6 +162,8 @@ class RandomTraining:
         """Without a backward."""
         if self.trial.reference:
             self.engine.backward(self.engine(self._batch()) * 0)
+            if not self.engine.managed_gradient_accumulation():
+                self.engine._unmanaged_backward_count -= 1  # it is not the script's
         else:
             self._batch()
         self._step()
@@ -175,6 +182,30 @@ class RandomTraining:
         with contextlib.suppress(ValueError):
             self._loss()
         self.engine.module.fails_at = -1
+
+    def do_accumulate(self, steps: int) -> None:
+        """Another number of micro-steps a cycle from now on."""
+        engine = self.engine
+        if engine.managed_gradient_accumulation() and not self._in_cycle():
+            engine.micro_steps = 0  # loading leaves them
+            self.accumulation = steps
+            self._set_accumulation()
+            self._train_cycles(1)
+
+    def _set_accumulation(self) -> None:
+        micro_batch = self.engine.train_micro_batch_size_per_gpu() * self.trial.ranks
+        self.engine.set_train_batch_size(micro_batch * self.accumulation)
+
+    def do_load_part(self, what: dict[str, bool]) -> None:
+        """Goes back to an older checkpoint with a part of it."""
+        if self.weights_changed or self.frozen or self._in_cycle():
+            return
+        tag = f"part{self.tags}"
+        self.tags += 1
+        own = self.saved / ("reference" if self.trial.reference else "penstock")
+        self.engine.save_checkpoint(str(own), tag=tag)
+        self._train_cycles(2)
+        self.engine.load_checkpoint(str(own), tag=tag, **what)
 
     def do_second_engine(self, steps: int) -> None:
         """Another one trains while this one lives."""
@@ -285,8 +316,7 @@ class RandomTraining:
         The reference only saves: stock DeepSpeed computes the powers of betas anew when it loads.
         """
         engine = self.engine
-        in_cycle = self.is_pending or engine.micro_steps % engine.gradient_accumulation_steps() != 0
-        if self.weights_changed or self.frozen or in_cycle:
+        if self.weights_changed or self.frozen or self._in_cycle():
             return
         tag = f"save{self.tags}"
         self.tags += 1
@@ -315,6 +345,8 @@ class RandomTraining:
         self.engine = None
         gc.collect()
         self.engine = self.build(6)
+        if self.accumulation:
+            self._set_accumulation()
 
     # What it sees.
 
