@@ -122,7 +122,7 @@ TORCH: list[tuple[str, dict[str, Any]]] = [
     ("ASGD", {"lr": 1e-2}),
     ("Rprop", {"lr": 1e-3}),
 ]
-PARTS = [{"load_module_only": True}, {"load_optimizer_states": False}, {"load_lr_scheduler_states": False}]
+PARTS = [{"load_module_only": True}, {"load_optimizer_states": False}]
 
 
 def drawn(seed: int) -> Drawn:
