@@ -9,8 +9,8 @@
 namespace penstock {
 namespace {
 
-// What to assume of a file that takes O_DIRECT on a kernel that does not report its alignment (before
-// 6.1, and file systems that do not answer): no drive wants more.
+// What to assume of a file that takes O_DIRECT on a kernel that does not report its alignment
+// (before 6.1, and file systems that do not answer): no drive wants more.
 constexpr std::uint32_t kUnknownAlignment = 4096;
 
 struct Alignment {
