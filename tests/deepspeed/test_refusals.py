@@ -45,6 +45,13 @@ def test_a_feature_that_does_not_work_is_refused(runner: Runner, swap: Path, nam
     is_refused(runner, swap, linear_config(swap, **REFUSED[name]), name, "whole")
 
 
+def test_an_engine_without_an_optimizer_has_no_checkpoints() -> None:
+    from penstock.deepspeed.checkpoint.saving import refuse_other_writers
+
+    with pytest.raises(UnsupportedError, match="without an optimizer: save the weights"):
+        refuse_other_writers(SimpleNamespace(checkpoint_engine=None))
+
+
 def test_it_is_refused_while_the_model_is_built(runner: Runner, swap: Path) -> None:
     is_refused(runner, swap, linear_config(swap, **REFUSED["deepcompile"]), "deepcompile")
 

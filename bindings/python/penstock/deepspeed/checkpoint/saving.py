@@ -56,6 +56,11 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_other_writers(engine: Any) -> None:
+    if engine.checkpoint_engine is None:
+        raise UnsupportedError(
+            "DeepSpeed neither saves nor loads checkpoints of an engine without an optimizer: save the weights inside "
+            "deepspeed.zero.GatheredParameters(engine.module.parameters())"
+        )
     kind = type(engine.checkpoint_engine).__name__
     if kind != "TorchCheckpointEngine":
         raise UnsupportedError(
