@@ -27,7 +27,7 @@ def test_it_says_what_is_needed(large):
         "master        6.9 GB on the drive",
         "moments       3.5 GB on the drive",
         "gradients     3.4 GB in RAM",
-        "a step reads 17.1 GB and writes 13.8 GB",
+        "a step reads 17.9 GB and writes 13.8 GB",
         "GB are free",
     ):
         assert line in done.stdout, done.stdout + done.stderr
