@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "adam_object.h"
 #include "archive_object.h"
 #include "bindings/deepspeed/process_memory.h"
 #include "engine_object.h"
@@ -14,6 +13,7 @@
 #include "lease_object.h"
 #include "moment_layout_object.h"
 #include "squared_sum_function.h"
+#include "step_kernels.h"
 #include "warning_inbox.h"
 
 NB_MODULE(_core, module) {
@@ -31,7 +31,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_archive(module);
   penstock::python::bind_engine(module);
   penstock::python::bind_moment_layout(module);
-  penstock::python::bind_adam(module);
+  penstock::python::bind_step_kernels(module);
   penstock::python::bind_squared_sum(module);
   module.attr("ONE_RANK_BUCKET_ELEMENTS") = penstock::kOneRankBucketElements;
   module.def("deliver_warnings", &penstock::python::deliver_warnings);

@@ -12,8 +12,8 @@ void AdamStep::update(const AdamState& state) const {
                      state.gradient.size() == count,
                  "{}, {}, {} and {} elements", count, state.exp_avg.size(), state.exp_avg_sq.size(),
                  state.gradient.size());
-  adam_kernel(decay_)(state.master.data(), state.exp_avg.data(), state.exp_avg_sq.data(),
-                      state.gradient.data(), count, factors_);
+  adam_kernel(decay_)(count, state.master.data(), state.exp_avg.data(), state.exp_avg_sq.data(),
+                      state.gradient.data(), factors_);
 }
 
 AdamStep Adam::step(std::uint64_t step, const AdamOptions& options) {

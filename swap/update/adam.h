@@ -28,9 +28,6 @@ struct AdamState {
   std::span<const float> gradient;
 };
 
-/// A tensor may be cut into stretches at multiples of so many elements.
-inline constexpr std::size_t kAdamCutElements = 128;
-
 /// One step of Adam or AdamW with its factors, for any number of stretches:
 ///
 ///   g = g + wd*p                      (Adam with weight decay)
@@ -43,7 +40,7 @@ inline constexpr std::size_t kAdamCutElements = 128;
 /// Operations, their order and which of them are fused are those of DeepSpeed's CPU Adam
 /// (csrc/includes/cpu_adam.h, 0.19.8), so that results are equal to the last bit; torch's own Adam
 /// differs from both in the last bits. Every element by itself: any cutting into stretches gives
-/// the same, as long as it is at multiples of kAdamCutElements: what remains at the end of a tensor
+/// the same, as long as it is at multiples of kCutElements: what remains at the end of a tensor
 /// behind the last whole vector (8 elements with AVX2, 16 with AVX-512), the op computes by scalar
 /// code that its compiler has fused otherwise, and so does this. Pure; the instructions are chosen
 /// at run time.

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace penstock {
 
@@ -22,14 +21,11 @@ struct AdamFactors {
 enum class AdamDecay : std::uint8_t { kNone, kParameter, kGradient };
 
 /// Updates `count` elements. The four do not overlap.
-using AdamKernel = void (*)(float* master, float* exp_avg, float* exp_avg_sq, const float* gradient,
-                            std::size_t count, const AdamFactors& factors);
-
-/// What the kernels of this machine use: "avx512", "avx2", or "any" for what every one has.
-std::string_view adam_instructions() noexcept;
+using AdamKernel = void (*)(std::size_t count, float* master, float* exp_avg, float* exp_avg_sq,
+                            const float* gradient, const AdamFactors& factors);
 
 /// The fastest that this machine runs. They differ in the last bits of what remains behind the last
-/// whole vector: see AdamStep. Without fused multiply-add in hardware it is slow. Pure.
+/// whole vector: see AdamStep. Pure.
 AdamKernel adam_kernel(AdamDecay decay) noexcept;
 
 }  // namespace penstock

@@ -6,12 +6,12 @@
 
 #include "alloc/check.h"
 #include "swap/transfer/dtype_conversion.h"
+#include "swap/update/stretch.h"
 
 namespace penstock {
 namespace {
 
-static_assert(MomentLayout::kRunElements % k8BitBlockElements == 0 &&
-              MomentLayout::kRunElements % k4BitBlockElements == 0);
+static_assert(kRunElements % k8BitBlockElements == 0 && kRunElements % k4BitBlockElements == 0);
 
 // What state_bytes() rounds up at the end of a run is zero, so that equal values are equal bytes.
 constexpr std::size_t kPaddingMax = 4;

@@ -28,7 +28,6 @@ class MomentLayout {
     std::size_t elements = 0;
     StateFormat format = StateFormat::kF32;
   };
-  static constexpr std::size_t kRunElements = 4096;
 
   MomentLayout(Moment moment, std::span<const StateSegment> segments);
 

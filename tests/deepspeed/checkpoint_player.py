@@ -136,7 +136,7 @@ def _train(what: Play, rank: int, ranks: int) -> None:
         if not what.equals_op:
             from penstock.deepspeed import step_choice
 
-            step_choice.equals_op = lambda *_: False
+            step_choice._equals_op = lambda *_: False
     deepspeed.init_distributed(dist_backend="gloo", verbose=False)
     trial = Trial(what.device == "cpu", what.swap, rank, ranks)
     schedule = {"type": "WarmupDecayLR", "params": {"total_num_steps": 50, "warmup_num_steps": 5}}

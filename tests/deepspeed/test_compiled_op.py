@@ -29,7 +29,7 @@ class Op:
 
 def test_it_is_loaded_by_the_first_update() -> None:
     op, loads = Op(), []
-    later = CompiledOp(lambda: loads.append(1) or op)  # type: ignore[func-returns-value]
+    later = CompiledOp(lambda: loads.append(1) or op, "adam")  # type: ignore[func-returns-value]
     later.create_adam(0, 0.1)
     later.create_adam(1, 0.2)
     later.destroy_adam(0)
@@ -45,7 +45,7 @@ def test_what_cannot_be_compiled_says_so() -> None:
     def load() -> None:
         raise OSError("no compiler")
 
-    later = CompiledOp(load)
+    later = CompiledOp(load, "adam")
     with pytest.raises(RuntimeError, match="requires the cpu_adam op") as raised:
         later.adam_update(1)
     assert isinstance(raised.value.__cause__, OSError)

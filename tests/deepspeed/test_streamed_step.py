@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,7 +102,10 @@ def test_no_step_follows_a_lost_write(compiled: None, tmp_path: Path) -> None:
 
 def test_the_proof_finds_another_op(compiled: None) -> None:
     from deepspeed.ops.op_builder import CPUAdamBuilder
-    from penstock.deepspeed.cpu_adam import equals_op
+    from penstock.deepspeed.cpu_adam import CpuAdam
+
+    def equals_op(op: Any, adam_w_mode: bool) -> bool:
+        return CpuAdam.equals_op(SimpleNamespace(ds_opt_adam=op, adam_w_mode=adam_w_mode))
 
     op = CPUAdamBuilder().load(verbose=False)
     assert equals_op(op, True) and equals_op(op, False)
@@ -122,6 +126,33 @@ def test_the_proof_finds_another_op(compiled: None) -> None:
             op.adam_update(number, step, lr, *rest)
 
     assert not equals_op(Older(), True)
+
+
+@pytest.mark.deep
+def test_the_proof_of_lion_and_adagrad(compiled: None) -> None:
+    """Before 0.19.8 Lion's op stepped by another amount, and Adagrad's left weight decay out of what it divides."""
+    from deepspeed.ops.op_builder import CPUAdagradBuilder, CPULionBuilder
+    from penstock.deepspeed.cpu_adagrad import CpuAdagrad
+    from penstock.deepspeed.cpu_lion import CpuLion
+
+    class Other:
+        def __init__(self, op: Any) -> None:
+            self._op = op
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._op, name)
+
+        def lion_update(self, number: int, step: int, lr: float, *rest: Any) -> None:
+            self._op.lion_update(number, step, lr * (1 + 2**-20), *rest)
+
+        def adagrad_update(self, number: int, step: int, lr: float, eps: float, decay: float, *rest: Any) -> None:
+            self._op.adagrad_update(number, step, lr, eps, 0.0, *rest)
+
+    lion, adagrad = CPULionBuilder().load(verbose=False), CPUAdagradBuilder().load(verbose=False)
+    assert CpuLion.equals_op(SimpleNamespace(ds_opt_lion=lion))
+    assert not CpuLion.equals_op(SimpleNamespace(ds_opt_lion=Other(lion)))
+    assert CpuAdagrad.equals_op(SimpleNamespace(ds_opt_adagrad=adagrad))
+    assert not CpuAdagrad.equals_op(SimpleNamespace(ds_opt_adagrad=Other(adagrad)))
 
 
 @pytest.mark.deep

@@ -62,9 +62,7 @@ TEST_P(AdamPassTest, EqualsWideningMultiplyingAndStepping) {
                     .exp_avg_sq = std::as_writable_bytes(std::span(found.exp_avg_sq)),
                     .exp_avg_layout = first,
                     .exp_avg_sq_layout = second,
-                    .gradient = stored,
-                    .gradient_dtype = dtype,
-                    .gradient_factor = 0.37F},
+                    .gradient = {stored, dtype, 0.37F}},
                    threads);
   }
   EXPECT_EQ(found, expected);
@@ -112,7 +110,7 @@ TEST_P(NarrowPassTest, EqualsDecodingSteppingAndEncoding) {
                     .exp_avg_sq = found_sq,
                     .exp_avg_layout = first_,
                     .exp_avg_sq_layout = second_,
-                    .gradient = std::as_bytes(std::span(gradient))},
+                    .gradient = {std::as_bytes(std::span(gradient))}},
                    GetParam());
   }
   EXPECT_EQ(found_master, expected.master);

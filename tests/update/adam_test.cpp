@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include "swap/update/stretch.h"
+#include "tests/update/step_numbers.h"
 
 namespace penstock {
 namespace {
@@ -48,20 +50,6 @@ void expect_near(std::span<const float> found, std::span<const double> expected,
   }
 }
 
-std::uint64_t hash_of_bits(const States& states) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over 32-bit words
-  for (const std::vector<float>* values : {&states.master, &states.exp_avg, &states.exp_avg_sq}) {
-    for (const float value : *values) {
-      hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3;
-    }
-  }
-  return hash;
-}
-
-float fraction(std::size_t number, std::size_t modulus, int middle, float divisor) {
-  return static_cast<float>(static_cast<int>(number % modulus) - middle) / divisor;
-}
-
 /// The hash after each of six steps: consecutive ones, a jump, other betas without correction.
 std::array<std::uint64_t, 6> hashes_of_steps(bool decoupled, float weight_decay) {
   constexpr std::size_t kCount = 195;  // whole vectors of any width, and three more
@@ -84,7 +72,7 @@ std::array<std::uint64_t, 6> hashes_of_steps(bool decoupled, float weight_decay)
       gradient[i] = fraction(i * 53 + t * 29, 97, 48, 256.0F);
     }
     adam.step(t, options).update(states.with(gradient, 0, kCount));
-    hashes[number++] = hash_of_bits(states);
+    hashes[number++] = hash_of_bits({&states.master, &states.exp_avg, &states.exp_avg_sq});
   }
   return hashes;
 }
@@ -171,8 +159,8 @@ TEST(Adam, CutIntoStretchesGivesTheSameBits) {
     const std::vector<float> gradient = random_gradient(kCount, random);
     const AdamStep step = adam.step(t, {});
     step.update(whole.with(gradient, 0, kCount));
-    for (std::size_t at = 0; at < kCount; at += kAdamCutElements) {
-      step.update(cut.with(gradient, at, std::min(kAdamCutElements, kCount - at)));
+    for (std::size_t at = 0; at < kCount; at += kCutElements) {
+      step.update(cut.with(gradient, at, std::min(kCutElements, kCount - at)));
     }
   }
   EXPECT_EQ(std::memcmp(whole.master.data(), cut.master.data(), kCount * sizeof(float)), 0);

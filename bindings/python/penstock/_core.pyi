@@ -127,7 +127,7 @@ class MomentLayout:
 def state_format(narrow: str, fp32_patterns: Sequence[str], parameter: str, elements: int) -> str:
     """Of the moments of one parameter, under `optimizer_states` and `fp32_states` of the configuration."""
 
-def adam_instructions() -> str:
+def step_instructions() -> str:
     """What the kernels of this machine use: avx512, avx2, or any for what every one has."""
 
 class Adam:
@@ -156,6 +156,37 @@ class Adam:
         """`step` counts from 1; 0, with no elements, begins anew. Masters, float32, and moments, float32 or the bytes
         of their layouts, are changed; the gradient is not.
         """
+
+def lion_update(
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    master: Any,
+    exp_avg: Any,
+    gradient: Any,
+    gradient_dtype: str,
+    gradient_factor: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of Lion, equal to DeepSpeed's CPU Lion (0.19.8) to the last bit. Masters and moments, float32, are
+    changed; the gradient is not.
+    """
+
+def adagrad_update(
+    learning_rate: float,
+    epsilon: float,
+    weight_decay: float,
+    master: Any,
+    exp_avg_sq: Any,
+    gradient: Any,
+    gradient_dtype: str,
+    gradient_factor: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of Adagrad, equal to DeepSpeed's CPU Adagrad (0.19.8) to the last bit. Masters and sums of squares,
+    float32, are changed; the gradient is not.
+    """
 
 def squared_sum(elements: Any, dtype: str, lanes: int) -> float:
     """The sum of squares in double precision, in the order of vectors of `lanes` doubles: 2, 4 or 8. dtype: "f32",

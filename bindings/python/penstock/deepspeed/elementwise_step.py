@@ -1,4 +1,4 @@
-"""The step over chunks of optimizers that penstock has no kernels for, and that treat every element by itself.
+"""The step over chunks of optimizers that penstock has no equal kernels for, and that treat every element by itself.
 
 The optimizer steps each chunk as if it were a parameter of its own. What it keeps besides states of the parameter's
 length (a count of steps) is the same for all chunks of a sub-group.

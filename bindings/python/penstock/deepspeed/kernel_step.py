@@ -1,4 +1,4 @@
-"""The step of DeepSpeed's CPU Adam over chunks, by penstock's kernels: one pass from a gradient to new weights."""
+"""The step of DeepSpeed's CPU optimizers over chunks, by penstock's kernels: a pass from gradients to new weights."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
-from penstock.deepspeed.cpu_adam import CpuAdam, Update
-from penstock.deepspeed.narrow_states import MOMENTS
+from penstock.deepspeed.cpu_kernel import CpuKernel, Update
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.streamed_step import StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -25,21 +24,20 @@ if TYPE_CHECKING:
 class KernelStep(StreamedStep):
     """Where the optimizer hands a sub-group to its compiled op, the chunks are stepped instead."""
 
-    has_kernels = True
-
-    def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
+    def __init__(self, stage3: Any, swapper: OptimizerSwapper, kind: type[CpuKernel]) -> None:
         super().__init__(stage3, swapper)
+        self.takes_narrow_states = kind.TAKES_NARROW_STATES
         self._number: int | None = None  # of the sub-group that is stepped
-        optimizer = stage3.optimizer
+        self._states, self._unused = kind.STATES, kind.UNUSED_STATES
         take = weakref.WeakMethod(self._take)
-        optimizer.ds_opt_adam = CpuAdam(
-            optimizer.ds_opt_adam, optimizer.adam_w_mode, lambda update: bool((method := take()) and method(update))
-        )
+        kernel = kind(stage3.optimizer, lambda update: bool((method := take()) and method(update)))
+        kernel.replace_op(stage3.optimizer)
 
     def begin(self, number: int) -> None:
         master, group, swapper = self._sub_group(number)
-        if not all(name in group.tensors for name in MOMENTS):
-            self._declare(dict.fromkeys(MOMENTS, torch.float32))
+        states = (*self._states, *self._unused)
+        if not all(name in group.tensors for name in states):
+            self._declare(dict.fromkeys(states, torch.float32))
         super().begin(number)
         master.grad = swapper.nothing()  # a sub-group without a gradient is not stepped
         self._number = number
@@ -59,6 +57,9 @@ class KernelStep(StreamedStep):
         self._run(number, functools.partial(self._run_chunk, functools.partial(update, gradient_factor=factor)))
         return True
 
+    def _used(self, group: SubGroup) -> list[str]:
+        return [name for name in group.tensors if name not in self._unused]
+
     def _run_chunk(
         self, update: Update, group: SubGroup, chunk: int, gradient: torch.Tensor, weights: NewWeights
     ) -> None:
@@ -68,11 +69,11 @@ class KernelStep(StreamedStep):
         leases: dict[str, Lease] = {}
         states: list[torch.Tensor] = []
         try:
-            for name in (MASTER, *MOMENTS):
+            for name in (MASTER, *self._states):
                 leases[name] = group.lease_of(name, chunk)
                 states.append(from_dlpack(leases[name]))
             self._note_change(group, chunk)
-            layouts = {f"{name}_layout": group.layout(name, chunk) for name in MOMENTS}
+            layouts = {f"{name}_layout": layout for name in self._states if (layout := group.layout(name, chunk))}
             update(
                 *states,
                 gradient=gradient,
@@ -82,6 +83,9 @@ class KernelStep(StreamedStep):
             weights.take(group.cuts[chunk][0], states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)
+            for name in self._unused:
+                if not group.has_chunk(name, chunk):
+                    group.commit(name, chunk, group.lease_of(name, chunk))
         finally:
             states.clear()
             leases.clear()

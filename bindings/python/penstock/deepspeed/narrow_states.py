@@ -26,12 +26,12 @@ class NarrowStates:
         self._is_settled = False
 
     @staticmethod
-    def of(config: dict[str, Any], has_kernels: bool) -> NarrowStates | None:
+    def of(config: dict[str, Any], step_takes_them: bool) -> NarrowStates | None:
         """None: all states are fp32. Raises ConfigError where this optimizer's cannot be anything else."""
         narrow = setting_of(config)
         if narrow == "fp32":
             return None
-        if not has_kernels:
+        if not step_takes_them:
             raise ConfigError(
                 f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
                 "with fp32 masters has. Use it, or leave optimizer_states out"

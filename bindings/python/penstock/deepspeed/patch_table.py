@@ -162,6 +162,8 @@ TABLE: tuple[Place, ...] = (
     _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
     # The step in chunks.
     _class("ops/adam/cpu_adam.py", "CPUAdamBuilder", compiled_op.loading_later),
+    _class("ops/lion/cpu_lion.py", "CPULionBuilder", compiled_op.loading_later),
+    _class("ops/adagrad/cpu_adagrad.py", "CPUAdagradBuilder", compiled_op.loading_later),
     _of_optimizer("_prepare_sub_group", streamed_step.preparing, ("self", "sub_group_id", "timer_names")),
     _of_optimizer("unscale_and_clip_grads", streamed_step.unscaling, ("self", "sub_group_id", "total_norm")),
     _of_optimizer("_optimizer_step", streamed_step.stepping, ("self", "sub_group_id")),

@@ -120,9 +120,9 @@ class SubGroup:
         self.put_chunk(name, chunk, content).result()
         self._written[name].add(chunk)
 
-    def contents_of(self, chunk: int) -> list[int]:
-        """The tensors of a chunk that have a content."""
-        return [tensors[chunk] for name, tensors in self.tensors.items() if chunk in self._written[name]]
+    def contents_of(self, names: Iterable[str], chunk: int) -> list[int]:
+        """The tensors of a chunk of these that have a content."""
+        return [self.tensors[name][chunk] for name in names if chunk in self._written[name]]
 
     def lease_of(self, name: str, chunk: int) -> Lease:
         """Memory of the next content of a chunk, with the last one in it: zero where there is none. It lies as its

@@ -4,6 +4,7 @@
 
 namespace penstock::python {
 
-void bind_adam(nanobind::module_& module);
+/// What steps an optimizer's states: Adam, Lion, Adagrad.
+void bind_step_kernels(nanobind::module_& module);
 
 }  // namespace penstock::python

@@ -1,0 +1,45 @@
+"""DeepSpeed's CPU Adagrad by penstock's kernel."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from penstock._core import adagrad_update
+from penstock.deepspeed.cpu_kernel import CpuKernel
+
+
+class CpuAdagrad(CpuKernel):
+    KIND = "adagrad"
+    STATES = ("exp_avg_sq",)
+    EQUAL_SINCE = "0.19.8"
+
+    def adagrad_update(
+        self,
+        optimizer_id: int,
+        step: int,
+        lr: float,
+        eps: float,
+        weight_decay: float,
+        master: torch.Tensor,
+        gradient: torch.Tensor,
+        exp_avg_sq: torch.Tensor,
+    ) -> None:
+        update = functools.partial(
+            adagrad_update,
+            float(lr),  # these may be tensors of one element
+            float(eps),
+            float(weight_decay),
+            threads=torch.get_num_threads(),
+        )
+        self._step(update, gradient, master, exp_avg_sq)
+
+    @classmethod
+    def create(cls, op: Any, optimizer_id: int, optimizer: Any) -> None:
+        op.create_adagrad(optimizer_id, 1e-2, 1e-10, 0.01, False)
+
+    @classmethod
+    def prove_step(cls, stepper: Any, optimizer_id: int, step: int, master: Any, gradient: Any, *states: Any) -> None:
+        stepper.adagrad_update(optimizer_id, step, 1e-2, 1e-10, 0.01, master, gradient, *states)
