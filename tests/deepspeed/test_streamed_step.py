@@ -186,3 +186,29 @@ def test_ranges_of_a_state(tmp_path: Path) -> None:
             assert sum(count for _, _, count in pieces) == numel
             assert [before for _, before, _ in pieces] == sorted({before for _, before, _ in pieces})
     engine.close()
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_ranges_that_are_changed(tmp_path: Path, narrow: bool) -> None:
+    """Within a chunk, over its ends, all of one; as floats, and in blocks of 8 bits."""
+    import torch
+    from penstock._core import SwapEngine
+    from penstock.deepspeed.sub_group import SubGroup
+
+    engine = SwapEngine("{}", "test")
+    space = engine.open_namespace("states", [str(tmp_path)])
+    for number, chunk_numel in enumerate((512, 2000, 4096)):
+        group = SubGroup(engine, space, f"group {number}", 2000, chunk_numel)
+        if narrow:
+            group.segments = [(1024, "8bit"), (976, "fp32")]
+        group.put("exp_avg", torch.linspace(-1, 1, 2000))
+        for begin, numel in ((0, 2000), (0, 512), (511, 2), (300, 1100), (1999, 1), (2000, 0)):
+            expected = group.read("exp_avg", torch.float32)
+            change = torch.full((numel,), 0.5)  # the largest of its blocks, so exact in 8 bits
+            group.write_range("exp_avg", begin, change)
+            found = group.read("exp_avg", torch.float32)
+            assert torch.equal(found[begin : begin + numel], change)
+            blocks = slice(begin // 256 * 256, -(-(begin + numel) // 256) * 256)  # of which some elements have changed
+            found[blocks] = expected[blocks] = 0
+            assert torch.equal(found, expected)
+    engine.close()

@@ -119,6 +119,7 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return
+        group.opened = None
         if self.is_initializing:
             parameter.data = torch.zeros((), dtype=self.dtype).expand(group.numel)  # as long as it is, without memory
             return
@@ -135,6 +136,10 @@ class OptimizerSwapper:
         if group is None:
             return
         self.session.check_writes()
+        opened, group.opened = group.opened, None
+        if opened is not None and opened.name is not None:
+            group.write_range(opened.name, opened.begin, opened.content)
+            return
         if not self.is_initializing:
             self._commit(group, MASTER, parameter)
         for name, state in self._states(parameter, group).items():
@@ -151,32 +156,12 @@ class OptimizerSwapper:
 
     # safe_get_*, safe_set_*, Muon.
 
-    def read_state(self, parameter: torch.Tensor, name: str | None, begin: int, numel: int) -> torch.Tensor | None:
-        """A range of the state, or of the master; None: there is no such content, or it is in memory."""
-        group, name = self.group(parameter), name or MASTER
-        if group is None or parameter.numel() != 0 or not group.has_content(name):
-            return None
-        group.complete(name)
-        like = parameter if name == MASTER else self.optimizer.state[parameter][name]
-        return group.read(name, like.dtype, begin, numel)
-
-    def read_gradient(self, parameter: torch.Tensor, begin: int, numel: int) -> torch.Tensor | None:
-        """A range of the gradient in the master's dtype; None: it is in memory."""
-        group, flat = self.group(parameter), self.flat_gradient(parameter)
-        if group is None or flat is None or parameter.numel() != 0:
-            return None
-        gradient = torch.empty(numel, dtype=self.dtype).copy_(flat.narrow(0, begin, numel))
-        for offset, count, content in self._valid_set_gradients(group):
-            start, end = max(begin, offset), min(begin + numel, offset + count)
-            if start < end:
-                gradient.narrow(0, start - begin, end - start).copy_(content.narrow(0, start - offset, end - start))
-        return gradient
-
     def release_swap_buffers(self, parameter: torch.Tensor) -> None:
         """Drops what is in memory without writing; views of it stay valid as long as they live."""
         group = self.group(parameter)
         if group is None:
             return
+        group.opened = None
         group.leases.clear()
         parameter.data = self.nothing()
         for state in self._states(parameter, group).values():
@@ -188,7 +173,10 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return
-        if write_gradients and parameter.grad is not None:
+        opened = group.opened
+        if write_gradients and opened is not None and opened.name is None:
+            self._keep_gradient(parameter, group, opened.content, opened.begin)
+        elif write_gradients and parameter.grad is not None:
             self._keep_gradient(parameter, group, parameter.grad.detach())
         if write_opt_state:
             self.swap_out_optimizer_state(parameter)
@@ -346,19 +334,22 @@ class OptimizerSwapper:
         if cycle is not None:
             cycle.settle()
         gradient = group.scratch(self.dtype).copy_(source)
-        for offset, numel, content in self._valid_set_gradients(group):
+        for offset, numel, content in self.valid_set_gradients(group):
             gradient.narrow(0, offset, numel).copy_(content)
         return gradient
 
-    def _valid_set_gradients(self, group: SubGroup) -> Iterator[tuple[int, int, torch.Tensor]]:
+    def valid_set_gradients(self, group: SubGroup) -> Iterator[tuple[int, int, torch.Tensor]]:
         """What the script has set and no backward has replaced: offset, elements, content."""
         cycle = self._cycle()
         for ds_id, (offset, numel, tensor) in group.set_gradients.items():
             if ds_id is None or cycle is None or cycle.is_by_hand(ds_id):
                 yield offset, numel, from_dlpack(self.engine.get(tensor).result())
 
-    def _keep_gradient(self, parameter: torch.Tensor, group: SubGroup, gradient: torch.Tensor) -> None:
-        """Keeps what the script has set; all of the sub-group where DeepSpeed has computed it anew (Muon)."""
+    def _keep_gradient(self, parameter: torch.Tensor, group: SubGroup, gradient: torch.Tensor, begin: int = 0) -> None:
+        """Keeps what the script has set; all of the sub-group where DeepSpeed has computed it anew (Muon).
+
+        begin: where `gradient` lies in the sub-group.
+        """
         cycle = self._cycle()
         stage3: Any = self._stage3()
         ranges: dict[int | None, tuple[int, int]] = {None: (0, group.numel)}
@@ -375,7 +366,7 @@ class OptimizerSwapper:
                 name = f"{group.key}.gradient of {'all' if ds_id is None else ds_id}"
                 tensor = self.engine.declare(self._space, name, engine_dtype(gradient.dtype), [numel], "gradient")
                 kept = group.set_gradients[ds_id] = (offset, numel, tensor)
-            self.engine.put(kept[2], gradient.narrow(0, offset, numel)).result()
+            self.engine.put(kept[2], gradient.narrow(0, offset - begin, numel)).result()
 
     def _cycle(self) -> GradientCycle | None:
         stage3 = self._stage3()

@@ -1,15 +1,23 @@
-"""What a script asks of one parameter: its range of the sub-group's master, state or gradient, without the rest of it.
+"""What a script reads or sets of one parameter: its range of the sub-group's master, state or gradient, and no more of
+it, for a sub-group may have a billion elements.
 
-A sub-group may have a billion elements. What the script writes goes through whole states still.
+DeepSpeed sets a range in two calls: it gets it with `release_swap_buffers` false, copies into it, and swaps the
+sub-group out. The swapper writes the open range then. One that is never swapped out is dropped.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+
+from penstock.deepspeed.gradient_cycle import cycle_of
+from penstock.deepspeed.sub_group import MASTER, OpenRange
+
+if TYPE_CHECKING:
+    from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
 
 def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,9 +26,11 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get(self: Any, param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
         place = _place(self, param)
-        if place is not None and release_swap_buffers:
-            part = self.optimizer_swapper.read_state(place.master, optim_state_key, place.begin, place.numel)
+        if place is not None:
+            part = _read_state(self.optimizer_swapper, place, optim_state_key)
             if part is not None:
+                if not release_swap_buffers:
+                    _open(self, place, optim_state_key or MASTER, part)
                 return part, place.number
         try:
             return original(self, param, release_swap_buffers, optim_state_key)
@@ -37,10 +47,12 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get(self: Any, param: Any, release_swap_buffers: bool) -> Any:
-        place = _place(self, param) if release_swap_buffers else None
-        if place is not None:
-            part = self.optimizer_swapper.read_gradient(place.master, place.begin, place.numel)
+        place = _place(self, param)
+        if place is not None and (release_swap_buffers or _is_being_set(self, param)):
+            part = _read_gradient(self.optimizer_swapper, place)
             if part is not None:
+                if not release_swap_buffers:
+                    _open(self, place, None, part)
                 return part, place.number
         return original(self, param, release_swap_buffers)
 
@@ -54,6 +66,40 @@ class _Place(NamedTuple):
     master: torch.Tensor
     begin: int
     numel: int
+
+
+def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> torch.Tensor | None:
+    """A range of the state, or of the master; None: there is no such content, or it is in memory."""
+    group, name = swapper.group(place.master), name or MASTER
+    if group is None or place.master.numel() != 0 or not group.has_content(name):
+        return None
+    group.complete(name)
+    like = place.master if name == MASTER else swapper.optimizer.state[place.master][name]
+    return group.read(name, like.dtype, place.begin, place.numel)
+
+
+def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | None:
+    """A range of the gradient in the master's dtype; None: it is in memory."""
+    group, flat = swapper.group(place.master), swapper.flat_gradient(place.master)
+    if group is None or flat is None or place.master.numel() != 0:
+        return None
+    begin, end = place.begin, place.begin + place.numel
+    gradient = torch.empty(place.numel, dtype=swapper.dtype).copy_(flat.narrow(0, begin, place.numel))
+    for offset, numel, content in swapper.valid_set_gradients(group):
+        first, last = max(begin, offset), min(end, offset + numel)
+        if first < last:
+            gradient.narrow(0, first - begin, last - first).copy_(content.narrow(0, first - offset, last - first))
+    return gradient
+
+
+def _open(stage3: Any, place: _Place, name: str | None, part: torch.Tensor) -> None:
+    stage3.optimizer_swapper.group(place.master).opened = OpenRange(name, place.begin, part)
+
+
+def _is_being_set(stage3: Any, param: Any) -> bool:
+    """Whether penstock keeps the range of this parameter when DeepSpeed has changed it."""
+    cycle = cycle_of(stage3)
+    return cycle is not None and any(param is other for other in cycle.being_set or ())
 
 
 def _place(stage3: Any, param: Any) -> _Place | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch.utils.dlpack import from_dlpack
@@ -12,6 +13,14 @@ from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 MASTER = "master"
+
+
+class OpenRange(NamedTuple):
+    """A range of a state, of the master or, with no name, of the gradient, in memory of its own."""
+
+    name: str | None
+    begin: int
+    content: torch.Tensor
 
 
 class SubGroup:
@@ -31,6 +40,7 @@ class SubGroup:
         self.segments: list[tuple[int, str]] = []  # of moments that are not all fp32: elements in a row, and format
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
         self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
+        self.opened: OpenRange | None = None  # what the script is changing
         self._engine = engine
         self._space = space
         self._chunk_numel = chunk_numel
@@ -185,6 +195,24 @@ class SubGroup:
         for future in futures:
             future.result()
         return part
+
+    def write_range(self, name: str, begin: int, content: torch.Tensor) -> None:
+        """Changes elements from `begin` on. Where it fails each chunk is as it was or changed, whole."""
+        for chunk, (first, count) in enumerate(self.cuts):
+            start, end = max(begin, first), min(begin + content.numel(), first + count)
+            if start >= end:
+                continue
+            part = content.narrow(0, start - begin, end - start)
+            if part.numel() == count:
+                self.replace_chunk(name, chunk, part)
+            elif self.layout(name, chunk) is None:
+                lease = self._engine.get(self.tensors[name][chunk], True).result()
+                from_dlpack(lease).narrow(0, start - first, part.numel()).copy_(part)
+                self.commit(name, chunk, lease)
+            else:  # what is decoded encodes to the same bytes, so the rest stays as it is
+                whole = self.read_chunk(name, chunk)
+                whole.narrow(0, start - first, part.numel()).copy_(part)
+                self.replace_chunk(name, chunk, whole)
 
     def chunks(self, name: str) -> Iterator[tuple[int, torch.Tensor]]:
         """Where each chunk begins, and its content to read, as long as that tensor lives."""
