@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "alloc/bytes.h"
+#include "alloc/lower_case.h"
 
 namespace penstock::cli {
 namespace {
@@ -55,14 +58,21 @@ std::string moments(const TrainingSetup& setup) {
   if (setup.optimizer == OptimizerKind::kNone) {
     return "none without an optimizer";
   }
+  constexpr std::array<std::string_view, 4> kNumbers{"none", "one", "two", "three"};
+  const std::size_t count = setup.optimizer_states().size();
+  const std::string& type = setup.config.deepspeed.optimizer_type;
+  const bool has_type = setup.optimizer == OptimizerKind::kAdamW && !setup.optimizer_is_given;
+  const std::string name =
+      has_type && !type.empty() ? lower_case(type) : std::string(optimizer_name(setup.optimizer));
   if (setup.steps_in_chunks()) {
     const StateFormat format = setup.state_formats().narrow;
-    return fmt::format("{}, two of {}{}; divided from stage 1 on", optimizer_name(setup.optimizer),
+    return fmt::format("{}, {} of {}{}; divided from stage 1 on", name, kNumbers.at(count),
                        state_format_name(format), divided(setup, 1));
   }
   return fmt::format("{}: {} a parameter{}; divided from stage 1 on, the same at stages 2 and 3",
-                     optimizer_name(setup.optimizer),
-                     setup.optimizer == OptimizerKind::kAdamW       ? "8 bytes (two of fp32)"
+                     name,
+                     setup.optimizer == OptimizerKind::kAdamW
+                         ? fmt::format("{} bytes ({} of fp32)", 4 * count, kNumbers.at(count))
                      : setup.optimizer == OptimizerKind::kAdamW8Bit ? "2 bytes"
                                                                     : "1 byte",
                      divided(setup, 1));

@@ -148,6 +148,7 @@ TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inve
   setup.ranks_on_node = ranks.on_node;
   setup.optimizer = request.optimizer.empty() ? optimizer_of_type(config.deepspeed.optimizer_type)
                                               : parse_optimizer(request.optimizer).value();
+  setup.optimizer_is_given = !request.optimizer.empty();
   setup.trained_is_given = !request.trainable.empty() || !request.adapters.empty();
   setup.generates = request.generation;
   setup.activation_bytes = size_of(request.activations).value_or(0);

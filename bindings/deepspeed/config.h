@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bindings/deepspeed/optimizer_states.h"
 #include "bindings/deepspeed/plan_warning.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"
@@ -54,6 +55,7 @@ struct DeepSpeedConfig {
   std::string optimizer_type;  ///< optimizer.type as written; empty: the script brings one
   bool has_cpu_adam = true;    ///< offloaded states are stepped by DeepSpeedCPUAdam
   bool is_elementwise = true;  ///< by it, or by another optimizer that can be stepped in chunks
+  std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type, in fp32
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

@@ -225,6 +225,11 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   }
   config.has_cpu_adam = has_cpu_adam(top, config.optimizer_type);
   config.is_elementwise = is_elementwise(config.optimizer_type);
+  const json* const optimizer = top.given("optimizer");
+  if (optimizer != nullptr && optimizer->is_object()) {
+    config.optimizer_states =
+        states_of_optimizer(config.optimizer_type, optimizer->value("params", json::object()));
+  }
   return config;
 }
 

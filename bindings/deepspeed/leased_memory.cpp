@@ -17,12 +17,15 @@ std::uint64_t largest_weights_bytes(const TrainingSetup& setup) {
   return largest;
 }
 
-// A master and two moments.
+// A master and what a step uses beside it.
 std::uint64_t largest_chunk_bytes(const TrainingSetup& setup) {
+  const std::vector<OptimizerState> states = setup.optimizer_states();
+  const auto stepped = static_cast<std::uint64_t>(
+      std::ranges::count_if(states, [](const OptimizerState& state) { return state.is_stepped; }));
   std::uint64_t largest = 0;
   for (const MomentChunks& group : moment_chunks(setup)) {
     for (const std::vector<StateSegment>& chunk : group) {
-      largest = std::max(largest, elements_of(chunk) * 4 + 2 * state_bytes(chunk));
+      largest = std::max(largest, elements_of(chunk) * 4 + stepped * state_bytes(chunk));
     }
   }
   return largest;
@@ -40,7 +43,7 @@ std::uint64_t step_bytes(const TrainingSetup& setup) {
            (setup.param_device() == OffloadDevice::kNvme ? largest_weights_bytes(setup) : 0);
   }
   return largest * (4 + kGradientBytes + dtype_bytes(setup.config.deepspeed.held_dtype())) +
-         moment_bytes(setup.optimizer, largest);
+         setup.moment_bytes(largest);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ void add_optimizer(const TrainingSetup& setup, Cells& cells) {
       cell(cells, Component::kMaster, storage) += elements * kMasterBytes;
     }
     if (!has_moments) {
-      cell(cells, Component::kMoments, storage) += moment_bytes(setup.optimizer, elements);
+      cell(cells, Component::kMoments, storage) += setup.moment_bytes(elements);
     }
   }
 }

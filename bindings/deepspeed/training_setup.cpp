@@ -137,8 +137,10 @@ void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
 }
 
 // Where it lies is decided for the whole state, by the bytes that it has without penstock.
-PlanTensor whole_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes) {
-  PlanTensor whole = plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment}, bytes);
+PlanTensor whole_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes,
+                       bool is_stepped = true) {
+  PlanTensor whole =
+      plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment, is_stepped}, bytes);
   place_optimizer_state(setup, Role::kMoment, whole);
   return whole;
 }
@@ -199,8 +201,9 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
   for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
     const std::uint64_t whole =
         setup.steps_in_chunks() ? groups[i].elements * 4 : bytes[i].moment.front();
-    for (const std::string_view moment : {"exp_avg", "exp_avg_sq"}) {
-      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, moment), whole),
+    for (const OptimizerState& state : setup.optimizer_states()) {
+      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, state.name), whole,
+                                state.is_stepped),
                     bytes[i].moment, tensors);
     }
   }
@@ -287,6 +290,17 @@ std::vector<SubGroup> TrainingSetup::sub_groups() const {
     }
   }
   return make_sub_groups(partitions, config.deepspeed.sub_group_size);
+}
+
+std::vector<OptimizerState> TrainingSetup::optimizer_states() const {
+  return optimizer == OptimizerKind::kAdamW && !optimizer_is_given
+             ? config.deepspeed.optimizer_states
+             : adam_states();
+}
+
+std::uint64_t TrainingSetup::moment_bytes(std::uint64_t elements) const {
+  return optimizer == OptimizerKind::kAdamW ? optimizer_states().size() * 4 * elements
+                                            : penstock::moment_bytes(optimizer, elements);
 }
 
 std::uint64_t TrainingSetup::partition_elements(const TensorInfo& tensor) const noexcept {

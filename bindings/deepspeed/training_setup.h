@@ -20,7 +20,8 @@ struct TrainingSetup {
   std::uint32_t world_size = 1;
   std::uint32_t ranks_on_node = 1;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  bool trained_is_given = false;  ///< the user has said which parameters are trained
+  bool optimizer_is_given = false;  ///< beside the file, whose section does not count then
+  bool trained_is_given = false;    ///< the user has said which parameters are trained
   bool generates = false;  ///< the trainer gathers all parameters for generation, once a step
   std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
 
@@ -52,6 +53,10 @@ struct TrainingSetup {
   bool swaps_optimizer() const noexcept;
   /// The optimizer's sub-groups over the trained parameters of the inventory.
   std::vector<SubGroup> sub_groups() const;
+  /// What the optimizer keeps beside masters.
+  std::vector<OptimizerState> optimizer_states() const;
+  /// Bytes of them for `elements` parameters.
+  std::uint64_t moment_bytes(std::uint64_t elements) const;
   /// Elements of a trained parameter that this rank's optimizer steps, padding included.
   std::uint64_t partition_elements(const TensorInfo& tensor) const noexcept;
   /// How moments are to be stored: the file's, unless the optimizer says so.

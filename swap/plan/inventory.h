@@ -54,7 +54,9 @@ struct TensorInfo {
   DType dtype = DType::kF32;
   std::vector<std::uint64_t> shape;  ///< empty for a scalar
   Role role = Role::kParam;
-  bool is_trained = true;  ///< of a parameter: false for a frozen one (no gradient, no states)
+  /// Of a parameter: false for a frozen one (no gradient, no states). Of a state: false for one
+  /// that its optimizer keeps and never uses.
+  bool is_trained = true;
 
   std::uint64_t elements() const noexcept;
   std::uint64_t bytes() const noexcept;

@@ -3,12 +3,11 @@
 namespace penstock {
 
 PlanTensor plan_tensor(const TensorInfo& info, std::uint64_t bytes) {
-  const bool is_parameter = info.role == Role::kParam;
   PlanTensor tensor;
   tensor.name = info.name;
   tensor.bytes = bytes;
-  tensor.reads_per_step = is_parameter ? 2 : 1;
-  tensor.writes_per_step = is_parameter && !info.is_trained ? 0 : 1;
+  tensor.writes_per_step = info.is_trained ? 1 : 0;
+  tensor.reads_per_step = info.role == Role::kParam ? 2 : tensor.writes_per_step;
   return tensor;
 }
 

@@ -21,7 +21,7 @@ struct PlanTensor {
 
 /// The one rule for what a training step does with a tensor, for `penstock plan` and the engine
 /// alike: a parameter is read in forward and in backward and, if it is trained, written once; an
-/// optimizer state is read and written once. `bytes` are those of this rank. Pure.
+/// optimizer state is read and written once, or never used. `bytes` are those of this rank. Pure.
 PlanTensor plan_tensor(const TensorInfo& info, std::uint64_t bytes);
 
 }  // namespace penstock

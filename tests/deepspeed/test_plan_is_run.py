@@ -76,8 +76,14 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "optimizer",
-    [{"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}}, {"type": "Lion", "params": {"lr": 1e-4}}],
-    ids=["torch AdamW", "Lion"],
+    [
+        {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True, "amsgrad": True}},
+        {"type": "Lion", "params": {"lr": 1e-4}},
+        {"type": "Adagrad", "params": {"lr": 1e-4}},
+        {"type": "RMSprop", "params": {"lr": 1e-4, "momentum": 0.9, "centered": True}},
+        {"type": "SGD", "params": {"lr": 1e-4}},
+    ],
+    ids=["torch AdamW with AMSGrad", "Lion", "Adagrad", "RMSprop", "SGD without states"],
 )
 def test_optimizers_without_kernels(
     runner: Runner, small_model: Path, swap: Path, tmp_path: Path, optimizer: dict[str, Any]

@@ -113,8 +113,36 @@ TEST(TrainingSetupTest, OptimizersThatWorkElementByElementAreSteppedInChunks) {
   EXPECT_EQ(states_under(R"("optimizer": {"type": "AdamW", "params": {"torch_adam": true}},)"),
             kChunks);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "Lion"},)"), kChunks);
-  EXPECT_EQ(states_under(R"("optimizer": {"type": "SGD"},)"), kChunks);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "Muon"},)"), kWhole);
+}
+
+TEST(TrainingSetupTest, TheStatesAreThoseOfTheOptimizer) {
+  constexpr std::size_t kState = 4;  // chunks
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "SGD"},)"), kState) << "a master alone";
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "SGD", "params": {"momentum": 0.9}},)"),
+            2 * kState);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Adagrad"},)"), 2 * kState);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "RMSprop", "params": {"momentum": 0.9,
+                             "centered": true}},)"),
+            4 * kState);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Adam", "params": {"amsgrad": true}},)"),
+            3 * kState)
+      << "DeepSpeed's own has no such state";
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Adam", "params": {"amsgrad": true,
+                             "torch_adam": true}},)"),
+            4 * kState);
+}
+
+TEST(TrainingSetupTest, LionNeverUsesItsSecondMoment) {
+  const std::vector<PlanTensor> tensors =
+      rank_tensors(test::setup_with(three(), R"({"optimizer": {"type": "Lion"},
+          "zero_optimization": {"stage": 3,
+              "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})"));
+  for (const PlanTensor& tensor : tensors) {
+    const bool is_idle = tensor.name.find("exp_avg_sq") != std::string::npos;
+    EXPECT_EQ(tensor.reads_per_step == 0, is_idle) << tensor.name;
+    EXPECT_EQ(tensor.writes_per_step == 0, is_idle) << tensor.name;
+  }
 }
 
 TrainingSetup narrow_setup(const char* block, const char* keys = "") {

@@ -28,14 +28,15 @@ class KernelStep(StreamedStep):
         super().__init__(stage3, swapper)
         self.takes_narrow_states = kind.TAKES_NARROW_STATES
         self._number: int | None = None  # of the sub-group that is stepped
-        self._states, self._unused = kind.STATES, kind.UNUSED_STATES
+        self.unused_states = kind.UNUSED_STATES
+        self._states = kind.STATES
         take = weakref.WeakMethod(self._take)
         kernel = kind(stage3.optimizer, lambda update: bool((method := take()) and method(update)))
         kernel.replace_op(stage3.optimizer)
 
     def begin(self, number: int) -> None:
         master, group, swapper = self._sub_group(number)
-        states = (*self._states, *self._unused)
+        states = (*self._states, *self.unused_states)
         if not all(name in group.tensors for name in states):
             self._declare(dict.fromkeys(states, torch.float32))
         super().begin(number)
@@ -56,9 +57,6 @@ class KernelStep(StreamedStep):
         factor = self._unscaled(number, torch.ones(1)).item()  # what DeepSpeed makes of a gradient of 1
         self._run(number, functools.partial(self._run_chunk, functools.partial(update, gradient_factor=factor)))
         return True
-
-    def _used(self, group: SubGroup) -> list[str]:
-        return [name for name in group.tensors if name not in self._unused]
 
     def _run_chunk(
         self, update: Update, group: SubGroup, chunk: int, gradient: torch.Tensor, weights: NewWeights
@@ -83,7 +81,7 @@ class KernelStep(StreamedStep):
             weights.take(group.cuts[chunk][0], states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)
-            for name in self._unused:
+            for name in self.unused_states:
                 if not group.has_chunk(name, chunk):
                     group.commit(name, chunk, group.lease_of(name, chunk))
         finally:

@@ -228,6 +228,8 @@ class OptimizerSwapper:
         if self._narrow is not None:
             self._narrow.settle(self._stage3(), self.group)
         group.declare(name, dtype)
+        if self.step is not None and name in self.step.unused_states:
+            group.note_unused(name)
         self.session.plan_is_stale = True
 
     def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:

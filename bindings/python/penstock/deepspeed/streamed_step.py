@@ -11,7 +11,7 @@ import functools
 import itertools
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,6 +32,7 @@ class StreamedStep(abc.ABC):
     """Steps the sub-groups of one optimizer swapper, one at a time: begin(), unscale(), then step()."""
 
     takes_narrow_states = False  # moments in fewer bits
+    unused_states: tuple[str, ...] = ()  # that the optimizer keeps, and that no step touches
 
     def __init__(self, stage3: Any, swapper: OptimizerSwapper) -> None:
         self._stage3: Callable[[], Any] = weakref.ref(stage3)
@@ -59,10 +60,6 @@ class StreamedStep(abc.ABC):
     @abc.abstractmethod
     def step(self, original: Callable[..., Any], number: int) -> None:
         """In the place of `original`, DeepSpeed's step of a sub-group."""
-
-    def _used(self, group: SubGroup) -> Iterable[str]:
-        """What a step reads of a sub-group: its master and states."""
-        return group.tensors
 
     def _run(self, number: int, update: ChunkUpdate) -> None:
         master, group, swapper = self._sub_group(number)
@@ -111,7 +108,7 @@ class StreamedStep(abc.ABC):
         if self._ahead is None:
             groups = self._groups(swapper)
             self._ahead = (
-                group.contents_of(self._used(group), chunk) for group in groups for chunk in range(len(group.cuts))
+                group.contents_of(chunk, self.unused_states) for group in groups for chunk in range(len(group.cuts))
             )
             count += STATE_CHUNKS_AHEAD
         for tensors in itertools.islice(self._ahead, count):

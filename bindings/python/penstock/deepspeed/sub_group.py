@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -65,6 +65,11 @@ class SubGroup:
             self.tensors[name].append(self._engine.declare(self._space, full_name, *form, role))
         self._written[name] = set()
         self.dtypes[name] = dtype
+
+    def note_unused(self, name: str) -> None:
+        """No step touches the state."""
+        for tensor in self.tensors[name]:
+            self._engine.set_trained(tensor, False)
 
     def layout(self, name: str, chunk: int) -> MomentLayout | None:
         """How a chunk lies in its tensor; None: as it is."""
@@ -130,9 +135,11 @@ class SubGroup:
         self.put_chunk(name, chunk, content).result()
         self._written[name].add(chunk)
 
-    def contents_of(self, names: Iterable[str], chunk: int) -> list[int]:
-        """The tensors of a chunk of these that have a content."""
-        return [self.tensors[name][chunk] for name in names if chunk in self._written[name]]
+    def contents_of(self, chunk: int, but: Container[str]) -> list[int]:
+        """The tensors of a chunk that have a content, of all states but these."""
+        return [
+            tensors[chunk] for name, tensors in self.tensors.items() if name not in but and chunk in self._written[name]
+        ]
 
     def lease_of(self, name: str, chunk: int) -> Lease:
         """Memory of the next content of a chunk, with the last one in it: zero where there is none. It lies as its
