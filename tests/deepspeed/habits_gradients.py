@@ -162,6 +162,22 @@ def loss_times_0(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("torch.autograd.grad of the input, then a backward", reference="`device: cpu`, zero_grad() between the two")
+def gradient_of_input(trial: Trial) -> None:
+    """As adversarial training has it. Stage 3 counts it as a micro-step, so that stock DeepSpeed adds the gradients of
+    the backward behind it to those of the step before.
+    """
+    engine = trial.initialize(Stack(), trial.config(gradient_clipping=1.0))
+    for _ in range(4):
+        batch = trial.batch().requires_grad_()
+        (gradient,) = torch.autograd.grad(engine(batch), batch)
+        trial.record("of the input", digest(gradient))
+        if trial.reference:
+            engine.optimizer.zero_grad()
+        trial.step(engine, batch.detach() + gradient.sign() / 8)
+    trial.record_weights(engine)
+
+
 @habit("a step skipped for an infinite gradient")
 def skipped(trial: Trial) -> None:
     config = trial.config(bf16={"enabled": True, "check_grad_overflow": True}, gradient_clipping=1.0)

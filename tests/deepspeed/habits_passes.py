@@ -81,6 +81,33 @@ def gathered_after_forward(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+class Scaled(nn.Module):
+    """Two embeddings that scale the rows that they look up, one of them frozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trained = nn.Embedding(2048, 1024, max_norm=8.0)
+        self.frozen = nn.Embedding(2048, 1024, max_norm=4.0).requires_grad_(False)
+        self.layers = Stack()
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.layers(self.trained(words) + self.frozen(words))
+        return loss
+
+
+@habit("embeddings with `max_norm`", ranks=(1,))  # of several, stock shows each rank its own change until the next pass
+def scaled_in_forward(trial: Trial) -> None:
+    """What a forward changes of a parameter is in its weights until the next step, in frozen ones for good."""
+    engine = trial.initialize(Scaled())
+    for _ in range(3):
+        trial.step(engine, torch.randint(0, 64, (4, 8)))
+        with torch.no_grad():
+            trial.loss(engine, torch.randint(0, 2048, (4, 8)))
+        trial.record_weights(engine)
+    trial.step(engine, torch.randint(0, 64, (4, 8)))
+    trial.record_weights(engine)
+
+
 @habit("evaluation, then LoRA is merged")
 def merged(trial: Trial) -> None:
     engine = trial.initialize(adapted())

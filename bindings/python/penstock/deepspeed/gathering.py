@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed.self_changing import note_self_changing
+
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -72,6 +74,7 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def setup(self: Any) -> None:
         original(self)
+        note_self_changing(self.module)
         offload = weakref.ref(self)
 
         def end_of_forward(*_: Any) -> None:

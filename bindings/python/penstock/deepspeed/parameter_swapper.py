@@ -18,6 +18,7 @@ from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
+from penstock.deepspeed.self_changing import has_changed, is_self_changing
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
@@ -177,7 +178,7 @@ class ParameterSwapper:
     def _fetch(self, param: Any) -> Delivery:
         tensor, device = self._tensors[param.ds_id], self._session.device
         if device is None:
-            return HostDelivery(self._engine, tensor, update=_building())
+            return HostDelivery(self._engine, tensor, update=_building() or is_self_changing(param))
         return DeviceDelivery(self._engine, tensor, param.ds_tensor.ds_numel, param.ds_tensor.dtype, device)
 
     def synchronize_reads(self) -> None:
@@ -216,7 +217,7 @@ class ParameterSwapper:
         self._engine.forget(self._tensors.pop(ds_id))
 
     def remove_partition_and_release_buffers(self, params: Iterable[Any]) -> None:
-        """Drops without writing. Idempotent; unknown parameters are left alone.
+        """Drops without writing, but for what its module has changed. Idempotent; unknown parameters are left alone.
 
         DeepSpeed asks it for persistent parameters whose gather it has just begun, too. These keep their partition,
         which the gather may still read, until they are partitioned again.
@@ -226,7 +227,10 @@ class ParameterSwapper:
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
             elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
-                self._release(param)
+                if param.ds_id in self._leases and has_changed(param):
+                    self.swap_out_and_release([param])
+                else:
+                    self._release(param)
 
     # fast_init: the optimizer swapper reads parameters itself.
 
