@@ -95,16 +95,6 @@ Result<PhaseBytes> bytes_of_calls(const Job& job) {
   return bytes;
 }
 
-MeasuredRun run_from(const JobResult& result) {
-  MeasuredRun run;
-  run.read_bytes = result.read.io_bytes;
-  run.write_bytes = result.write.io_bytes;
-  run.seconds =
-      static_cast<double>(std::max(result.read.runtime_ns, result.write.runtime_ns)) / 1e9;
-  run.cpu_seconds = result.user_seconds + result.system_seconds;
-  return run;
-}
-
 /// The whole of one paired job.
 class PairedRun {
  public:
@@ -183,7 +173,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
     bytes_of_calls_ = *bytes;
     return work;
   }
-  if (run_from(warm).bytes() == 0) {
+  if (measured_run(warm).bytes() == 0) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("job {}: it moves nothing that a peer could move", job_.name));
   }
@@ -203,7 +193,7 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   PENSTOCK_TRY(peer);
   peer_ = std::move(*peer);
   const std::uint64_t run_bytes =
-      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : run_from(warm).bytes();
+      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : measured_run(warm).bytes();
   const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(run_bytes, kSearchBytesMax);
   const Result<std::size_t> best = find_best_settings(
       peer_->candidates(),
@@ -217,7 +207,7 @@ Result<MeasuredRun> PairedRun::run_ours() {
   Result<JobResult> result = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(result);
   ours_.push_back(std::move(*result));
-  MeasuredRun run = run_from(ours_.back());
+  MeasuredRun run = measured_run(ours_.back());
   if (bytes_of_calls_) {
     run.read_bytes = bytes_of_calls_->read;
     run.write_bytes = bytes_of_calls_->write;

@@ -40,7 +40,7 @@ RequestLoop::RequestLoop(IoEngine& engine, const File& file, std::span<std::byte
   }
 }
 
-Result<void> RequestLoop::run(RequestFeed& feed, const LoopPace& pace, RunControl& control) {
+Result<void> RequestLoop::run(BlockFeed& feed, const LoopPace& pace, RunControl& control) {
   begin_run(pace, control);
   while (true) {
     top_up(feed);
@@ -76,7 +76,7 @@ void RequestLoop::begin_run(const LoopPace& pace, RunControl& control) {
   now_ns_ = begin_ns_;
 }
 
-void RequestLoop::top_up(RequestFeed& feed) {
+void RequestLoop::top_up(BlockFeed& feed) {
   while (!ended_ && !free_.empty() && !is_over()) {
     if (!next_) {
       next_ = feed.next();

@@ -10,7 +10,7 @@
 #include "alloc/result.h"
 #include "bench/measure/course.h"
 #include "bench/measure/latency_histogram.h"
-#include "bench/workload/request_feed.h"
+#include "bench/workload/block_feed.h"
 #include "bench/workload/workload_run.h"
 #include "io/file.h"
 #include "io/io_engine.h"
@@ -40,7 +40,7 @@ class RequestLoop {
 
   /// Until the feed has nothing more, the time is over, control.stop, or an error of a request
   /// (path, offset, errno). Returns when nothing is under way.
-  Result<void> run(RequestFeed& feed, const LoopPace& pace, RunControl& control);
+  Result<void> run(BlockFeed& feed, const LoopPace& pace, RunControl& control);
 
   /// Of the latest run.
   const DirectionTally& reads() const noexcept { return reads_; }
@@ -60,7 +60,7 @@ class RequestLoop {
   };
 
   void begin_run(const LoopPace& pace, RunControl& control);
-  void top_up(RequestFeed& feed);
+  void top_up(BlockFeed& feed);
   bool is_over();
   std::uint64_t early_ns(const Request& request) const;
   void wait_for_rate();
