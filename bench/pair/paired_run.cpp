@@ -4,17 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "bench/pair/deepspeed_peer.h"
 #include "bench/pair/fio_peer.h"
-#include "bench/pair/turns.h"
+#include "bench/pair/pair_statistics.h"
 #include "bench/workload/raw_file.h"
-#include "bench/workload/swap/job_model.h"
-#include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/swap_inventory.h"
+#include "bench/workload/swap/swap_session.h"
 
 namespace penstock::bench {
 namespace {
@@ -93,6 +93,14 @@ Result<PhaseBytes> bytes_of_calls(const Job& job) {
   bytes.read *= job.loops;
   bytes.write *= job.loops;
   return bytes;
+}
+
+// The place of the one with the median bandwidth (the lower of two); the first where there is none.
+std::size_t median_run(const std::vector<MeasuredRun>& runs) {
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t at) { return runs[at].bytes_per_second(); });
+  return order.empty() ? 0 : order[(order.size() - 1) / 2];
 }
 
 /// The whole of one paired job.
@@ -195,9 +203,11 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   const std::uint64_t run_bytes =
       bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : measured_run(warm).bytes();
   const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(run_bytes, kSearchBytesMax);
+  RoundLimits limits = options_.search;
+  limits.end = std::chrono::steady_clock::now() + options_.search_time;
   const Result<std::size_t> best = find_best_settings(
       peer_->candidates(),
-      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, options_.search);
+      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, limits);
   PENSTOCK_TRY(best);
   settings_ = *best;
   return {};
@@ -216,18 +226,24 @@ Result<MeasuredRun> PairedRun::run_ours() {
 }
 
 Result<JobResult> PairedRun::take_all_turns() {
-  const Result<std::vector<RunPair>> pairs = take_turns(
-      job_.pairs, [this] { return run_ours(); }, [this] { return peer_->run(settings_, 0); },
-      [this] { return interrupted(); });
-  PENSTOCK_TRY(pairs);
-  if (pairs->empty()) {
-    return fault(Fault::kInvalidArgument, fmt::format("job {}: no pair was finished", job_.name));
+  const std::vector<CandidateRounds> sides = run_rounds(
+      2, [this](std::size_t side) { return side == 0 ? run_ours() : peer_->run(settings_, 0); },
+      {.rounds_max = job_.pairs, .failure_ends = true, .interrupted = [this] {
+         return interrupted();
+       }});
+  for (const CandidateRounds& side : sides) {
+    if (side.refusal) {
+      return *side.refusal;
+    }
   }
-  JobResult result = std::move(ours_[median_pair(*pairs)]);
+  const std::vector<MeasuredRun>& ours = sides.front().runs;
+  JobResult result = std::move(ours_[median_run(ours)]);
   result.interrupted = interrupted();
-  result.pair = compare_runs(*pairs);
-  result.pair->peer = peer_->name();
-  result.pair->peer_settings = peer_->describe(settings_);
+  if (!ours.empty()) {
+    result.pair = compare_runs(ours, sides.back().runs);
+    result.pair->peer = peer_->name();
+    result.pair->peer_settings = peer_->describe(settings_);
+  }
   return result;
 }
 

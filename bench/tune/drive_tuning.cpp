@@ -13,8 +13,8 @@
 #include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "bench/benchmark.h"
-#include "bench/pair/candidate_rounds.h"
 #include "bench/pair/measured_run.h"
+#include "bench/pair/rounds.h"
 #include "io/file.h"
 #include "io/io_engine.h"
 
@@ -79,7 +79,7 @@ class Tuner {
   Result<MeasuredRun> run_job(std::span<const std::size_t> paths, Job job);
   Result<MeasuredRun> run_trial(std::span<const std::size_t> paths, double read_share,
                                 std::string doing);
-  RoundLimits limits(std::size_t rounds);
+  RoundLimits limits(std::size_t rounds_max, std::size_t rounds_min);
   Result<void> measure_paths();
   void choose_paths();
   std::optional<Advantage> compare_together();
@@ -135,7 +135,7 @@ Result<MeasuredRun> Tuner::run_job(std::span<const std::size_t> paths, Job job) 
     jobs.back().filename = fmt::format("/proc/self/fd/{}", files_[path].fd());
   }
   const Result<std::vector<JobResult>> results =
-      run_benchmark(jobs, {.progress = {}, .interrupted = request_.interrupted});
+      run_benchmark(jobs, {.interrupted = request_.interrupted});
   PENSTOCK_TRY(results);
   const JobResult& all = results->front();
   if (all.error != 0) {
@@ -161,9 +161,11 @@ Result<MeasuredRun> Tuner::run_trial(std::span<const std::size_t> paths, double 
   return run;
 }
 
-RoundLimits Tuner::limits(std::size_t rounds) {
-  return {.rounds_max = rounds,
-          .is_enough = [this](std::size_t) { return Clock::now() >= end_; },
+RoundLimits Tuner::limits(std::size_t rounds_max, std::size_t rounds_min) {
+  return {.rounds_max = rounds_max,
+          .rounds_min = rounds_min,
+          .end = end_,
+          .failure_ends = true,
           .interrupted = [this] { return interrupted(); }};
 }
 
@@ -173,18 +175,15 @@ Result<void> Tuner::measure_paths() {
       std::pair{1.0, &PathSpeed::read},
       {0.0, &PathSpeed::write},
       {request_.mix.read_share(), &PathSpeed::mixed}};
-  RoundLimits until = limits(kRoundsOfPaths);
-  // One round in any case: without it nothing is known.
-  until.is_enough = [this](std::size_t done) { return done > 0 && Clock::now() >= end_; };
-  const std::vector<CandidateRounds> rounds = run_candidate_rounds(
+  const std::vector<CandidateRounds> rounds = run_rounds(
       loads.size() * request_.paths.size(),
       [&](std::size_t at) {
         const std::size_t path = at / loads.size();
         return run_trial({&path, 1}, loads[at % loads.size()].first, request_.paths[path]);
       },
-      until);
+      limits(kRoundsOfPaths, 1));  // without one nothing is known
   for (std::size_t at = 0; at < rounds.size(); ++at) {
-    if (!rounds[at].is_left()) {
+    if (rounds[at].refusal) {
       return *rounds[at].refusal;
     }
     const std::vector<double> bandwidths = rounds[at].bandwidths();
@@ -210,21 +209,20 @@ void Tuner::choose_paths() {
 // Nothing where one failed, or there were fewer than two turns.
 std::optional<Advantage> Tuner::compare_together() {
   const double share = request_.mix.read_share();
-  const std::vector<CandidateRounds> rounds = run_candidate_rounds(
+  const std::vector<CandidateRounds> rounds = run_rounds(
       2,
       [&](std::size_t at) {
         return at == 0 ? run_trial({result_.used.data(), 1}, share, "the fastest path")
                        : run_trial(result_.used, share, "all paths together");
       },
-      limits(kTurns));
-  const std::vector<double> fastest = rounds[0].bandwidths();
+      limits(kTurns, 0));
   const std::vector<double> all = rounds[1].bandwidths();
-  if (rounds[0].refusal || rounds[1].refusal || fastest.size() < 2) {
+  if (rounds[0].refusal || rounds[1].refusal || all.size() < 2) {
     return std::nullopt;
   }
-  std::vector<double> ratios;
-  std::ranges::transform(all, fastest, std::back_inserter(ratios), std::divides{});
-  return Advantage{median(ratios), median_interval(ratios), ratios.size(), median(all)};
+  const PairResult pair = compare_runs(rounds[1].runs, rounds[0].runs);
+  return Advantage{
+      pair.ratio_median, {pair.ratio_low, pair.ratio_high}, pair.ratios.size(), median(all)};
 }
 
 Result<DriveTuning> Tuner::run() {
