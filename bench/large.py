@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from main_job import OUT
 from run_port import clean_up_when_ended
 from training_run import TABLE_HEAD, Sample, Step, TrainingRun, figures, table_row
-from user_config import DATA, on_drive
+from user_config import DATA, on_drive, plan_command
 
 SHAPES = {
     "qwen3-1.7b": "Qwen3Config(dtype='bfloat16', vocab_size=151936, hidden_size=2048, intermediate_size=6144, "
@@ -39,7 +39,6 @@ config = AutoConfig.from_pretrained(sys.argv[1])
 AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(sys.argv[2])
 """
 LISTING = Path(__file__).resolve().parents[1] / "bindings" / "python" / "penstock" / "inventory.py"
-BINARY = os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock"))
 
 
 def main() -> int:
@@ -56,7 +55,7 @@ def main() -> int:
     shape = Path(f"{model}.shape")
     run(CONFIGURATION.format(shape=SHAPES[options.model]), str(shape))
     config = configuration(options)
-    plan = plan_command(shape, config)
+    plan = [*plan_command(list_tensors(shape), config, shape / "ds_config.json"), "--trainable", "all"]
     status = subprocess.run(plan, check=False).returncode
     if status != 0 or options.plan:
         return status
@@ -95,13 +94,11 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-def plan_command(shape: Path, config: dict[str, Any]) -> list[str]:
-    """`penstock plan` of the run."""
-    inventory, file = shape / "inventory.json", shape / "ds_config.json"
+def list_tensors(shape: Path) -> Path:
+    inventory = shape / "inventory.json"
     listing = subprocess.run([sys.executable, LISTING, shape], stdout=subprocess.PIPE, text=True, check=True)
     inventory.write_text(listing.stdout)
-    file.write_text(json.dumps(config))
-    return [BINARY, "plan", str(inventory), "--config", str(file), "--trainable", "all"]
+    return inventory
 
 
 def training(name: str, model: Path, config: dict[str, Any], steps: int) -> TrainingRun:
