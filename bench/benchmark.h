@@ -20,10 +20,10 @@ struct BenchmarkProgress {
 
 struct BenchmarkOptions {
   /// Called about twice a second on a thread of its own while jobs run; may be empty.
-  std::function<void(const BenchmarkProgress&)> progress;
+  std::function<void(const BenchmarkProgress&)> progress = {};
   /// Asked about ten times a second; true: every job ends soon and reports what it did. May be
   /// empty.
-  std::function<bool()> interrupted;
+  std::function<bool()> interrupted = {};
 };
 
 /// Runs jobs as fio does: those between two stonewalls at the same time, each with `numjobs`

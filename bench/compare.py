@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from main_job import OUT, make_model
 from run_port import clean_up_when_ended
-from training_run import Result, Sample, Step, TrainingRun
+from training_run import TABLE_HEAD, Result, Sample, Step, TrainingRun, figures, table_row
 from user_config import DATA, on_cpu, on_drive
 
 WARM_UP_STEPS = 2
@@ -80,7 +80,7 @@ def main() -> int:
     runs = _take_turns(sides, arguments.rounds)
     if runs is None:
         return 1
-    rows = {side.name: _figures(runs[number]) for number, side in enumerate(sides)}
+    rows = {side.name: figures(runs[number], WARM_UP_STEPS) for number, side in enumerate(sides)}
     _add_ratios(rows, runs, sides)
     print(_table(rows, arguments.comparison))
     (OUT / f"compare-{arguments.comparison}.json").write_text(json.dumps(rows, indent=1))
@@ -110,23 +110,6 @@ def _say(name: str, step: Step | None, sample: Sample) -> None:
         )
 
 
-def _figures(results: list[Result]) -> dict[str, Any]:
-    steps = [step for result in results for step in result.steps[WARM_UP_STEPS:]]
-    return {
-        "steps": len(steps),
-        "seconds": statistics.median(step.seconds for step in steps),
-        "seconds_min": min(step.seconds for step in steps),
-        "seconds_max": max(step.seconds for step in steps),
-        "cpu_seconds": statistics.median(step.cpu_seconds for step in steps),
-        # A mean, since what one step reads ahead or leaves to be written is the next step's in the kernel's count.
-        "read_gb": statistics.mean(step.read_gb for step in steps),
-        "written_gb": statistics.mean(step.written_gb for step in steps),
-        "peak_gb": max(result.peak_gb for result in results),
-        "pinned_gb": max(result.pinned_max for result in results) / 1e9,
-        "values": results[0].values,
-    }
-
-
 def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], sides: list[TrainingRun]) -> None:
     """Of the first side to each other, turn by turn: the median of the turns' ratios of medians."""
 
@@ -139,17 +122,10 @@ def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], sides
 
 
 def _table(rows: dict[str, dict[str, Any]], comparison: str) -> str:
-    lines = [
-        "| run | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB | first takes |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    lines = [f"{TABLE_HEAD[0]} first takes |", f"{TABLE_HEAD[1]} --- |"]
     for name, row in rows.items():
         ratio = f"{row['first_takes']:.2f}" if "first_takes" in row else ""
-        lines.append(
-            f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) "
-            f"| {row['cpu_seconds']:.2f} | {row['read_gb']:.2f} | {row['written_gb']:.2f} "
-            f"| {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} | {ratio} |"
-        )
+        lines.append(f"{table_row(name, row)} {ratio} |")
     if comparison == "finetune":
         first = next(iter(rows.values()))
         read, written = (first[key] * 1e9 / FINETUNE_PARAMETERS for key in ("read_gb", "written_gb"))

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/large.py [qwen3-1.7b|qwen2.5-3b] [--steps N] [--states 8bit] [--stock]
 
-Prints the plan first, and ends there with numbers where memory or drive are too small. The weights are random; shapes
+Prints the plan first, and ends there where memory or drive are too small. The weights are random; shapes
 and bytes are the model's. With --stock DeepSpeed alone trains the same, with the buffers that `penstock plan
 --emit-config` finds for it, and losses must be equal. Prints a table for docs/BENCHMARKS.md.
 """
@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from main_job import OUT
 from run_port import clean_up_when_ended
-from training_run import Result, Sample, Step, TrainingRun
-from user_config import DATA, on_drive
+from training_run import TABLE_HEAD, Sample, Step, TrainingRun, figures, table_row
+from user_config import DATA, on_drive, plan_command
 
 SHAPES = {
     "qwen3-1.7b": "Qwen3Config(dtype='bfloat16', vocab_size=151936, hidden_size=2048, intermediate_size=6144, "
@@ -41,7 +39,6 @@ config = AutoConfig.from_pretrained(sys.argv[1])
 AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(sys.argv[2])
 """
 LISTING = Path(__file__).resolve().parents[1] / "bindings" / "python" / "penstock" / "inventory.py"
-BINARY = os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock"))
 
 
 def main() -> int:
@@ -58,11 +55,10 @@ def main() -> int:
     shape = Path(f"{model}.shape")
     run(CONFIGURATION.format(shape=SHAPES[options.model]), str(shape))
     config = configuration(options)
-    document, stock = plan(shape, config)
-    if not fits(document, model):
-        return 1
-    if options.plan:
-        return 0
+    plan = [*plan_command(list_tensors(shape), config, shape / "ds_config.json"), "--trainable", "all"]
+    status = subprocess.run(plan, check=False).returncode
+    if status != 0 or options.plan:
+        return status
     if not model.exists():
         print(f"making {model}", flush=True)
         partial = Path(f"{model}.partial")
@@ -70,13 +66,16 @@ def main() -> int:
         partial.rename(model)
     runs = [training("penstock", model, config, options.steps)]
     if options.stock:
+        emitted = subprocess.run([*plan, "--emit-config"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        stock = json.loads(emitted)
         runs.append(training("stock", model, {key: stock[key] for key in stock if key != "penstock"}, options.steps))
     results = [each.run(OUT / "large", progress) for each in runs]
     for result in results:
-        print(row(result))
         if result.returncode != 0:
             print(f"'{result.name}' ended with status {result.returncode}: {result.log}", file=sys.stderr)
             return 1
+    warm_up = min(1, options.steps - 1)
+    print("\n".join([*TABLE_HEAD, *(table_row(each.name, figures([each], warm_up)) for each in results)]))
     if options.states == "fp32" and len({str(result.values) for result in results}) > 1:
         print(f"losses differ: {[result.values for result in results]}", file=sys.stderr)
         return 1
@@ -95,45 +94,11 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-def plan(shape: Path, config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`penstock plan --json` of the run, and the configuration that it emits."""
-    inventory, file = shape / "inventory.json", shape / "ds_config.json"
+def list_tensors(shape: Path) -> Path:
+    inventory = shape / "inventory.json"
     listing = subprocess.run([sys.executable, LISTING, shape], stdout=subprocess.PIPE, text=True, check=True)
     inventory.write_text(listing.stdout)
-    file.write_text(json.dumps(config))
-    command = [BINARY, "plan", str(inventory), "--config", str(file), "--trainable", "all"]
-    documents = []
-    for option in (["--json", "--verbose"], ["--emit-config"]):
-        done = subprocess.run([*command, *option], stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode not in (0, 3):
-            raise SystemExit(done.returncode)
-        documents.append(json.loads(done.stdout))
-    return documents[0], documents[1]
-
-
-def fits(document: dict[str, Any], model: Path) -> bool:
-    """Prints what goes where, and what of it is missing here."""
-    rows = {(row["component"], row["place"]): row["bytes_per_rank"] for row in document["memory"]}
-    weights = rows[("parameters", "nvme")] + rows.get(("parameters", "device"), 0)
-    for name, what in (("parameters", "bf16"), ("master", "fp32"), ("moments", "both")):
-        print(f"  {name:<11}{rows.get((name, 'nvme'), 0) / 1e9:6.1f} GB on the drive ({what})")
-    process, step = document["process"], document["per_step"]
-    print(f"  gradients  {rows.get(('gradients', 'ram'), 0) / 1e9:6.1f} GB in RAM, which DeepSpeed keeps there")
-    print(f"  a step reads {step['read_bytes'] / 1e9:.1f} GB and writes {step['write_bytes'] / 1e9:.1f} GB")
-    pinned = document["pinned_bytes"] >> 20
-    print(f"  the process has {process['peak_bytes'] / 1e9:.1f} GB at its peak, {pinned} MiB of them pinned")
-    missing = [w["text"] for w in document["warnings"] if w["code"] in ("memory", "drive-space", "path-unusable")]
-    made = sum(path.stat().st_size for path in model.glob("*.safetensors"))
-    free, needed = shutil.disk_usage(model.parent).free, document["nvme_bytes"] + max(0, weights - made)
-    print(
-        f"  the drive needs {needed / 1e9:.1f} GB, the model's file among them; {free / 1e9:.1f} GB are free",
-        flush=True,
-    )
-    if free < needed:
-        missing.append(f"{(needed - free) / 1e9:.1f} GB are missing on the drive of {model}")
-    for text in missing:
-        print(f"does not fit: {text}", file=sys.stderr)
-    return not missing
+    return inventory
 
 
 def training(name: str, model: Path, config: dict[str, Any], steps: int) -> TrainingRun:
@@ -144,21 +109,6 @@ def training(name: str, model: Path, config: dict[str, Any], steps: int) -> Trai
 def progress(name: str, step: Step | None, sample: Sample) -> None:
     if step is not None:
         print(f"  {name} {sample.seconds:5.0f} s: step of {step.seconds:.1f} s, loss {step.values[0]}", flush=True)
-
-
-def row(result: Result) -> str:
-    """step s | CPU s | read GB | written GB | peak GB | pinned MiB"""
-    steady = result.steps[1:] or result.steps
-    figures = (
-        [
-            statistics.median(getattr(step, key) for step in steady)
-            for key in ("seconds", "cpu_seconds", "read_gb", "written_gb")
-        ]
-        if steady
-        else [0.0] * 4
-    )
-    cells = [f"{figure:.2f}" for figure in (*figures, result.peak_gb)]
-    return f"| {result.name} | {' | '.join(cells)} | {result.pinned_max >> 20} |"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from lora_options import lora_options
 from picture import draw
 from run_port import clean_up_when_ended
 from training_run import Result, Sample, Step, TrainingRun
-from user_config import DATA, on_cpu, on_drive
+from user_config import BINARY, DATA, on_cpu, on_drive, plan_command
 
 HERE = Path(__file__).parent
 OUT = HERE / "out"
@@ -83,9 +83,7 @@ def make_runs(model: Path, swap: Path, steps: int) -> list[TrainingRun]:
 
 def show_plan(model: Path, training: TrainingRun) -> None:
     say("the plan for this model under this file (penstock plan)")
-    config = OUT / "seed-003.json"
-    config.write_text(json.dumps(training.config))
-    command = [str(Path(sys.executable).parent / "penstock"), "plan", str(model), "--config", str(config)]
+    command = plan_command(model, training.config, OUT / "seed-003.json")
     # DS_ACCELERATOR: the runs train on the CPU, so that memory of the device is memory of the process.
     subprocess.run([*command, *lora_options()], check=False, env={**os.environ, "DS_ACCELERATOR": "cpu"})
 
@@ -122,7 +120,7 @@ def against_fio(model: Path, directory: Path) -> str:
     directory.mkdir(parents=True, exist_ok=True)
     report = OUT / "against_fio.json"
     command = [
-        str(Path(sys.executable).parent / "penstock"), "bench", "--name=against-fio", "--workload=swap",
+        BINARY, "bench", "--name=against-fio", "--workload=swap",
         f"--inventory={model}", "--phase=forward", "--max_pinned=64MiB", "--ram=0", f"--directory={directory}",
         "--pair=fio", "--pairs=6", "--output-format=json", f"--output={report}",
     ]  # fmt: skip

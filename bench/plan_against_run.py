@@ -26,7 +26,7 @@ from lora_options import lora_options
 from main_job import OUT, make_model
 from run_port import clean_up_when_ended
 from training_run import Result, TrainingRun
-from user_config import DATA, on_drive
+from user_config import DATA, on_drive, plan_command
 
 NOTHING_IN_RAM = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
 UNTIED = """
@@ -94,15 +94,9 @@ def make_untied() -> Path:
 
 
 def plan(case: Case) -> dict[str, Any]:
-    file = OUT / "plan-against-run.config.json"
-    file.write_text(json.dumps(case.config))
-    command = [
-        os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock")),
-        "plan",
-        str(case.model),
-    ]
+    command = plan_command(case.model, case.config, OUT / "plan-against-run.config.json")
     done = subprocess.run(
-        [*command, "--config", str(file), "--json", "--verbose", *case.options],
+        [*command, "--json", "--verbose", *case.options],
         env={**os.environ, "DS_ACCELERATOR": "cpu"},
         stdout=subprocess.PIPE,
         check=True,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,39 @@ def parse(line: str, steps: list[Step]) -> bool:
         steps.append(Step((loss,), *(float(value) for value in figures)))
         return True
     return False
+
+
+TABLE_HEAD = (
+    "| run | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+)
+
+
+def figures(results: Sequence[Result], warm_up_steps: int) -> dict[str, Any]:
+    """Of runs of one kind: what docs/BENCHMARKS.md has of them; without each run's first steps."""
+    steps = [step for result in results for step in result.steps[warm_up_steps:]]
+    return {
+        "steps": len(steps),
+        "seconds": statistics.median(step.seconds for step in steps),
+        "seconds_min": min(step.seconds for step in steps),
+        "seconds_max": max(step.seconds for step in steps),
+        "cpu_seconds": statistics.median(step.cpu_seconds for step in steps),
+        # A mean, since what one step reads ahead or leaves to be written is the next step's in the kernel's count.
+        "read_gb": statistics.mean(step.read_gb for step in steps),
+        "written_gb": statistics.mean(step.written_gb for step in steps),
+        "peak_gb": max(result.peak_gb for result in results),
+        "pinned_gb": max(result.pinned_max for result in results) / 1e9,
+        "values": results[0].values,
+    }
+
+
+def table_row(name: str, row: dict[str, Any]) -> str:
+    """Under TABLE_HEAD; further cells may follow."""
+    return (
+        f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) "
+        f"| {row['cpu_seconds']:.2f} | {row['read_gb']:.2f} | {row['written_gb']:.2f} "
+        f"| {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} |"
+    )
 
 
 class _Watch:

@@ -1,13 +1,16 @@
-"""The users' DeepSpeed configurations of bench/data, on a drive of this machine or without one."""
+"""The users' DeepSpeed configurations of bench/data, on a drive of this machine or without one, and their plans."""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+BINARY = os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock"))
 SECTIONS = ("offload_param", "offload_optimizer")
 
 
@@ -25,3 +28,9 @@ def on_cpu(config: dict[str, Any], *sections: str) -> dict[str, Any]:
     for section in sections or SECTIONS:
         config["zero_optimization"][section]["device"] = "cpu"
     return config
+
+
+def plan_command(model: Path, config: dict[str, Any], file: Path) -> list[str]:
+    """`penstock plan` of a model under a configuration, which is written to the file."""
+    file.write_text(json.dumps(config))
+    return [BINARY, "plan", str(model), "--config", str(file)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +43,9 @@ class DeviceEngine:
     def get_async(self, name: str, out: Any, **how: Any) -> Any:
         return self._engine.get_async(name, out=out, **self._over, **how)
 
-    def prefetch(self, names: Iterable[str]) -> None:
-        self._engine.prefetch(names)
-
-    def flush(self) -> None:
-        self._engine.flush()
-
-    def stats(self) -> dict[str, int]:
-        counted: dict[str, int] = self._engine.stats()
-        return counted
+    def __getattr__(self, name: str) -> Any:
+        """What concerns no device: prefetch, flush, stats."""
+        return getattr(self._engine, name)
 
     def __enter__(self) -> DeviceEngine:
         return self

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "bench/job/job.h"
-#include "bench/job/refusal.h"
+#include "bench/job/job_number.h"
 
 namespace penstock::bench {
 
@@ -30,16 +30,14 @@ class WorkloadSet {
 /// One key of a job: `key=value` in a job file, `--key=value` on the command line.
 struct JobKey {
   std::string_view name;
-  std::string_view alias;     ///< fio's other name of it
-  std::string_view help;      ///< one line: what it says
-  std::string_view fallback;  ///< in words: what holds where it is not given
+  std::string_view alias;  ///< fio's other name of it
   WorkloadSet workloads;
   Refusal (*read)(std::string_view value, Job& job);
   bool stands_alone = false;  ///< without a value it is 1
 };
 
-/// Every key, in the order in which they are applied to a job (`name` and `workload` first) and
-/// listed.
+/// Every key, in the order in which they are applied to a job (`name` and `workload` first);
+/// docs/BENCH.md says what each means.
 std::span<const JobKey> job_keys();
 /// By name or alias; nullptr where there is none.
 const JobKey* find_job_key(std::string_view name);

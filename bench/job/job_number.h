@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "bench/job/refusal.h"
-
 namespace penstock::bench {
+
+/// Why a value cannot be taken: the end of a sentence that begins `KEY is "VALUE"; `. Nothing: it
+/// was taken.
+using Refusal = std::optional<std::string>;
 
 inline constexpr std::uint64_t kMicrosecondNs = 1000;
 inline constexpr std::uint64_t kMillisecondNs = 1000 * kMicrosecondNs;

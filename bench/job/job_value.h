@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "bench/job/job.h"
-#include "bench/job/refusal.h"
+#include "bench/job/job_number.h"
 
 // Readers of values that are more than a number or a word.
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bench/job/refusal.h"
+#include "bench/job/job_number.h"
 
 namespace penstock::bench {
 

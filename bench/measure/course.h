@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,7 +30,16 @@ class Course {
     return samples_.empty() || at_ns >= samples_.back().at_ns + apart_ns_;
   }
   /// Samples come in the order of time.
-  void add(const Sample& sample);
+  void add(const Sample& sample) {
+    if (samples_.size() == kSamples) {
+      apart_ns_ *= 2;
+      for (std::size_t at = 0; at < kSamples / 2; ++at) {
+        samples_[at] = samples_[2 * at + 1];  // the latest stays
+      }
+      samples_.resize(kSamples / 2);
+    }
+    samples_.push_back(sample);
+  }
   const std::vector<Sample>& samples() const noexcept { return samples_; }
 
  private:

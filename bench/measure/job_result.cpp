@@ -13,6 +13,16 @@ void DirectionResult::merge(const DirectionResult& other) {
   clat.merge(other.clat);
 }
 
+double JobResult::cpu_percent(double seconds) const noexcept {
+  const double elapsed = static_cast<double>(elapsed_ns) * 1e-9 * threads;
+  return elapsed == 0 ? 0 : 100 * seconds / elapsed;
+}
+
+double JobResult::cpu_ms_per_gb() const noexcept {
+  const auto bytes = static_cast<double>(read.io_bytes + write.io_bytes);
+  return bytes == 0 ? 0 : (user_seconds + system_seconds) * 1e12 / bytes;
+}
+
 void JobResult::fail(const Error& why) {
   error = why.system_errno() != 0 ? why.system_errno() : EINVAL;
   error_message = why.message;

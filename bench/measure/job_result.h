@@ -85,6 +85,11 @@ struct JobResult {
   std::optional<SwapResult> swap;
   std::optional<PairResult> pair;
 
+  /// Share of the time, in percent, that one thread was computing for so many seconds; as fio's
+  /// usr_cpu.
+  double cpu_percent(double seconds) const noexcept;
+  /// CPU of all threads for each 1e9 bytes moved; 0 where nothing was.
+  double cpu_ms_per_gb() const noexcept;
   /// Keeps why it failed. What has no errno of its own is a job that makes no sense.
   void fail(const Error& why);
   /// Why, where `error` is not 0.

@@ -12,10 +12,8 @@
 #include "alloc/excerpt.h"
 #include "bench/pair/swapper_work.h"
 #include "bench/process/child_process.h"
-#include "bench/process/python.h"
 #include "bench/workload/raw_file.h"
-#include "bench/workload/scratch_directory.h"
-#include "bench/workload/swap/job_model.h"
+#include "bench/workload/swap/swap_session.h"
 #include "deepspeed_scripts.h"
 
 namespace penstock::bench {
@@ -73,7 +71,6 @@ struct Parts {
   std::string work;
   std::vector<std::string> settings;
   std::uint64_t io_size = 0;  ///< of a run, where its caller says none; 0: all there is
-  std::optional<ScratchDirectory> directory = {};
 };
 
 class DeepSpeedPeer final : public PeerProgram {
@@ -93,6 +90,9 @@ class DeepSpeedPeer final : public PeerProgram {
     PENSTOCK_TRY(read_answer(*answer));
     return std::unique_ptr<PeerProgram>(std::move(peer));
   }
+
+  /// The script removes what it has made once nothing more is said to it.
+  ~DeepSpeedPeer() override { (void)process_.finish(); }
 
   std::string_view name() const noexcept override { return "deepspeed"; }
   std::size_t candidates() const noexcept override { return parts_.settings.size(); }
@@ -115,7 +115,7 @@ class DeepSpeedPeer final : public PeerProgram {
     return process_.hear_line();
   }
 
-  Parts parts_;  // the process goes before its directory
+  Parts parts_;
   ChildProcess process_;
 };
 
@@ -149,20 +149,12 @@ Result<Parts> swapper_parts(const Job& job) {
   const Result<TrainingSetup> setup = job_model(job);
   PENSTOCK_TRY(setup);
   const SwapInventory inventory = swap_inventory(*setup, job.phase);
-  Result<ScratchDirectory> directory = ScratchDirectory::make(job.directory, "deepspeed");
-  if (directory.has_error()) {
-    return std::move(directory).error();
-  }
-  Result<std::string> work = swapper_work(job, inventory, directory->path());
+  Result<std::string> work = swapper_work(job, inventory);
   PENSTOCK_TRY(work);
   // With several groups the optimizer's swapper may also read and write beside the step.
-  return Parts{"swappers, aio",
-               kSwappersScript,
-               std::move(*work),
+  return Parts{"swappers, aio", kSwappersScript, std::move(*work),
                settings_for(job.block_bytes.value_or(kMiB), job.iodepth.value_or(kSwapDepth),
-                            inventory.sub_groups.size() > 1),
-               0,
-               std::move(*directory)};
+                            inventory.sub_groups.size() > 1)};
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace penstock::bench {
 /// choose from are threads, one request a call, and pipelining.
 ///
 /// workload=raw: its aio handle on the job's file, which one thread reads or writes in order.
-/// workload=swap: its own swappers in a directory below the job's (swapper_work()); a run's bytes
-/// are those that the job's callers see moving (phase_bytes), in all of `loops`.
+/// workload=swap: its own swappers in a directory of theirs below the job's (swapper_work()); a
+/// run's bytes are those that the job's callers see moving (phase_bytes), in all of `loops`.
 /// Errors: no such Python, no DeepSpeed in it, what the script answers, or work that it cannot do.
 Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job);
 

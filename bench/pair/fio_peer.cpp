@@ -79,36 +79,26 @@ class FioPeer final : public PeerProgram {
 
 }  // namespace
 
-std::vector<std::string> FioSettings::arguments() const {
-  std::vector<std::string> all{fmt::format("--ioengine={}", engine),
-                               fmt::format("--iodepth={}", depth)};
-  if (fixed_buffers) {
-    all.insert(all.end(), {"--fixedbufs=1", "--registerfiles=1"});
-  }
-  return all;
-}
-
-std::vector<std::string> FioSettings::environment() const {
-  return huge_pages ? std::vector<std::string>{"GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}
-                    : std::vector<std::string>{};
-}
-
 std::string FioSettings::describe() const {
-  return fmt::format("{}fio {}", huge_pages ? environment().front() + " " : "",
-                     fmt::join(arguments(), " "));
+  const std::string before = fmt::format("{}", fmt::join(environment, " "));
+  return fmt::format("{}{}fio {}", before, before.empty() ? "" : " ", fmt::join(arguments, " "));
 }
 
 std::vector<FioSettings> fio_candidates(std::uint32_t depth) {
-  return {{"io_uring", depth, true, true},
-          {"io_uring", depth, true, false},
-          {"io_uring", depth, false, true},
-          {"libaio", depth, false, true}};
+  const auto keys = [depth](const char* engine) {
+    return std::vector{fmt::format("--ioengine={}", engine), fmt::format("--iodepth={}", depth)};
+  };
+  const std::vector<std::string> huge_pages{"GLIBC_TUNABLES=glibc.malloc.hugetlb=1"};
+  std::vector<std::string> fixed = keys("io_uring");
+  fixed.insert(fixed.end(), {"--fixedbufs=1", "--registerfiles=1"});
+  return {
+      {fixed, huge_pages}, {fixed}, {keys("io_uring"), huge_pages}, {keys("libaio"), huge_pages}};
 }
 
 Command fio_command(const Job& job, const FioSettings& settings) {
   Command command;
   command.package = "fio";
-  command.environment = settings.environment();
+  command.environment = settings.environment;
   std::vector<std::string>& arguments = command.arguments;
   arguments = {"fio",
                "--output-format=json",
@@ -143,7 +133,7 @@ Command fio_command(const Job& job, const FioSettings& settings) {
   add(cpus != job.given.end(), "cpus_allowed", cpus != job.given.end() ? cpus->second : "");
   add(true, "direct", job.direct.value_or(false) ? 1 : 0);
   add(true, "numjobs", job.numjobs);
-  std::ranges::copy(settings.arguments(), std::back_inserter(arguments));
+  std::ranges::copy(settings.arguments, std::back_inserter(arguments));
   return command;
 }
 

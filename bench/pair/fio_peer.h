@@ -19,15 +19,11 @@ namespace penstock::bench {
 /// variable; fio's own ways to them need pages that an administrator has reserved. Left out because
 /// they spend a core of their own (`sqthread_poll`) or need a drive that can be polled (`hipri`).
 struct FioSettings {
-  std::string engine = "io_uring";  ///< fio's name
-  std::uint32_t depth = 1;
-  bool fixed_buffers = false;  ///< registered buffers and files, for io_uring
-  bool huge_pages = false;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment = {};
 
   /// As a user would write it: environment first, then keys.
   std::string describe() const;
-  std::vector<std::string> arguments() const;
-  std::vector<std::string> environment() const;
 };
 
 /// Those that are worth a trial at `depth`.

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "bench/measure/job_result.h"
 
 namespace penstock::bench {
 
@@ -18,5 +21,13 @@ struct MeasuredRun {
     return cpu_seconds * 1e12 / static_cast<double>(bytes());
   }
 };
+
+inline MeasuredRun measured_run(const JobResult& result) {
+  const std::uint64_t ns = std::max(result.read.runtime_ns, result.write.runtime_ns);
+  return {.read_bytes = result.read.io_bytes,
+          .write_bytes = result.write.io_bytes,
+          .seconds = static_cast<double>(ns) * 1e-9,
+          .cpu_seconds = result.user_seconds + result.system_seconds};
+}
 
 }  // namespace penstock::bench

@@ -4,17 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "bench/pair/deepspeed_peer.h"
 #include "bench/pair/fio_peer.h"
-#include "bench/pair/turns.h"
+#include "bench/pair/pair_statistics.h"
 #include "bench/workload/raw_file.h"
-#include "bench/workload/swap/job_model.h"
-#include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/swap_inventory.h"
+#include "bench/workload/swap/swap_session.h"
 
 namespace penstock::bench {
 namespace {
@@ -95,14 +95,12 @@ Result<PhaseBytes> bytes_of_calls(const Job& job) {
   return bytes;
 }
 
-MeasuredRun run_from(const JobResult& result) {
-  MeasuredRun run;
-  run.read_bytes = result.read.io_bytes;
-  run.write_bytes = result.write.io_bytes;
-  run.seconds =
-      static_cast<double>(std::max(result.read.runtime_ns, result.write.runtime_ns)) / 1e9;
-  run.cpu_seconds = result.user_seconds + result.system_seconds;
-  return run;
+// The place of the one with the median bandwidth (the lower of two); the first where there is none.
+std::size_t median_run(const std::vector<MeasuredRun>& runs) {
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t at) { return runs[at].bytes_per_second(); });
+  return order.empty() ? 0 : order[(order.size() - 1) / 2];
 }
 
 /// The whole of one paired job.
@@ -183,7 +181,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
     bytes_of_calls_ = *bytes;
     return work;
   }
-  if (run_from(warm).bytes() == 0) {
+  if (measured_run(warm).bytes() == 0) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("job {}: it moves nothing that a peer could move", job_.name));
   }
@@ -203,11 +201,13 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   PENSTOCK_TRY(peer);
   peer_ = std::move(*peer);
   const std::uint64_t run_bytes =
-      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : run_from(warm).bytes();
+      bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : measured_run(warm).bytes();
   const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(run_bytes, kSearchBytesMax);
+  RoundLimits limits = options_.search;
+  limits.end = std::chrono::steady_clock::now() + options_.search_time;
   const Result<std::size_t> best = find_best_settings(
       peer_->candidates(),
-      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, options_.search);
+      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, limits);
   PENSTOCK_TRY(best);
   settings_ = *best;
   return {};
@@ -217,7 +217,7 @@ Result<MeasuredRun> PairedRun::run_ours() {
   Result<JobResult> result = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(result);
   ours_.push_back(std::move(*result));
-  MeasuredRun run = run_from(ours_.back());
+  MeasuredRun run = measured_run(ours_.back());
   if (bytes_of_calls_) {
     run.read_bytes = bytes_of_calls_->read;
     run.write_bytes = bytes_of_calls_->write;
@@ -226,18 +226,24 @@ Result<MeasuredRun> PairedRun::run_ours() {
 }
 
 Result<JobResult> PairedRun::take_all_turns() {
-  const Result<std::vector<RunPair>> pairs = take_turns(
-      job_.pairs, [this] { return run_ours(); }, [this] { return peer_->run(settings_, 0); },
-      [this] { return interrupted(); });
-  PENSTOCK_TRY(pairs);
-  if (pairs->empty()) {
-    return fault(Fault::kInvalidArgument, fmt::format("job {}: no pair was finished", job_.name));
+  const std::vector<CandidateRounds> sides = run_rounds(
+      2, [this](std::size_t side) { return side == 0 ? run_ours() : peer_->run(settings_, 0); },
+      {.rounds_max = job_.pairs, .failure_ends = true, .interrupted = [this] {
+         return interrupted();
+       }});
+  for (const CandidateRounds& side : sides) {
+    if (side.refusal) {
+      return *side.refusal;
+    }
   }
-  JobResult result = std::move(ours_[median_pair(*pairs)]);
+  const std::vector<MeasuredRun>& ours = sides.front().runs;
+  JobResult result = std::move(ours_[median_run(ours)]);
   result.interrupted = interrupted();
-  result.pair = compare_runs(*pairs);
-  result.pair->peer = peer_->name();
-  result.pair->peer_settings = peer_->describe(settings_);
+  if (!ours.empty()) {
+    result.pair = compare_runs(ours, sides.back().runs);
+    result.pair->peer = peer_->name();
+    result.pair->peer_settings = peer_->describe(settings_);
+  }
   return result;
 }
 

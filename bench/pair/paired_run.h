@@ -1,16 +1,19 @@
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "alloc/result.h"
 #include "bench/benchmark.h"
-#include "bench/pair/settings_search.h"
+#include "bench/pair/rounds.h"
 
 namespace penstock::bench {
 
 struct PairedRunOptions {
-  BenchmarkOptions benchmark;
-  SearchLimits search;  ///< for the peer's best settings
+  BenchmarkOptions benchmark = {};
+  /// For the peer's best settings; no round begins when `search_time` is over.
+  RoundLimits search = {.rounds_max = 7, .rounds_min = 3};
+  std::chrono::nanoseconds search_time = std::chrono::seconds(8);
 };
 
 /// Runs one job that has a peer: files laid out once and written, both sides warmed, the peer's

@@ -15,162 +15,125 @@ namespace {
 
 using nlohmann::json;
 using Values = std::vector<double>;
+using enum FigureUnit::Kind;
 
-constexpr FigureUnit kBandwidth{"bytes/s", true, false, 1e-6, 1, " MB/s"};
-constexpr FigureUnit kCost{"ms/GB", false, false, 1, 2, " ms"};
-constexpr FigureUnit kLatency{"ns", false, false, 1e-3, 0, " us"};
-constexpr FigureUnit kStalls{"share", false, true, 100, 1, " %"};
-constexpr FigureUnit kBandwidthRatio{"ratio", true, false, 1, 3, ""};
-constexpr FigureUnit kCostRatio{"ratio", false, false, 1, 3, ""};
+constexpr FigureUnit kBandwidth{"bytes/s", kDrifts, true, 1e-6, 1, " MB/s"};
+constexpr FigureUnit kCost{"ms/GB", kDrifts, false, 1, 2, " ms"};
+constexpr FigureUnit kP99{"ns", kLatency, false, 1e-3, 0, " us"};
+constexpr FigureUnit kStalls{"share", kShare, false, 100, 1, " %"};
+constexpr FigureUnit kBandwidthRatio{"ratio", kRatio, true, 1, 3};
+constexpr FigureUnit kCostRatio{"ratio", kRatio, false, 1, 3};
 
-// To a peer, which not every run has.
-bool is_ratio(const RecordedFigure& figure) {
-  return figure.unit == &kBandwidthRatio || figure.unit == &kCostRatio;
+// 0 where there is none.
+double number(const json& document, const std::string& pointer) {
+  const json::json_pointer at(pointer);
+  return document.contains(at) && document[at].is_number() ? document[at].get<double>() : 0;
 }
 
-json member(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() ? *found : json();
-}
-
-double number(const json& object, const char* key) {
-  const json value = member(object, key);
-  return value.is_number() ? value.get<double>() : 0;
-}
-
-// One job of one run, all its threads together.
+// One job of one run, all its threads together: sums, but of p99 the worst thread's.
 struct JobRun {
-  struct Direction {
-    double bytes = 0;
-    double bytes_per_second = 0;
-    double p99_ns = 0;  // the worst thread's
-  };
-  std::map<std::string, Direction> directions;
+  std::map<std::string, double> bandwidth;  // of a direction
+  std::map<std::string, double> p99_ns;
+  double bytes = 0;
   double cpu_ms = 0;
   double stall_ns = 0;
-  double thread_ms = 0;  // run time of all threads
+  double thread_ms = 0;  // run time
   bool swaps = false;
-  std::string peer;
-  Values ratios;
-  Values cpu_ratios;
+  json pair;
 
   void add_thread(const json& job);
 };
 
-// Every pair's ratio where the report has them, else the median alone.
-void add_ratios(const json& pair, const char* all, const char* middle, Values& to) {
-  const json ratios = member(pair, all);
-  if (ratios.is_array() && !ratios.empty()) {
-    for (const json& ratio : ratios) {
-      to.push_back(ratio.is_number() ? ratio.get<double>() : 0);
-    }
-  } else {
-    to.push_back(number(pair, middle));
-  }
-}
-
 void JobRun::add_thread(const json& job) {
-  double longest_ms = 0;
-  for (const char* const name : {"read", "write"}) {
-    const json part = member(job, name);
-    Direction& direction = directions[name];
-    direction.bytes += number(part, "io_bytes");
-    direction.bytes_per_second += number(part, "bw_bytes");
-    const json percentiles = member(member(part, "clat_ns"), "percentile");
-    direction.p99_ns = std::max(direction.p99_ns, number(percentiles, "99.000000"));
-    longest_ms = std::max(longest_ms, number(part, "runtime"));
+  double runtime_ms = 0;
+  for (const std::string name : {"read", "write"}) {
+    bytes += number(job, "/" + name + "/io_bytes");
+    bandwidth[name] += number(job, "/" + name + "/bw_bytes");
+    p99_ns[name] =
+        std::max(p99_ns[name], number(job, "/" + name + "/clat_ns/percentile/99.000000"));
+    runtime_ms = std::max(runtime_ms, number(job, "/" + name + "/runtime"));
   }
-  const double whole_ms = number(job, "job_runtime");
-  const double runtime_ms = whole_ms > 0 ? whole_ms : longest_ms;
+  const double whole_ms = number(job, "/job_runtime");
+  runtime_ms = whole_ms > 0 ? whole_ms : runtime_ms;
   thread_ms += runtime_ms;
-  cpu_ms += (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100 * runtime_ms;
-  if (const json swap = member(job, "swap"); swap.is_object()) {
-    swaps = true;
-    stall_ns += number(swap, "stall_ns");
-  }
-  if (const json pair = member(job, "pair"); pair.is_object()) {
-    const json name = member(pair, "peer");
-    peer = name.is_string() ? name.get<std::string>() : "the peer";
-    add_ratios(pair, "ratios", "ratio_median", ratios);
-    add_ratios(pair, "cpu_ratios", "cpu_ratio_median", cpu_ratios);
-  }
+  cpu_ms += (number(job, "/usr_cpu") + number(job, "/sys_cpu")) / 100 * runtime_ms;
+  swaps = swaps || job.contains("swap");
+  stall_ns += number(job, "/swap/stall_ns");
+  pair = job.value("pair", pair);
 }
 
-// What is 0 was not measured; shares may be.
-void add_values(RecordedRuns& runs, const std::string& job, const std::string& name,
-                const FigureUnit& unit, bool drifts, const Values& values) {
-  for (const double value : values) {
-    if (value <= 0 && !(unit.is_share && value == 0)) {
-      continue;
-    }
-    auto known = std::ranges::find_if(runs.figures, [&](const RecordedFigure& figure) {
-      return figure.job == job && figure.name == name;
-    });
-    if (known == runs.figures.end()) {
-      known = runs.figures.insert(known, RecordedFigure{job, name, &unit, drifts, {}});
-    }
-    known->values.push_back(value);
+// Every pair's ratio where the report has them, else the median alone.
+Values ratios_of(const json& pair, const char* all, const char* middle) {
+  if (!pair.contains(all) || pair[all].empty()) {
+    return {number(pair, fmt::format("/{}", middle))};
   }
+  Values values;
+  for (std::size_t at = 0; at < pair[all].size(); ++at) {
+    values.push_back(number(pair, fmt::format("/{}/{}", all, at)));
+  }
+  return values;
+}
+
+// Of RecordedRuns, constant or not.
+auto* find_figure(auto& runs, const std::string& job, const std::string& name) {
+  const auto found = std::ranges::find_if(runs.figures, [&](const RecordedFigure& figure) {
+    return figure.job == job && figure.name == name;
+  });
+  return found == runs.figures.end() ? nullptr : &*found;
 }
 
 void add_run(RecordedRuns& runs, const std::string& job, const JobRun& run) {
+  // What is 0 was not measured; shares may be.
+  const auto add = [&](const std::string& name, const FigureUnit& unit, const Values& values) {
+    for (const double value : values) {
+      if (value <= 0 && !(unit.kind == kShare && value == 0)) {
+        continue;
+      }
+      if (find_figure(runs, job, name) == nullptr) {
+        runs.figures.push_back({job, name, &unit, {}});
+      }
+      find_figure(runs, job, name)->values.push_back(value);
+    }
+  };
   if (std::ranges::find(runs.jobs, job) == runs.jobs.end()) {
     runs.jobs.push_back(job);
   }
-  double bytes = 0;
-  for (const auto& [name, direction] : run.directions) {
-    bytes += direction.bytes;
-    add_values(runs, job, name + " bandwidth", kBandwidth, true, {direction.bytes_per_second});
-    add_values(runs, job, name + " p99", kLatency, false, {direction.p99_ns});
+  for (const auto& [direction, bandwidth] : run.bandwidth) {
+    add(direction + " bandwidth", kBandwidth, {bandwidth});
+    add(direction + " p99", kP99, {run.p99_ns.at(direction)});
   }
-  if (bytes > 0) {
-    add_values(runs, job, "CPU per GB", kCost, true, {run.cpu_ms / bytes * 1e9});
+  if (run.bytes > 0) {
+    add("CPU per GB", kCost, {run.cpu_ms / run.bytes * 1e9});
   }
   if (run.swaps && run.thread_ms > 0) {
-    add_values(runs, job, "stalls", kStalls, false, {run.stall_ns / 1e6 / run.thread_ms});
+    add("stalls", kStalls, {run.stall_ns / 1e6 / run.thread_ms});
   }
-  if (!run.peer.empty()) {
-    const std::string over = fmt::format(" over {}'s", run.peer);
-    add_values(runs, job, "bandwidth" + over, kBandwidthRatio, false, run.ratios);
-    add_values(runs, job, "CPU per GB" + over, kCostRatio, false, run.cpu_ratios);
+  if (run.pair.is_object()) {
+    const std::string over = fmt::format(" over {}'s", run.pair.value("peer", "the peer"));
+    add("bandwidth" + over, kBandwidthRatio, ratios_of(run.pair, "ratios", "ratio_median"));
+    add("CPU per GB" + over, kCostRatio, ratios_of(run.pair, "cpu_ratios", "cpu_ratio_median"));
   }
 }
 
-Result<void> add_document(const json& document, const std::string& origin, RecordedRuns& runs) {
-  const json jobs = member(document, "jobs");
-  if (!jobs.is_array() || jobs.empty()) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("{} is no report of a benchmark: it has no `jobs`", origin));
-  }
-  std::vector<std::pair<std::string, JobRun>> found;
-  for (const json& job : jobs) {
-    const json name = member(job, "jobname");
-    if (!name.is_string()) {
-      return fault(Fault::kInvalidArgument, fmt::format("{} has a job without `jobname`", origin));
-    }
-    if (const auto error = static_cast<int>(number(job, "error")); error != 0) {
-      runs.failures.push_back(fmt::format("{} failed in {}: {}", excerpt(name.get<std::string>()),
-                                          origin, std::strerror(error)));
+// Throws json::exception where the document is none of a benchmark.
+void add_document(const json& document, const std::string& origin, RecordedRuns& runs) {
+  std::vector<std::pair<std::string, JobRun>> found;  // in their order
+  for (const json& job : document.at("jobs")) {
+    const std::string name = job.at("jobname");
+    if (const auto error = static_cast<int>(number(job, "/error")); error != 0) {
+      runs.failures.push_back(
+          fmt::format("{} failed in {}: {}", excerpt(name), origin, std::strerror(error)));
       continue;
     }
-    auto run =
-        std::ranges::find(found, name.get<std::string>(), &std::pair<std::string, JobRun>::first);
+    auto run = std::ranges::find(found, name, &std::pair<std::string, JobRun>::first);
     if (run == found.end()) {
-      run = found.insert(run, {name.get<std::string>(), {}});
+      run = found.insert(run, {name, {}});
     }
     run->second.add_thread(job);
   }
   for (const auto& [name, run] : found) {
     add_run(runs, name, run);
   }
-  return {};
-}
-
-const RecordedFigure* find_figure(const RecordedRuns& runs, const RecordedFigure& like) {
-  const auto found = std::ranges::find_if(runs.figures, [&](const RecordedFigure& figure) {
-    return figure.job == like.job && figure.name == like.name;
-  });
-  return found == runs.figures.end() ? nullptr : &*found;
 }
 
 bool has_job(const RecordedRuns& runs, const std::string& job) {
@@ -181,7 +144,7 @@ bool has_job(const RecordedRuns& runs, const std::string& job) {
 bool has_ratios(const RecordedRuns& before, const RecordedRuns& after, const std::string& job) {
   return std::ranges::any_of(before.figures, [&](const RecordedFigure& figure) {
     return figure.job == job && figure.unit == &kBandwidthRatio &&
-           find_figure(after, figure) != nullptr;
+           find_figure(after, job, figure.name) != nullptr;
   });
 }
 
@@ -197,17 +160,10 @@ std::string_view judge(const ComparisonRow& row, double bound) {
 
 ComparisonRow compare_figure(const RecordedFigure& before, const RecordedFigure& after,
                              double bound) {
-  ComparisonRow row{before.job,
-                    before.name,
-                    before.unit,
-                    median(before.values),
-                    median(after.values),
-                    before.values.size(),
-                    after.values.size(),
-                    0,
-                    {},
-                    {}};
-  const bool is_share = row.unit->is_share;
+  ComparisonRow row{
+      before.job,           before.name,          before.unit,        median(before.values),
+      median(after.values), before.values.size(), after.values.size()};
+  const bool is_share = row.unit->kind == kShare;
   row.change = is_share ? row.after - row.before : row.after / row.before - 1;
   if (row.runs_before > 1 && row.runs_after > 1) {
     row.interval = is_share ? median_difference_interval(after.values, before.values)
@@ -224,22 +180,20 @@ ComparisonRow compare_figure(const RecordedFigure& before, const RecordedFigure&
 Result<RecordedRuns> read_recorded_runs(std::string_view text, const std::string& origin) {
   RecordedRuns runs;
   std::istringstream rest{std::string(text)};
-  bool found = false;
-  while (!(rest >> std::ws).eof()) {
-    json document;
-    try {
+  try {
+    while (!(rest >> std::ws).eof()) {
+      json document;
       rest >> document;
-    } catch (const json::exception& error) {
-      return fault(Fault::kInvalidArgument,
-                   fmt::format("{} is no JSON: {}", origin, excerpt(error.what())));
+      for (const json& one : document.is_array() ? document : json::array({document})) {
+        add_document(one, origin, runs);
+      }
     }
-    found = true;
-    for (const json& one : document.is_array() ? document : json::array({document})) {
-      PENSTOCK_TRY(add_document(one, origin, runs));
-    }
+  } catch (const json::exception& error) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} is no report of a benchmark: {}", origin, excerpt(error.what())));
   }
-  if (!found) {
-    return fault(Fault::kInvalidArgument, fmt::format("{} is empty", origin));
+  if (runs.jobs.empty() && runs.failures.empty()) {
+    return fault(Fault::kInvalidArgument, fmt::format("{} has no report of a job", origin));
   }
   return runs;
 }
@@ -261,12 +215,13 @@ ReportComparison compare_reports(const RecordedRuns& before, const RecordedRuns&
   std::ranges::copy_if(after.jobs, std::back_inserter(comparison.added),
                        [&](const std::string& job) { return !has_job(before, job); });
   for (const RecordedFigure& figure : before.figures) {
-    if (!has_job(after, figure.job) || (figure.drifts && has_ratios(before, after, figure.job))) {
+    if (!has_job(after, figure.job) ||
+        (figure.unit->kind == kDrifts && has_ratios(before, after, figure.job))) {
       continue;
     }
-    if (const RecordedFigure* const other = find_figure(after, figure)) {
+    if (const RecordedFigure* const other = find_figure(after, figure.job, figure.name)) {
       comparison.rows.push_back(compare_figure(figure, *other, max_regression));
-    } else if (!is_ratio(figure)) {
+    } else if (figure.unit->kind != kRatio) {
       comparison.missing.push_back(
           fmt::format("the second report has no {} of the job {}", figure.name, figure.job));
     }

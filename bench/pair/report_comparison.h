@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,12 +14,18 @@ namespace penstock::bench {
 
 /// How a figure is written and compared.
 struct FigureUnit {
+  enum class Kind : std::uint8_t {
+    kDrifts,   ///< with the drive: where both reports have kRatio to the same peer, that counts
+    kRatio,    ///< to a peer, which not every run has
+    kShare,    ///< of the run time, 0..1; compared by difference
+    kLatency,  ///< of requests
+  };
   std::string_view name;  ///< in JSON
+  Kind kind = Kind::kDrifts;
   bool more_is_better = false;
-  bool is_share = false;  ///< of the run time, 0..1; compared by difference
-  double shown_as = 1;    ///< factor to the unit that people read
+  double shown_as = 1;  ///< factor to the unit that people read
   int decimals = 0;
-  std::string_view suffix;
+  std::string_view suffix = {};
 };
 
 /// One figure of one job in every run of a report.
@@ -26,9 +33,6 @@ struct RecordedFigure {
   std::string job;
   std::string name;  ///< `read bandwidth`, `CPU per GB over fio's`
   const FigureUnit* unit = nullptr;
-  /// Bandwidth and cost as such, which a drive's drift moves: where both reports have the ratio to
-  /// the same peer, that is what counts.
-  bool drifts = false;
   std::vector<double> values;  ///< one a run, or one a pair; positive unless a share
 };
 
@@ -56,10 +60,10 @@ struct ComparisonRow {
   std::size_t runs_after = 0;
   double change = 0;  ///< after / before - 1; of shares after - before
   /// Where `change` lies with 95 % confidence; nothing where a side has one run only.
-  std::optional<Interval> interval;
+  std::optional<Interval> interval = {};
   /// `same` (within the bound), `better`, `worse`, or `unclear`: the medians are worse by more than
   /// the bound, but chance may have done it.
-  std::string_view verdict;
+  std::string_view verdict = {};
 };
 
 struct ReportComparison {

@@ -12,6 +12,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "alloc/excerpt.h"
@@ -222,6 +224,19 @@ std::string ChildProcess::last_complaint() const {
   }
   said.remove_prefix(said.rfind('\n') + 1);  // npos + 1 is 0
   return said.empty() ? "it did not say why" : excerpt(said);
+}
+
+std::vector<std::string> pythons() {
+  std::vector<std::string> all;
+  std::error_code error;
+  const std::filesystem::path ours = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path beside = ours.parent_path() / "python";
+  if (!error && ::access(beside.c_str(), X_OK) == 0) {
+    all.push_back(beside.string());
+  }
+  all.emplace_back("python3");
+  all.emplace_back("/usr/bin/python3");
+  return all;
 }
 
 }  // namespace penstock::bench

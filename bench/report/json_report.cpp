@@ -1,5 +1,3 @@
-#include "bench/report/json_report.h"
-
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -8,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "bench/report/report.h"
 
 namespace penstock::bench {
 namespace {
@@ -128,9 +128,9 @@ ordered_json job_numbers(const JobResult& result, ordered_json options) {
                        {"write", direction(result.write)},
                        {"trim", direction({})},  // none; fio's scripts look for it
                        {"job_runtime", milliseconds(result.elapsed_ns)},
-                       {"usr_cpu", cpu_percent(result, result.user_seconds)},
-                       {"sys_cpu", cpu_percent(result, result.system_seconds)},
-                       {"cpu_ms_per_gb", cpu_ms_per_gb(result)}};
+                       {"usr_cpu", result.cpu_percent(result.user_seconds)},
+                       {"sys_cpu", result.cpu_percent(result.system_seconds)},
+                       {"cpu_ms_per_gb", result.cpu_ms_per_gb()}};
   if (result.swap) {
     numbers["swap"] = swap_numbers(*result.swap);
   }

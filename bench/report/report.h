@@ -18,9 +18,10 @@ struct Report {
   std::chrono::system_clock::time_point time;
 };
 
-/// Share of the time, in percent, that one thread of the job was computing; as fio's usr_cpu.
-double cpu_percent(const JobResult& result, double seconds);
-/// CPU of all threads for each 1e9 bytes moved; 0 where nothing was.
-double cpu_ms_per_gb(const JobResult& result);
+/// `--output-format=normal`: for people.
+std::string text_report(const Report& report);
+/// `--output-format=json`: fio's keys where they mean the same, then ours (docs/BENCH.md).
+/// With `course` each job has its `courses`, what happened over time, as plot.py draws it.
+std::string json_report(const Report& report, bool course = false);
 
 }  // namespace penstock::bench

@@ -1,5 +1,3 @@
-#include "bench/report/text_report.h"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -7,6 +5,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/job/job_key.h"
+#include "bench/report/report.h"
 
 namespace penstock::bench {
 namespace {
@@ -109,8 +108,8 @@ std::string job_text(const Job& job, const JobResult& result) {
   text += direction_lines("write", result.write);
   if (result.read.total_ios + result.write.total_ios != 0) {
     text += fmt::format("  cpu      user {:.2f} %, system {:.2f} %; {:.2f} ms a GB\n",
-                        cpu_percent(result, result.user_seconds),
-                        cpu_percent(result, result.system_seconds), cpu_ms_per_gb(result));
+                        result.cpu_percent(result.user_seconds),
+                        result.cpu_percent(result.system_seconds), result.cpu_ms_per_gb());
   }
   text += result.swap ? swap_lines(*result.swap) : "";
   text += result.pair ? pair_lines(*result.pair) : "";
@@ -123,43 +122,13 @@ std::string job_text(const Job& job, const JobResult& result) {
   return text;
 }
 
-// What the results of one group come to that ran at the same time.
-std::string group_text(const std::vector<const JobResult*>& members) {
-  JobResult sum = *members.front();
-  for (std::size_t index = 1; index < members.size(); ++index) {
-    sum.merge(*members[index]);
-  }
-  std::string text = fmt::format("group {}, {} jobs:\n", sum.group, members.size());
-  for (const auto& [name, result] :
-       {std::pair{"read", &sum.read}, std::pair{"write", &sum.write}}) {
-    if (result->total_ios != 0) {
-      text += fmt::format("  {:<8} {}: {} in {:.3f} s\n", name, rate(result->bytes_per_second()),
-                          format_bytes(result->io_bytes),
-                          static_cast<double>(result->runtime_ns) * 1e-9);
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string text_report(const Report& report) {
   std::string text;
-  std::vector<const JobResult*> group;
-  const auto end_group = [&] {
-    if (group.size() > 1) {
-      text += group_text(group);
-    }
-    group.clear();
-  };
   for (const JobResult& result : report.results) {
-    if (!group.empty() && group.back()->group != result.group) {
-      end_group();
-    }
-    group.push_back(&result);
     text += job_text(report.jobs[result.job], result);
   }
-  end_group();
   return text;
 }
 

@@ -1,32 +1,26 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "alloc/result.h"
-#include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/plan_tensor.h"
 
 namespace penstock::bench {
 
-/// What a step moves between a rank and its drives, made small enough for a file to stand for it.
+/// What a step moves between a rank and its drives, whatever a plan keeps in RAM.
 struct DriveMix {
-  /// Partitions and states as a drive sees them, in order of use, with the sizes' distribution of
-  /// the whole: multiples of 4 KiB, at most kMixTensorBytesMax each.
-  std::vector<std::uint64_t> tensors;
-  /// Of a whole step: all that DeepSpeed sends to a drive, whatever a plan keeps in RAM.
+  std::uint64_t tensors = 0;  ///< partitions and states that may leave memory
+  std::uint64_t bytes = 0;    ///< theirs together
   std::uint64_t step_read_bytes = 0;
   std::uint64_t step_write_bytes = 0;
 
-  std::uint64_t bytes() const noexcept;
   double read_share() const noexcept;
+  /// Of a request: our engine's own, less where tensors are smaller on the average. Whole blocks.
+  std::uint64_t request_bytes() const noexcept;
 };
 
-/// A larger tensor counts as several of them: a queue that has been full for so long would only
-/// stay full, and each thread of a trial holds one in memory.
-inline constexpr std::uint64_t kMixTensorBytesMax = 64ULL << 20;
-
-/// Of `tensors` (rank_tensors()) those that may leave memory, about `bytes_max` of them. Errors:
-/// Fault::kConfiguration, nothing of them goes to a drive.
-Result<DriveMix> drive_mix(const std::vector<PlanTensor>& tensors, std::uint64_t bytes_max);
+/// Errors: Fault::kConfiguration, nothing of `tensors` goes to a drive.
+Result<DriveMix> drive_mix(std::span<const PlanTensor> tensors);
 
 }  // namespace penstock::bench

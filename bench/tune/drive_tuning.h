@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "bench/tune/advantage.h"
+#include "bench/pair/pair_statistics.h"
 #include "bench/tune/drive_mix.h"
-#include "bench/tune/drive_trial.h"
+#include "io/engine_probe.h"
 
 namespace penstock::bench {
 
@@ -31,11 +31,24 @@ struct TuningProgress {
 struct TuningRequest {
   EngineKind engine = EngineKind::kAuto;
   DriveMix mix;
+  std::uint64_t file_bytes = 0;    ///< of the file on each path; a request or more
   std::vector<std::string> paths;  ///< directories, at least one, each once
   std::chrono::nanoseconds budget = std::chrono::seconds(60);
   std::function<void(const TuningProgress&)> progress = {};
-  /// Asked some times a second on a thread of its own; true: it ends soon.
+  /// Asked some times a second, on this thread or another; true: it ends soon.
   std::function<bool()> interrupted = {};
+};
+
+/// How much faster all paths are than the fastest alone, both run in turns.
+struct Advantage {
+  double ratio = 1;              ///< of bandwidths, the median of the turns
+  Interval confidence = {1, 1};  ///< where it lies with 95 % confidence
+  std::size_t turns = 0;
+  double after = 0;  ///< bytes per second, median
+
+  /// Faster beyond the noise: by 3 % at the median of three turns or more, and the whole interval
+  /// above 1.
+  bool is_real() const noexcept;
 };
 
 /// What was measured and is better. Without figures, where it was interrupted before any.
@@ -57,9 +70,10 @@ struct DriveTuning {
 /// So little suffices for no answer at all.
 inline constexpr std::chrono::seconds kTuningBudgetMin{5};
 
-/// Lays out a file a path, and measures each path and all together under our engine. Takes about
-/// `budget` at most, and leaves no file. Errors: those of DriveTrial::prepare() and of the first
-/// trials; never that it was interrupted.
+/// Lays out a file a path, and measures each path and all together by raw jobs under our engine.
+/// Takes about `budget` at most. The files have no names, so that none is left. Errors: errno and
+/// path of a directory that is missing, not writable, full or without direct I/O, and those of the
+/// first trials; never that it was interrupted.
 Result<DriveTuning> tune_drives(const TuningRequest& request);
 
 }  // namespace penstock::bench

@@ -4,19 +4,29 @@
 #include <optional>
 
 #include "bench/job/job.h"
-#include "bench/workload/request_feed.h"
+#include "io/io_op.h"
 
 namespace penstock::bench {
+
+/// One request within a file.
+struct Request {
+  IoKind kind = IoKind::kRead;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+
+  bool operator==(const Request&) const = default;
+};
 
 /// What `rw=`, `bs=`, `size=`, `io_size=` and `loops=` ask of one thread: whole blocks in order,
 /// each direction through the file for itself and again from its begin; the directions of a mix in
 /// turns by their shares.
-class BlockFeed final : public RequestFeed {
+class BlockFeed {
  public:
   /// Of a file of `file_bytes`, which is at least one block.
   BlockFeed(const Job& job, std::uint64_t file_bytes);
 
-  std::optional<Request> next() override;
+  /// Nothing: all is done.
+  std::optional<Request> next();
   /// Begins to count the bytes anew, and goes on where it is.
   void restart_total() noexcept { issued_ = 0; }
   /// That next() will give in all; 0: without end.

@@ -52,15 +52,6 @@ Result<FileFacts> look_at(const std::string& path) {
   return facts;
 }
 
-Result<void> sync_file(const File& file) {
-  int result = -1;
-  do {
-    result = ::fsync(file.fd());
-  } while (result != 0 && errno == EINTR);
-  return result == 0 ? Result<void>()
-                     : system_error(errno, fmt::format("cannot sync {}", file.path()), file.path());
-}
-
 // Where the first byte is missing: a hole, space that was reserved and never written, or the end.
 // Reading there would not ask the drive for anything.
 std::uint64_t first_missing_byte(const std::string& path, const FileFacts& facts) {
@@ -90,7 +81,7 @@ Result<void> write_missing_contents(const std::string& path, const FileFacts& fa
     PENSTOCK_TRY(target->write_at(at, step));
     at += step.size();
   }
-  return sync_file(*target);
+  return target->sync();
 }
 
 Result<void> check_direct_io(const Job& job, const File& file) {
@@ -183,21 +174,15 @@ Result<RawFile> RawFile::open(const Job& job, std::uint32_t thread, const std::a
   return raw;
 }
 
-Result<void> RawFile::sync() const {
-  return sync_file(file_);
-}
-
 // A wish: what is dirty stays, and nothing is wrong where the kernel does otherwise.
 void RawFile::drop_cache() const {
   (void)::posix_fadvise(file_.fd(), 0, static_cast<::off_t>(bytes_), POSIX_FADV_DONTNEED);
 }
 
 Result<void> RawFile::unlink() const {
-  const Result<FileFacts> facts = look_at(file_.path());
-  PENSTOCK_TRY(facts);
   struct ::stat info{};
   const bool regular = ::fstat(file_.fd(), &info) == 0 && S_ISREG(info.st_mode);
-  if (facts->exists && regular && ::unlink(file_.path().c_str()) != 0 && errno != ENOENT) {
+  if (regular && ::unlink(file_.path().c_str()) != 0 && errno != ENOENT) {
     return system_error(errno, fmt::format("cannot remove {}", file_.path()), file_.path());
   }
   return {};

@@ -30,7 +30,6 @@ class RawFile {
   const File& file() const noexcept { return file_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  Result<void> sync() const;
   /// Asks the kernel to forget what it keeps of it in memory.
   void drop_cache() const;
   /// Removes its name, unless it is a device.

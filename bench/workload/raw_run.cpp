@@ -1,5 +1,3 @@
-#include "bench/workload/raw_run.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,18 +9,10 @@
 #include "bench/workload/mixed.h"
 #include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"
+#include "bench/workload/workload_run.h"
 
 namespace penstock::bench {
 namespace {
-
-DirectionResult direction_result(const DirectionTally& tally, std::uint64_t elapsed_ns) {
-  DirectionResult result;
-  result.io_bytes = tally.bytes;
-  result.total_ios = tally.ios;
-  result.runtime_ns = tally.ios == 0 ? 0 : elapsed_ns;
-  result.clat = tally.clat;
-  return result;
-}
 
 class RawRun final : public WorkloadRun {
  public:
@@ -96,13 +86,16 @@ Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
   Result<void> outcome = loop_->run(*feed_, pace, control);
   std::uint64_t elapsed_ns = loop_->elapsed_ns();
   if (outcome.has_value() && job_.ends_synced) {
-    outcome = file_->sync();
+    outcome = file_->file().sync();
     elapsed_ns = loop_->ns_since_begin();
   }
-  result.read = direction_result(loop_->reads(), elapsed_ns);
-  result.write = direction_result(loop_->writes(), elapsed_ns);
+  result.read = loop_->reads();
+  result.write = loop_->writes();
+  for (DirectionResult* const one : {&result.read, &result.write}) {
+    one->runtime_ns = one->total_ios == 0 ? 0 : elapsed_ns;
+  }
   // The engine does not say which direction they had: those of a mix count as its reads.
-  (loop_->reads().ios != 0 ? result.read : result.write).short_ios =
+  (result.read.total_ios != 0 ? result.read : result.write).short_ios =
       engine_->stats().short_transfers;
   result.courses = {loop_->course().samples()};
   result.elapsed_ns = elapsed_ns;

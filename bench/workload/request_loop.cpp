@@ -40,7 +40,7 @@ RequestLoop::RequestLoop(IoEngine& engine, const File& file, std::span<std::byte
   }
 }
 
-Result<void> RequestLoop::run(RequestFeed& feed, const LoopPace& pace, RunControl& control) {
+Result<void> RequestLoop::run(BlockFeed& feed, const LoopPace& pace, RunControl& control) {
   begin_run(pace, control);
   while (true) {
     top_up(feed);
@@ -53,7 +53,7 @@ Result<void> RequestLoop::run(RequestFeed& feed, const LoopPace& pace, RunContro
     }
   }
   end_ns_ = clock_ns();
-  course_.add({elapsed_ns(), reads_.bytes, writes_.bytes});
+  course_.add({elapsed_ns(), reads_.io_bytes, writes_.io_bytes});
   return std::exchange(outcome_, {});
 }
 
@@ -76,7 +76,7 @@ void RequestLoop::begin_run(const LoopPace& pace, RunControl& control) {
   now_ns_ = begin_ns_;
 }
 
-void RequestLoop::top_up(RequestFeed& feed) {
+void RequestLoop::top_up(BlockFeed& feed) {
   while (!ended_ && !free_.empty() && !is_over()) {
     if (!next_) {
       next_ = feed.next();
@@ -139,10 +139,10 @@ void RequestLoop::round() {
     now_ns_ = clock_ns();
     engine_.deliver();
   }
-  control_->read_bytes.store(reads_.bytes, std::memory_order_relaxed);
-  control_->write_bytes.store(writes_.bytes, std::memory_order_relaxed);
+  control_->read_bytes.store(reads_.io_bytes, std::memory_order_relaxed);
+  control_->write_bytes.store(writes_.io_bytes, std::memory_order_relaxed);
   if (course_.wants(now_ns_ - begin_ns_)) {
-    course_.add({now_ns_ - begin_ns_, reads_.bytes, writes_.bytes});
+    course_.add({now_ns_ - begin_ns_, reads_.io_bytes, writes_.io_bytes});
   }
 }
 
@@ -173,9 +173,9 @@ void RequestLoop::finish(Slot& slot) {
     ended_ = true;
     return;
   }
-  DirectionTally& tally = reads ? reads_ : writes_;
-  tally.bytes += op.bytes;
-  ++tally.ios;
+  DirectionResult& tally = reads ? reads_ : writes_;
+  tally.io_bytes += op.bytes;
+  ++tally.total_ios;
   tally.clat.add(now_ns_ - slot.issued_ns);
 }
 

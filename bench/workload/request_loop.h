@@ -9,20 +9,13 @@
 
 #include "alloc/result.h"
 #include "bench/measure/course.h"
-#include "bench/measure/latency_histogram.h"
-#include "bench/workload/request_feed.h"
+#include "bench/measure/job_result.h"
+#include "bench/workload/block_feed.h"
 #include "bench/workload/workload_run.h"
 #include "io/file.h"
 #include "io/io_engine.h"
 
 namespace penstock::bench {
-
-/// What the requests of one direction have come to.
-struct DirectionTally {
-  std::uint64_t bytes = 0;
-  std::uint64_t ios = 0;
-  LatencyHistogram clat;
-};
 
 /// When a loop waits, and when it ends before its feed does.
 struct LoopPace {
@@ -40,11 +33,11 @@ class RequestLoop {
 
   /// Until the feed has nothing more, the time is over, control.stop, or an error of a request
   /// (path, offset, errno). Returns when nothing is under way.
-  Result<void> run(RequestFeed& feed, const LoopPace& pace, RunControl& control);
+  Result<void> run(BlockFeed& feed, const LoopPace& pace, RunControl& control);
 
-  /// Of the latest run.
-  const DirectionTally& reads() const noexcept { return reads_; }
-  const DirectionTally& writes() const noexcept { return writes_; }
+  /// Of the latest run; without run times.
+  const DirectionResult& reads() const noexcept { return reads_; }
+  const DirectionResult& writes() const noexcept { return writes_; }
   const Course& course() const noexcept { return course_; }
   std::uint64_t elapsed_ns() const noexcept { return end_ns_ - begin_ns_; }
   /// Of the latest run and what its caller did since, as fio counts a sync at the end.
@@ -60,7 +53,7 @@ class RequestLoop {
   };
 
   void begin_run(const LoopPace& pace, RunControl& control);
-  void top_up(RequestFeed& feed);
+  void top_up(BlockFeed& feed);
   bool is_over();
   std::uint64_t early_ns(const Request& request) const;
   void wait_for_rate();
@@ -86,8 +79,8 @@ class RequestLoop {
   bool ended_ = false;
   bool stopped_ = false;
   Result<void> outcome_;
-  DirectionTally reads_;
-  DirectionTally writes_;
+  DirectionResult reads_;
+  DirectionResult writes_;
   Course course_;
 };
 

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/workload/raw_run.h"
-#include "bench/workload/swap/replay_run.h"
-#include "bench/workload/swap/swap_run.h"
-
 namespace penstock::bench {
 
 Result<std::unique_ptr<WorkloadRun>> make_workload_run(const Job& job, std::uint32_t thread) {

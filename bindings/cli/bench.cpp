@@ -12,10 +12,9 @@
 #include "bench/job/job_file.h"
 #include "bench/job/job_number.h"
 #include "bench/pair/paired_run.h"
-#include "bench/process/python.h"
-#include "bench/report/json_report.h"
+#include "bench/process/child_process.h"
 #include "bench/report/plot_program.h"
-#include "bench/report/text_report.h"
+#include "bench/report/report.h"
 #include "bindings/cli/bench_compare.h"
 #include "bindings/cli/interruption.h"
 #include "bindings/cli/own_command.h"
@@ -53,7 +52,7 @@ struct BenchOptions {
   std::string output;
   std::string plot;
   std::string eta = "auto";
-  std::string status_interval;
+  std::optional<std::chrono::nanoseconds> status_interval;
   bool parse_only = false;
 };
 
@@ -70,27 +69,6 @@ Result<void> write_output(const std::string& path, const std::string& text) {
     return system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
   }
   return {};
-}
-
-StatusLine::When parse_eta(const std::string& text) {
-  using When = StatusLine::When;
-  return text == "auto" ? When::kAuto : text == "always" ? When::kAlways : When::kNever;
-}
-
-// A time; nothing where none is asked for.
-std::optional<std::chrono::nanoseconds> parse_interval(const std::string& text) {
-  std::uint64_t ns = 0;
-  if (text.empty() || bench::read_time(text, bench::kSecondNs, ns)) {
-    return std::nullopt;
-  }
-  return std::chrono::nanoseconds(ns);
-}
-
-std::string check_interval(const std::string& text) {
-  std::uint64_t ns = 0;
-  const bench::Refusal refusal = bench::read_time(text, bench::kSecondNs, ns);
-  return refusal || ns == 0 ? fmt::format("\"{}\" is no interval such as 10s", text)
-                            : std::string();
 }
 
 // The first error, with how many there were; nothing where all went well.
@@ -139,7 +117,7 @@ Result<void> write_report(const BenchOptions& options, const Report& report,
 Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
                                                   const std::vector<Job>& jobs) {
   const Interruption interruption;
-  StatusLine status(parse_eta(options.eta), parse_interval(options.status_interval));
+  StatusLine status(options.eta, options.status_interval);
   bench::PairedRunOptions watched;
   watched.benchmark.progress = [&status](const auto& progress) { status.show(progress); };
   watched.benchmark.interrupted = [&interruption] { return interruption.asked_for(); };
@@ -198,9 +176,17 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "Python with matplotlib)");
   verb->add_option("--eta", options->eta, "Show progress: always, never, auto (on a terminal)")
       ->check(CLI::IsMember(std::vector<std::string>{"always", "never", "auto"}));
-  verb->add_option("--status-interval", options->status_interval,
-                   "A line of progress on standard error each time so much has passed (10s)")
-      ->check(check_interval)
+  const auto read_interval = [options](const std::string& text) {
+    std::uint64_t ns = 0;
+    if (bench::read_time(text, bench::kSecondNs, ns) || ns == 0) {
+      throw CLI::ValidationError("--status-interval",
+                                 fmt::format("\"{}\" is no interval such as 10s", text));
+    }
+    options->status_interval = std::chrono::nanoseconds(ns);
+  };
+  verb->add_option_function<std::string>(
+          "--status-interval", read_interval,
+          "A line of progress on standard error each time so much has passed (10s)")
       ->type_name("TIME");
   verb->add_flag("--parse-only", options->parse_only, "Read the jobs and run nothing");
   add_bench_compare(*verb, exit_code);

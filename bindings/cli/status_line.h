@@ -13,11 +13,10 @@ namespace penstock::cli {
 /// object is. Where it is shown without a terminal, each state is a line of its own.
 class StatusLine {
  public:
-  enum class When : std::uint8_t { kAuto, kAlways, kNever };
-
-  /// With an interval each state that comes after so much time is a line of its own, whatever
-  /// `when` says.
-  explicit StatusLine(When when, std::optional<std::chrono::nanoseconds> interval = {});
+  /// `when`: always, never or auto (on a terminal). With an interval each state that comes after so
+  /// much time is a line of its own, whatever `when` says.
+  explicit StatusLine(const std::string& when,
+                      std::optional<std::chrono::nanoseconds> interval = {});
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -32,10 +31,5 @@ class StatusLine {
   bool shown_ = false;
   bench::BenchmarkProgress last_;
 };
-
-/// `2 jobs, 43 % done, reading 1.2 GiB/s, 3 s left`; speeds are those since `last`, which is
-/// forgotten where a new group of jobs has begun.
-std::string describe_progress(const bench::BenchmarkProgress& now,
-                              const bench::BenchmarkProgress& last);
 
 }  // namespace penstock::cli

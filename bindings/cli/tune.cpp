@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 
 constexpr const char* kTuneFooter =
-    "What is measured: a file below each DIR with tensors of the sizes that this model has on a\n"
-    "rank, read and written in the shares of a training step; each path alone and all together.\n"
+    "What is measured: a file below each DIR, read and written as penstock reads and writes this\n"
+    "model's tensors, in the shares of a training step; each path alone and all together.\n"
     "All are used only where they are faster than the fastest beyond the noise: by 3 % at the\n"
     "median of six turns, and by 95 % confidence. The files have no names while they are used, so\n"
     "that nothing is left of them. Everything else of DS.json stays; `aio`, by which stock\n"
@@ -119,14 +119,12 @@ std::vector<std::string> paths_of(const TuneOptions& options, const Config& conf
 Result<bench::TuningRequest> tuning_request(const TuneOptions& options, const SwapPlan& plan) {
   bench::TuningRequest request;
   request.budget = budget_of(options.time_budget);
+  const Result<bench::DriveMix> mix = bench::drive_mix(plan.tensors);
+  PENSTOCK_TRY(mix);
+  request.mix = *mix;
   const auto seconds = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::seconds>(request.budget).count());
-  Result<bench::DriveMix> mix = bench::drive_mix(
-      plan.tensors, std::clamp(seconds * kFileBytesPerSecond, kFileBytesMin, kFileBytesMax));
-  if (!mix) {
-    return std::move(mix).error();
-  }
-  request.mix = std::move(*mix);
+  request.file_bytes = std::clamp(seconds * kFileBytesPerSecond, kFileBytesMin, kFileBytesMax);
   request.engine = plan.setup.config.penstock.engine;
   request.paths = paths_of(options, plan.setup.config);
   return request;

@@ -48,8 +48,8 @@ Step step_of(const TuneReport& report, const SwapPlan& plan) {
 std::string drives_text(const TuneReport& report) {
   const bench::DriveTuning& tuning = *report.tuning;
   std::string text =
-      fmt::format("Drives, with {} tensors of {} as this model has them; {} trials of {:.2f} s\n",
-                  report.mix->tensors.size(), format_bytes(report.mix->bytes()), tuning.trials,
+      fmt::format("Drives, as a rank's {} tensors ({}) use them; {} trials of {:.2f} s\n",
+                  report.mix->tensors, format_bytes(report.mix->bytes), tuning.trials,
                   std::chrono::duration<double>(tuning.trial_length).count());
   TextTable table(
       {{"path"},
@@ -147,8 +147,8 @@ std::string tune_json(const TuneReport& report) {
                       {"trials", tuning.trials},
                       {"trial_seconds", std::chrono::duration<double>(tuning.trial_length).count()},
                       {"mix",
-                       {{"tensors", report.mix->tensors.size()},
-                        {"bytes", report.mix->bytes()},
+                       {{"tensors", report.mix->tensors},
+                        {"bytes", report.mix->bytes},
                         {"read_share", report.mix->read_share()}}},
                       {"paths", paths_json(tuning)},
                       {"together", advantage_json(tuning.together)},

@@ -12,7 +12,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/job/job_file.h"
-#include "bench/report/json_report.h"
+#include "bench/report/report.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {

@@ -5,10 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <set>
-#include <sstream>
+#include <string>
 
 #include "alloc/bytes.h"
 #include "bench/job/job_file.h"
@@ -295,34 +296,26 @@ TEST(CommandLineTest, MistakesAreSentences) {
   EXPECT_EQ(missing.error().system_errno(), ENOENT);
 }
 
-// docs/BENCH.md lists every key as the table of keys has it: what is written there is this text.
+// docs/BENCH.md has a row for every key, with its other name and the workloads that it is for.
 
 std::string workloads_of(const JobKey& key) {
   const std::string names = workload_names(key.workloads);
   return names == "raw, swap, update, replay" ? "all" : names;
 }
 
-std::string key_table() {
-  std::string table = "| key | means | without it | workloads |\n| --- | --- | --- | --- |\n";
-  for (const JobKey& key : job_keys()) {
-    std::string names = fmt::format("`{}`", key.name);
-    if (!key.alias.empty()) {
-      names += fmt::format(", `{}`", key.alias);
-    }
-    table +=
-        fmt::format("| {} | {} | {} | {} |\n", names, key.help, key.fallback, workloads_of(key));
+TEST(JobDocumentTest, ListsEveryKey) {
+  std::ifstream document(PENSTOCK_DOCUMENT);
+  ASSERT_TRUE(document.is_open()) << PENSTOCK_DOCUMENT;
+  std::set<std::string> rows;  // the first cell and the last one
+  for (std::string line; std::getline(document, line);) {
+    rows.insert(line.substr(0, line.find(" |")) +
+                line.substr(std::min(line.rfind("| "), line.size())));
   }
-  return table;
-}
-
-TEST(JobDocumentTest, ListsEveryKeyAsItIs) {
-  std::ostringstream text;
-  text << std::ifstream(PENSTOCK_DOCUMENT).rdbuf();
-  ASSERT_FALSE(text.str().empty()) << PENSTOCK_DOCUMENT;
-  const std::string table = key_table();
-  EXPECT_NE(text.str().find("\n" + table), std::string::npos)
-      << "the table in docs/BENCH.md must be\n"
-      << table;
+  for (const JobKey& key : job_keys()) {
+    const std::string alias = key.alias.empty() ? "" : fmt::format(", `{}`", key.alias);
+    const std::string row = fmt::format("| `{}`{}| {} |", key.name, alias, workloads_of(key));
+    EXPECT_EQ(rows.count(row), 1U) << row;
+  }
 }
 
 }  // namespace

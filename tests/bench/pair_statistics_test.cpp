@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <vector>
+
 namespace penstock::bench {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::Ge;
 using testing::Le;
 
@@ -29,6 +33,14 @@ TEST(PairStatisticsTest, MedianAndSpread) {
   EXPECT_DOUBLE_EQ(interquartile_range(Values{7}), 0);
 }
 
+// A peer that took no time by its own clock.
+TEST(PairStatisticsTest, InfiniteOnes) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  EXPECT_DOUBLE_EQ(median(Values{1, 2, kInfinite}), 2);
+  EXPECT_EQ(median(Values{1, kInfinite, kInfinite}), kInfinite);
+  EXPECT_EQ(median_interval(Values{1, kInfinite}), (Interval{1, kInfinite}));
+}
+
 TEST(PairStatisticsTest, OneValueAndEqualOnesHaveNoSpread) {
   EXPECT_EQ(median_interval(Values{0.97}), (Interval{0.97, 0.97}));
   EXPECT_EQ(median_interval(Values{2, 2, 2, 2}), (Interval{2, 2}));
@@ -39,22 +51,21 @@ TEST(PairStatisticsTest, OneValueAndEqualOnesHaveNoSpread) {
 TEST(PairStatisticsTest, TwoValues) {
   const Values values{0, 1};
   EXPECT_EQ(median_interval(values), (Interval{0, 1}));
-  EXPECT_EQ(median_interval(values, {.confidence = 0.4}), (Interval{0.5, 0.5}));
+  EXPECT_EQ(median_interval(values, 0.4), (Interval{0.5, 0.5}));
 }
 
 // Three drawn from {1, 2, 3}: 1 in 7 of 27 cases, 2 in 13, 3 in 7.
 TEST(PairStatisticsTest, ThreeValues) {
   const Values values{3, 1, 2};
-  EXPECT_EQ(median_interval(values, {.confidence = 0.4}), (Interval{2, 2}));
-  EXPECT_EQ(median_interval(values, {.confidence = 0.6}), (Interval{1, 3}));
+  EXPECT_EQ(median_interval(values, 0.4), (Interval{2, 2}));
+  EXPECT_EQ(median_interval(values, 0.6), (Interval{1, 3}));
 }
 
 // 3, 4.5 and 6 over 2: where the denominator is certain, the interval is the numerator's,
 // divided.
 TEST(PairStatisticsTest, RatioOverACertainDenominator) {
   EXPECT_EQ(median_ratio_interval(Values{3, 6}, Values{2, 2, 2}), (Interval{1.5, 3}));
-  EXPECT_EQ(median_ratio_interval(Values{3, 6}, Values{2, 2}, {.confidence = 0.4}),
-            (Interval{2.25, 2.25}));
+  EXPECT_EQ(median_ratio_interval(Values{3, 6}, Values{2, 2}, 0.4), (Interval{2.25, 2.25}));
 }
 
 // Each side is an end in a quarter of all cases, both ends that make the smallest ratio meet in a
@@ -63,7 +74,7 @@ TEST(PairStatisticsTest, RatioOfTwoUncertainMedians) {
   const Values numerator{1, 3};
   const Values denominator{1, 2};
   EXPECT_EQ(median_ratio_interval(numerator, denominator), (Interval{0.5, 3}));
-  const Interval narrower = median_ratio_interval(numerator, denominator, {.confidence = 0.8});
+  const Interval narrower = median_ratio_interval(numerator, denominator, 0.8);
   EXPECT_DOUBLE_EQ(narrower.low, 1 / 1.5);
   EXPECT_DOUBLE_EQ(narrower.high, 2);
 }
@@ -73,12 +84,40 @@ TEST(PairStatisticsTest, Differences) {
   EXPECT_EQ(median_difference_interval(Values{1}, Values{3}), (Interval{-2, -2}));
 }
 
-TEST(PairStatisticsTest, ASeedGivesTheSameIntervalEveryTime) {
+TEST(PairStatisticsTest, TheSameIntervalEveryTime) {
   const Values values{0.91, 1.04, 0.99, 1.2, 0.97, 1.01, 0.88, 1.0, 1.07, 0.95};
-  const Interval once = median_interval(values, {.seed = 7});
-  EXPECT_EQ(once, median_interval(values, {.seed = 7}));
+  const Interval once = median_interval(values);
+  EXPECT_EQ(once, median_interval(values));
   EXPECT_THAT(median(values), AllOf(Ge(once.low), Le(once.high)));
   EXPECT_LT(once.low, once.high);
+}
+
+MeasuredRun run(std::uint64_t bytes, double seconds, double cpu_seconds) {
+  return {.read_bytes = bytes, .seconds = seconds, .cpu_seconds = cpu_seconds};
+}
+
+TEST(MeasuredRunTest, BandwidthAndCost) {
+  const MeasuredRun both{
+      .read_bytes = 1'500'000'000, .write_bytes = 500'000'000, .seconds = 4, .cpu_seconds = 0.02};
+  EXPECT_DOUBLE_EQ(both.bytes_per_second(), 5e8);
+  EXPECT_DOUBLE_EQ(both.cpu_ms_per_gb(), 10);
+}
+
+// Bandwidths 100/100, 120/100, 90/100, 100/50; CPU a byte 1/1, 1/2, 2/1, 1/1.
+TEST(CompareRunsTest, RatiosOfFourPairs) {
+  const std::vector<MeasuredRun> ours{run(100, 1, 1), run(120, 1, 1.2), run(90, 1, 1.8),
+                                      run(100, 1, 1)};
+  const std::vector<MeasuredRun> theirs{run(100, 1, 1), run(100, 1, 2), run(100, 1, 1),
+                                        run(100, 2, 1)};
+  const PairResult result = compare_runs(ours, theirs);
+  EXPECT_EQ(result.pairs, 4U);
+  EXPECT_THAT(result.ratios, ElementsAre(1, 1.2, 0.9, 2));
+  EXPECT_DOUBLE_EQ(result.ratio_median, 1.1);
+  EXPECT_DOUBLE_EQ(result.ratio_iqr, 1.4 - 0.975);
+  EXPECT_GE(result.ratio_low, 0.9);
+  EXPECT_LE(result.ratio_high, 2);
+  EXPECT_LT(result.ratio_low, result.ratio_high);
+  EXPECT_DOUBLE_EQ(result.cpu_ratio_median, 1);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 // One round of a search, whatever the time.
-const PairedRunOptions kShort{{}, {std::chrono::nanoseconds(0), 1, 1}};
+const PairedRunOptions kShort{.search = {.rounds_max = 1, .rounds_min = 1}};
 
 class PairedRunTest : public testing::Test {
  protected:

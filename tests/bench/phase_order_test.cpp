@@ -1,4 +1,4 @@
-#include "bench/workload/swap/phase_order.h"
+#include "bench/workload/swap/swap_inventory.h"
 
 #include <gtest/gtest.h>
 

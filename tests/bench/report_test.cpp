@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/bytes.h"
-#include "bench/report/json_report.h"
-#include "bench/report/text_report.h"
+#include "bench/report/report.h"
 
 namespace penstock::bench {
 namespace {

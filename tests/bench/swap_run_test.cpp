@@ -1,4 +1,4 @@
-#include "bench/workload/swap/swap_run.h"
+#include "bench/workload/workload_run.h"
 
 #include <gtest/gtest.h>
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def serve(make: Callable[[dict[str, Any]], Worker]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what has to be removed at the end is removed
 
     def answer(what: dict[str, Any]) -> None:
         answers.write(json.dumps(what) + "\n")

@@ -4,6 +4,7 @@ The work: {"directory": D, "dtype": "bfloat16", "elements": [...of each paramete
            "groups": [{"elements": N, "parameters": [...]}],     what the optimizer steps as one
            "order": [["parameter" or "group", NUMBER, NS, BYTES READ, BYTES WRITTEN], ...]}
                     one loop; NS: computed after the fetch; bytes: as a caller sees them moving
+           Files are in a directory of their own below D, which goes when this process ends.
 A run:    {"settings": {...of `aio`, "pipeline": false}, "io_size": N}   io_size: the first so many bytes, or 0
 
 Parameters are read as ZeRO-3's coordinator does it: one is waited for, then as many of the following ones are asked
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 import time
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -173,7 +175,8 @@ class Swappers:
         if not distributed.is_initialized():
             distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         deepspeed.init_distributed("gloo")
-        self.work = work
+        self.directory = tempfile.TemporaryDirectory(prefix="deepspeed-", dir=os.path.abspath(work["directory"]))
+        self.work = {**work, "directory": self.directory.name}
         self.order = [Use(*entry) for entry in work["order"]]
         self.settings: dict[str, Any] | None = None
         self.loops: int = work["loops"]

@@ -1,5 +1,3 @@
-#include "bench/workload/swap/replay_run.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
+#include "bench/workload/workload_run.h"
 #include "bindings/inventory/recorded_trace.h"
 #include "swap/engine/lease_token.h"
 

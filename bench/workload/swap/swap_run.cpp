@@ -1,5 +1,3 @@
-#include "bench/workload/swap/swap_run.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +8,12 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/workload/swap/job_model.h"
-#include "bench/workload/swap/phase_order.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_inventory.h"
 #include "bench/workload/swap/swap_meter.h"
 #include "bench/workload/swap/swap_session.h"
 #include "bench/workload/swap/tensor_pattern.h"
+#include "bench/workload/workload_run.h"
 #include "swap/update/adam.h"
 #include "swap/update/state_chunk.h"
 

@@ -7,7 +7,7 @@
 #include "alloc/result.h"
 #include "bench/job/job.h"
 #include "bench/workload/swap/swap_device.h"
-#include "bindings/deepspeed/config.h"
+#include "bindings/deepspeed/training_setup.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {
@@ -27,5 +27,9 @@ Result<Config> job_config(const Job& job);
 /// else to the configuration's paths, else to the working directory. Errors: the configuration's,
 /// the device's and the engine's.
 Result<SwapSession> open_swap_session(const Job& job);
+
+/// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes (or that
+/// share), under `config=`. Errors: those of the files.
+Result<TrainingSetup> job_model(const Job& job);
 
 }  // namespace penstock::bench

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "alloc/bytes.h"
+#include "io/file.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
@@ -17,10 +18,8 @@ namespace fs = std::filesystem;
 
 TuningRequest request_for(std::vector<std::string> paths) {
   TuningRequest request;
-  TrainingSetup setup;
-  setup.inventory.tensors = {{"a", DType::kU8, {2 * kMiB}, Role::kParam},
-                             {"b", DType::kU8, {5 * kMiB}, Role::kParam}};
-  request.mix = drive_mix(rank_tensors(setup), kGiB).value();
+  request.mix = {2, 7 * kMiB, 10 * kMiB, 8 * kMiB};
+  request.file_bytes = 8 * kMiB;
   request.paths = std::move(paths);
   request.budget = std::chrono::milliseconds(300);
   return request;
@@ -85,21 +84,23 @@ TEST_F(DriveTuningTest, InterruptedOnTheWay) {
   EXPECT_TRUE(fs::is_empty(paths[0]) && fs::is_empty(paths[1]));
 }
 
-TEST_F(DriveTuningTest, ATrialReadsAndWrites) {
-  const TuningRequest request = request_for({directory_.path()});
-  RunControl control;
-  const auto trial = DriveTrial::prepare(request.mix, request.paths, control);
-  ASSERT_TRUE(trial.has_value()) << trial.error().message;
-  EXPECT_TRUE(fs::is_empty(directory_.path())) << "files have no names while they are used";
-  const TrialLoad load{0.5, std::chrono::milliseconds(20)};
-  const std::size_t path = 0;
-  const Result<MeasuredRun> run = (*trial)->run({&path, 1}, EngineKind::kThreads, load);
-  ASSERT_TRUE(run.has_value()) << run.error().message;
-  EXPECT_GT(run->read_bytes, 0U);
-  EXPECT_GT(run->write_bytes, 0U);
-  control.stop = true;
-  EXPECT_EQ((*trial)->run({&path, 1}, EngineKind::kThreads, load).error().system_errno(),
-            ECANCELED);
+TEST_F(DriveTuningTest, TwoPathsAtOnceAreComparedInTurns) {
+  TuningRequest request = request_for({directory_.path(), directory_.path()});
+  request.budget = std::chrono::seconds(3);
+  const Result<DriveTuning> tuning = tune_drives(request);
+  ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
+  ASSERT_TRUE(tuning->together.has_value());
+  EXPECT_GE(tuning->together->turns, 2U);
+  EXPECT_GT(tuning->together->after, 0);
+  EXPECT_EQ(tuning->used.size(), tuning->together->is_real() ? 2U : 1U);
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+}
+
+TEST(AdvantageTest, ThreeTurnsAndAnIntervalAboveOne) {
+  EXPECT_TRUE((Advantage{1.1, {1.01, 1.2}, 3, 1.1}).is_real());
+  EXPECT_FALSE((Advantage{1.1, {1.01, 1.2}, 2, 1.1}).is_real());
+  EXPECT_FALSE((Advantage{1.1, {0.99, 1.2}, 6, 1.1}).is_real());
+  EXPECT_FALSE((Advantage{1.02, {1.01, 1.2}, 6, 1.1}).is_real());
 }
 
 }  // namespace
