@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// Which of two products is added without being rounded before: DeepSpeed's ops fuse the new one in
+/// Which of two products is added without being rounded before: a runtime's ops fuse the new one in
 /// vectors and the old one in scalar code.
 enum class Fused : std::uint8_t { kNew, kOld };
 

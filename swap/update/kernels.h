@@ -16,8 +16,8 @@ std::string_view to_string(Instructions instructions) noexcept;
 
 /// One function for each set of instructions: the compiler makes vectors of one loop, which is what
 /// a library of vector types would write by hand. `Body::run<kWidth>(count, arguments...)` is
-/// always inlined; kWidth is how many elements one instruction takes. A step of DeepSpeed's does
-/// otherwise with what remains behind the last whole vector.
+/// always inlined; kWidth is how many elements one instruction takes: scalar code, which a
+/// runtime's op has for what remains behind the last whole vector, may round otherwise.
 template <typename Body, typename... Arguments>
 class Kernels {
  public:

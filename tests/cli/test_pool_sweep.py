@@ -34,6 +34,9 @@ def test_a_sweep(sweep, tmp_path):
         options, swap = job["job options"], job["swap"]
         # No pass is faster than the drive, nor than computing; a chunk of the first is never hidden.
         assert job["read"]["bw_bytes"] <= 3.5 * (1 << 30) * 1.001
+        compute = float(job["jobname"].partition("IO ")[2].partition(",")[0])
+        drive_ms = swap["read_bytes"] / 3.5 / (1 << 30) * 1e3
+        assert job["job_runtime"] >= drive_ms * compute * 0.99
         assert swap["pinned_bytes"] <= int(options["max_pinned"][:-1]) << 20
         assert swap["pageable_bytes"] == 0 or job["jobname"].startswith("whole")
     lines = done.stdout.splitlines()
