@@ -108,6 +108,32 @@ def scaled_in_forward(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+class Clamping(nn.Linear):
+    """Its forward changes its parameters in place: a weight is clamped, as a critic's is, and a frozen code decays."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width)
+        self.code = nn.Parameter(torch.ones(width, width), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.clamp_(-0.02, 0.02)
+            self.code.mul_(0.75)
+        return super().forward(x) + x @ self.code * 1e-3
+
+
+@habit("weights that a forward changes in place", ranks=(1,))  # of several, the change ends with the gathered copy
+def changed_in_forward(trial: Trial) -> None:
+    model = Stack()
+    model.layers[1].linear = Clamping(model.layers[1].linear.in_features)
+    engine = trial.initialize(model)
+    for _ in range(3):
+        trial.step(engine)
+        with torch.no_grad():
+            trial.loss(engine)
+        trial.record_weights(engine)
+
+
 @habit("evaluation, then LoRA is merged")
 def merged(trial: Trial) -> None:
     engine = trial.initialize(adapted())

@@ -18,7 +18,7 @@ from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
-from penstock.deepspeed.self_changing import has_changed, is_self_changing
+from penstock.deepspeed.self_changing import count_of_changes, is_self_changing
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
@@ -64,6 +64,7 @@ class ParameterSwapper:
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
+        self._changes: dict[int, int | None] = {}  # by ds_id, of the same: changes in place before
         self._in_flight: dict[int, tuple[Any, Delivery]] = {}
         self._swapped_in = _SwappedIn()
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
@@ -198,6 +199,7 @@ class ParameterSwapper:
                 raise
             if delivery.lease is not None:
                 self._leases[ds_id] = delivery.lease
+                self._changes[ds_id] = count_of_changes(param)
             param.ds_tensor.data = data
             param.ds_tensor.status = Status.AVAILABLE
 
@@ -227,10 +229,18 @@ class ParameterSwapper:
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
             elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
-                if param.ds_id in self._leases and has_changed(param):
-                    self.swap_out_and_release([param])
-                else:
-                    self._release(param)
+                if param.ds_id in self._changes and self._changes[param.ds_id] != count_of_changes(param):
+                    self._keep_change(param)
+                self._release(param)
+
+    def _keep_change(self, param: Any) -> None:
+        """What a forward has changed becomes the content. Where it was not expected other readers may have seen it."""
+        lease = self._leases.pop(param.ds_id)
+        if lease.readonly:
+            self._engine.put(self._tensors[param.ds_id], from_dlpack(lease).clone()).result()
+        else:
+            self._engine.commit(lease)
+        self._retired.add(lease)
 
     # fast_init: the optimizer swapper reads parameters itself.
 
@@ -283,6 +293,7 @@ class ParameterSwapper:
         """Gives up the partition of a parameter that no longer exists."""
         self._in_flight.pop(ds_id, None)
         self._leases.pop(ds_id, None)
+        self._changes.pop(ds_id, None)
         self._swapped_in.remove(ds_id)
         tensor = self._tensors.pop(ds_id, None)
         if tensor is not None and current_session() is self._session:
@@ -297,6 +308,7 @@ class ParameterSwapper:
     def _release(self, param: Any) -> None:
         self._in_flight.pop(param.ds_id, None)
         lease = self._leases.pop(param.ds_id, None)
+        self._changes.pop(param.ds_id, None)
         self._swapped_in.remove(param.ds_id)
         if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
             param.ds_tensor.data.record_stream(get_accelerator().current_stream())
@@ -310,11 +322,9 @@ class ParameterSwapper:
 
         Not a number, so that a use before the content has come shows in the first loss; writing into it is an error.
         """
-        placeholder = self._placeholders.get(dtype)
-        if placeholder is None:
-            content = float("nan") if dtype.is_floating_point else 0
-            placeholder = self._placeholders[dtype] = torch.full((), content, dtype=dtype)
-        return placeholder.expand(numel)
+        if dtype not in self._placeholders:
+            self._placeholders[dtype] = torch.full((), float("nan") if dtype.is_floating_point else 0, dtype=dtype)
+        return self._placeholders[dtype].expand(numel)
 
     def settle_tensors(self) -> None:
         """Before a plan: the engine learns the names that users know, for rules and errors, and what is trained."""
