@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "alloc/result.h"
-#include "bindings/deepspeed/optimizer_states.h"
+#include "bindings/deepspeed/optimizer_state.h"
 #include "bindings/deepspeed/plan_warning.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/lower_case.h"
+#include "bindings/deepspeed/optimizer_states.h"
 #include "bindings/inventory/json_document.h"
 
 namespace penstock {

@@ -19,10 +19,6 @@ bool is_set(const nlohmann::json& params, std::string_view key) {
 
 }  // namespace
 
-std::vector<OptimizerState> adam_states() {
-  return {{"exp_avg"}, {"exp_avg_sq"}};
-}
-
 std::vector<OptimizerState> states_of_optimizer(std::string_view type,
                                                 const nlohmann::json& params) {
   // DeepSpeed's own by its name in any case, torch's as they are named.
