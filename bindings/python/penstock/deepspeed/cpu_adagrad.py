@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -27,14 +26,8 @@ class CpuAdagrad(CpuKernel):
         gradient: torch.Tensor,
         exp_avg_sq: torch.Tensor,
     ) -> None:
-        update = functools.partial(
-            adagrad_update,
-            float(lr),  # these may be tensors of one element
-            float(eps),
-            float(weight_decay),
-            threads=torch.get_num_threads(),
-        )
-        self._step(update, gradient, master, exp_avg_sq)
+        factors = [float(factor) for factor in (lr, eps, weight_decay)]  # or tensors of one element
+        self._step(adagrad_update, factors, gradient, master, exp_avg_sq)
 
     @classmethod
     def create(cls, op: Any, optimizer_id: int, optimizer: Any) -> None:

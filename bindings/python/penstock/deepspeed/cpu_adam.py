@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,19 +39,9 @@ class CpuAdam(CpuKernel):
         exp_avg: torch.Tensor,
         exp_avg_sq: torch.Tensor,
     ) -> None:
-        update = functools.partial(
-            self._adam.update,
-            int(step),
-            float(lr),  # these may be tensors of one element
-            float(beta1),
-            float(beta2),
-            float(eps),
-            float(weight_decay),
-            bool(bias_correction),
-            self._decoupled_decay,
-            threads=torch.get_num_threads(),
-        )
-        self._step(update, gradient, master, exp_avg, exp_avg_sq)
+        factors = [float(factor) for factor in (lr, beta1, beta2, eps, weight_decay)]  # or tensors of one element
+        arguments = (int(step), *factors, bool(bias_correction), self._decoupled_decay)
+        self._step(self._adam.update, arguments, gradient, master, exp_avg, exp_avg_sq)
 
     @classmethod
     def create(cls, op: Any, optimizer_id: int, optimizer: Any) -> None:

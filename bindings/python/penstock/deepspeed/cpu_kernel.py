@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -75,6 +76,10 @@ class CpuKernel(abc.ABC):
             getattr(kernel.op, f"destroy_{cls.KIND}")(_PROOF_ID)
         return all(torch.equal(a, b) for a, b in zip(theirs, ours, strict=True))
 
-    def _step(self, update: Update, gradient: torch.Tensor, *states: torch.Tensor) -> None:
+    def _step(
+        self, kernel: Callable[..., None], factors: Sequence[Any], gradient: torch.Tensor, *states: torch.Tensor
+    ) -> None:
+        """factors: the kernel's arguments before the states."""
+        update = functools.partial(kernel, *factors, threads=torch.get_num_threads())
         if not self._take(update):
             update(*states, gradient=gradient, gradient_dtype="f32")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -29,15 +28,8 @@ class CpuLion(CpuKernel):
         gradient: torch.Tensor,
         exp_avg: torch.Tensor,
     ) -> None:
-        update = functools.partial(
-            lion_update,
-            float(lr),  # these may be tensors of one element
-            float(beta1),
-            float(beta2),
-            float(weight_decay),
-            threads=torch.get_num_threads(),
-        )
-        self._step(update, gradient, master, exp_avg)
+        factors = [float(factor) for factor in (lr, beta1, beta2, weight_decay)]  # or tensors of one element
+        self._step(lion_update, factors, gradient, master, exp_avg)
 
     @classmethod
     def create(cls, op: Any, optimizer_id: int, optimizer: Any) -> None:
