@@ -20,4 +20,8 @@ Result<std::uint64_t> MemorySource::whole_blocks(std::uint64_t bytes) {
   return align_up(bytes, kBlockBytes);
 }
 
+Result<Memory> MemorySource::join(std::vector<Memory> /*pieces*/, std::uint64_t /*bytes*/) {
+  return fault(Fault::kUnsupported, fmt::format("{} cannot be joined", name()));
+}
+
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "alloc/result.h"
 
@@ -73,6 +74,12 @@ class MemorySource : public std::enable_shared_from_this<MemorySource> {
   /// Whether what allocate() gave may be given back in parts of whole pages, and parts that lie
   /// side by side as one.
   virtual bool divisible() const noexcept { return false; }
+  /// Whether join() works.
+  virtual bool joinable() const noexcept { return false; }
+  /// allocate(bytes) with the pages of `pieces` at the begin of it, moved and not copied; only the
+  /// rest is fresh. Pieces: whole huge pages (2 MiB) that this source gave, `bytes` together at
+  /// most. They are gone afterwards, also where it fails.
+  virtual Result<Memory> join(std::vector<Memory> pieces, std::uint64_t bytes);
 
  protected:
   friend class Memory;

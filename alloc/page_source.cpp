@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/check.h"
 
 namespace penstock {
 namespace {
@@ -113,6 +114,33 @@ Result<Memory> PageSource::allocate(std::uint64_t bytes) {
   advise_huge_pages(data, size_bytes);
   prefer_node({data, size_bytes});
   return Memory(shared_from_this(), data, size_bytes);
+}
+
+// One huge page a call: mremap moves what lies in one mapping only, and a piece may consist of
+// several. Huge pages are moved by their page table entry, without a copy. Where a call fails, the
+// kernel may have unmapped the target already, and another thread may have mapped something there
+// since: that address is left alone for ever.
+Result<Memory> PageSource::join(std::vector<Memory> pieces, std::uint64_t bytes) {
+  Result<Memory> joined = allocate(bytes);
+  PENSTOCK_TRY(joined);
+  std::byte* target = joined->data();
+  for (Memory& piece : pieces) {
+    const std::span<std::byte> pages = piece.detach();
+    PENSTOCK_CHECK(is_aligned(pages.size(), kHugePageBytes), "a piece of {} bytes", pages.size());
+    for (std::uint64_t at = 0; at < pages.size(); at += kHugePageBytes, target += kHugePageBytes) {
+      if (::mremap(pages.data() + at, kHugePageBytes, kHugePageBytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                   target) == MAP_FAILED) {
+        const int error = errno;
+        unmap(pages.data() + at, pages.size() - at);
+        const std::span<std::byte> whole = joined->detach();
+        unmap(whole.data(), static_cast<std::uint64_t>(target - whole.data()));
+        std::byte* const behind = target + kHugePageBytes;
+        unmap(behind, static_cast<std::uint64_t>(whole.data() + whole.size() - behind));
+        return system_error(error, "cannot move pages of memory");
+      }
+    }
+  }
+  return joined;
 }
 
 // The kernel promises reserved pages when they are mapped, but a control group's limit counts when

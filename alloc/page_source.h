@@ -53,6 +53,8 @@ class PageSource final : public MemorySource {
   Result<Memory> allocate(std::uint64_t bytes) override;
   std::string_view name() const noexcept override { return "pages"; }
   bool divisible() const noexcept override { return true; }
+  bool joinable() const noexcept override { return true; }
+  Result<Memory> join(std::vector<Memory> pieces, std::uint64_t bytes) override;
 
   PageRefusals refusals() const;
   /// What this process could not give back to the system, of all sources.

@@ -22,7 +22,9 @@ std::shared_ptr<RecyclingSource> RecyclingSource::make(std::shared_ptr<MemorySou
 }
 
 RecyclingSource::RecyclingSource(std::shared_ptr<MemorySource> upstream)
-    : upstream_(std::move(upstream)), divisible_(upstream_->divisible()) {}
+    : upstream_(std::move(upstream)),
+      divisible_(upstream_->divisible()),
+      joinable_(upstream_->joinable()) {}
 
 Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
   const Result<std::uint64_t> blocks = whole_blocks(bytes);
@@ -30,6 +32,9 @@ Result<Memory> RecyclingSource::allocate(std::uint64_t bytes) {
     return blocks.error();
   }
   Memory memory = take_retained(*blocks);
+  if (!memory) {
+    memory = join_retained(*blocks);
+  }
   if (!memory) {
     make_room(*blocks);
     Result<Memory> fresh = upstream_->allocate(bytes);
@@ -69,7 +74,22 @@ RecyclingSource::Pieces::const_iterator RecyclingSource::best_for(std::uint64_t 
 
 bool RecyclingSource::retains(std::uint64_t bytes) const {
   const MutexLock lock(mutex_);
-  return best_for(bytes) != retained_.end();
+  const std::uint64_t joined = joined_bytes(bytes);
+  return best_for(bytes) != retained_.end() ||
+         (joins(bytes) && is_aligned(joined, kHugePageBytes) && whole_huge_pages() >= joined);
+}
+
+std::uint64_t RecyclingSource::whole_huge_pages() const {
+  std::uint64_t sum = 0;
+  for (const Pieces::value_type& piece : retained_) {
+    sum += whole_huge_pages(piece);
+  }
+  return sum;
+}
+
+std::uint64_t RecyclingSource::whole_huge_pages(const Pieces::value_type& piece) {
+  return begins_huge_page(piece.first) ? align_down(piece.second.memory.bytes(), kHugePageBytes)
+                                       : 0;
 }
 
 Memory RecyclingSource::take_retained(std::uint64_t bytes) {
@@ -83,6 +103,51 @@ Memory RecyclingSource::take_retained(std::uint64_t bytes) {
   const std::uint64_t has = best->second.memory.bytes();
   Memory taken = take_front(best, may_divide && has > part ? part : has);
   lent_bytes_ += taken.bytes();
+  return taken;
+}
+
+Memory RecyclingSource::join_retained(std::uint64_t bytes) {
+  if (!joins(bytes)) {
+    return {};
+  }
+  const std::uint64_t whole_bytes = joined_bytes(bytes);
+  std::vector<Memory> pieces;
+  std::uint64_t retained = 0;
+  {
+    const MutexLock lock(mutex_);
+    pieces = take_huge_pages(align_down(whole_bytes, kHugePageBytes));
+    for (const Memory& piece : pieces) {
+      retained += piece.bytes();
+    }
+    lent_bytes_ += retained;
+  }
+  if (pieces.empty()) {
+    return {};
+  }
+  make_room(whole_bytes - retained);
+  Result<Memory> joined = upstream_->join(std::move(pieces), whole_bytes);
+  const MutexLock lock(mutex_);
+  lent_bytes_ -= retained;
+  if (joined.has_error()) {
+    return {};
+  }
+  lent_bytes_ += joined->bytes();
+  return std::move(*joined);
+}
+
+std::vector<Memory> RecyclingSource::take_huge_pages(std::uint64_t bytes) {
+  std::vector<Memory> taken;
+  while (bytes > 0 && !retained_.empty()) {
+    const auto largest = std::ranges::max_element(
+        retained_, {}, [](const Pieces::value_type& piece) { return whole_huge_pages(piece); });
+    const std::uint64_t part = std::min(whole_huge_pages(*largest), bytes);
+    if (part == 0) {
+      break;
+    }
+    taken.emplace_back();  // the last thing that may fail
+    taken.back() = take_front(largest, part);
+    bytes -= part;
+  }
   return taken;
 }
 

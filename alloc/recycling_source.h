@@ -4,8 +4,10 @@
 #include <map>
 #include <vector>
 
+#include "alloc/bytes.h"
 #include "alloc/memory_source.h"
 #include "alloc/mutex.h"
+#include "alloc/size_class.h"
 
 namespace penstock {
 
@@ -15,8 +17,8 @@ namespace penstock {
 ///
 /// Where the upstream's pieces may be divided (MemorySource::divisible), a smaller request gets a
 /// part of a larger piece, and parts that lie side by side become one again; else a piece is reused
-/// when at most 1/8 of it is wasted. What does not fit under the limits goes back, longest idle
-/// first.
+/// when at most 1/8 of it is wasted. Where they may be joined, a request that no piece can hold
+/// gets the pages of several. What does not fit under the limits goes back, longest idle first.
 class RecyclingSource final : public MemorySource {
  public:
   static std::shared_ptr<RecyclingSource> make(std::shared_ptr<MemorySource> upstream);
@@ -52,6 +54,21 @@ class RecyclingSource final : public MemorySource {
   // The retained piece that suits best, in whole or in part; the end where none does.
   Pieces::const_iterator best_for(std::uint64_t bytes) const PENSTOCK_REQUIRES(mutex_);
   Memory take_retained(std::uint64_t bytes);
+  // Of what none could hold: the pages of several pieces, and fresh ones as far as they do not
+  // reach. Empty: there are none to join.
+  Memory join_retained(std::uint64_t bytes);
+  // Whole huge pages, `bytes` at most. The largest pieces first: each seam costs the kernel a
+  // mapping.
+  std::vector<Memory> take_huge_pages(std::uint64_t bytes) PENSTOCK_REQUIRES(mutex_);
+  bool joins(std::uint64_t bytes) const noexcept { return joinable_ && bytes >= kHugePageBytes; }
+  // Whole huge pages where they waste at most 1/8; else the last pages are fresh.
+  static std::uint64_t joined_bytes(std::uint64_t bytes) {
+    const std::uint64_t whole = align_up(bytes, kHugePageBytes);
+    return serves(whole, bytes) ? whole : bytes;
+  }
+  // Bytes that take_huge_pages() finds.
+  std::uint64_t whole_huge_pages() const PENSTOCK_REQUIRES(mutex_);
+  static std::uint64_t whole_huge_pages(const Pieces::value_type& piece);
   void retain(Memory memory) PENSTOCK_REQUIRES(mutex_);
   void merge_with_next(Pieces::iterator piece) PENSTOCK_REQUIRES(mutex_);
   Memory take_front(Pieces::const_iterator piece, std::uint64_t bytes) PENSTOCK_REQUIRES(mutex_);
@@ -65,6 +82,7 @@ class RecyclingSource final : public MemorySource {
 
   std::shared_ptr<MemorySource> upstream_;
   const bool divisible_;
+  const bool joinable_;
   mutable Mutex mutex_;
   Pieces retained_ PENSTOCK_GUARDED_BY(mutex_);  // by address
   std::uint64_t clock_ PENSTOCK_GUARDED_BY(mutex_) = 0;

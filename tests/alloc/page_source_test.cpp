@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "alloc/bytes.h"
 
@@ -53,6 +56,23 @@ std::uint64_t kernel_page_bytes(const std::byte* data) {
     }
   }
   return 0;
+}
+
+TEST(PageSource, PagesThatCannotBeMovedAreAnError) {
+  const auto source = PageSource::make();
+  const std::uint64_t leaked = PageSource::leaked_bytes();
+  std::vector<Memory> pieces;
+  for (int i = 0; i < 2; ++i) {
+    Result<Memory> piece = source->allocate(2 * kHugePageBytes);
+    ASSERT_TRUE(piece) << piece.error().message;
+    pieces.push_back(std::move(*piece));
+  }
+  // Nothing lies at the second half of the first piece any more.
+  ASSERT_EQ(::munmap(pieces[0].data() + kHugePageBytes, kHugePageBytes), 0);
+  const Result<Memory> joined = source->join(std::move(pieces), 6 * kHugePageBytes);
+  ASSERT_FALSE(joined);
+  EXPECT_NE(joined.error().message.find("cannot move pages of memory"), std::string::npos);
+  EXPECT_EQ(PageSource::leaked_bytes(), leaked);
 }
 
 TEST(PageSource, TakesReservedHugePagesForWhatIsWholeOnes) {

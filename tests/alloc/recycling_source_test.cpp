@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "alloc/bytes.h"
 #include "alloc/limiting_source.h"
 #include "alloc/page_source.h"
@@ -126,6 +130,49 @@ TEST(RecyclingSource, GivesPartsOfALargerPieceAndJoinsThemAgain) {
   }
   EXPECT_EQ(stack.source->retained_bytes(), 20 * kMiB);
   EXPECT_EQ(stack.source->allocate(20 * kMiB)->data(), data) << "one piece again";
+}
+
+TEST(RecyclingSource, JoinsThePagesOfPiecesThatNoneCanHold) {
+  const auto source = RecyclingSource::make(PageSource::make());
+  source->set_limits({.retained_bytes = 64 * kMiB});
+  {
+    const Result<Memory> first = source->allocate(6 * kMiB);
+    const Result<Memory> between = source->allocate(kMiB);
+    const Result<Memory> second = source->allocate(4 * kMiB);
+    for (const Memory* memory : {&*first, &*second}) {
+      std::ranges::fill(memory->span(), std::byte{7});
+    }
+  }
+  EXPECT_FALSE(source->retains(12 * kMiB)) << "two huge pages too few";
+  EXPECT_TRUE(source->retains(10 * kMiB));
+  const Result<Memory> joined = source->allocate(12 * kMiB);
+  ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_EQ(source->retained_bytes(), kMiB) << "what is no whole huge page stays";
+  EXPECT_EQ(source->lent_bytes(), 12 * kMiB);
+  EXPECT_EQ(std::ranges::count(joined->span(), std::byte{7}), 10 * kMiB) << "the same pages";
+  EXPECT_EQ(std::ranges::count(joined->span(), std::byte{0}), 2 * kMiB) << "and fresh ones";
+}
+
+TEST(RecyclingSource, WhatWasJoinedIsDividedAndJoinedAgain) {
+  const auto source = RecyclingSource::make(PageSource::make());
+  source->set_limits({.retained_bytes = 64 * kMiB});
+  for (int round = 1; round <= 20; ++round) {
+    std::vector<Memory> parts;
+    for (const std::uint64_t bytes : {2 * kMiB, 6 * kMiB, 4 * kMiB, 2 * kMiB, 8 * kMiB}) {
+      Result<Memory> part = source->allocate(bytes);
+      ASSERT_TRUE(part) << part.error().message;
+      std::ranges::fill(part->span(), static_cast<std::byte>(round));
+      parts.push_back(std::move(*part));
+    }
+    const Memory held = std::move(parts[1]);  // so that the others do not lie side by side
+    parts.clear();
+    const Result<Memory> joined = source->allocate(16 * kMiB);
+    ASSERT_TRUE(joined) << joined.error().message;
+    EXPECT_EQ(std::ranges::count(joined->span(), static_cast<std::byte>(round)), 16 * kMiB);
+    EXPECT_EQ(std::ranges::count(held.span(), static_cast<std::byte>(round)), 6 * kMiB);
+    EXPECT_EQ(source->retained_bytes(), 0U);
+  }
+  EXPECT_EQ(source->lent_bytes(), 0U);
 }
 
 TEST(RecyclingSource, GivesBackNoMoreOfAPieceThanTheLimitAsks) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
@@ -36,6 +37,20 @@ class LedgerSource final : public MemorySource {
   }
   std::string_view name() const noexcept override { return "ledger"; }
   bool divisible() const noexcept override { return divisible_; }
+
+  bool joinable() const noexcept override { return divisible_; }
+  Result<Memory> join(std::vector<Memory> pieces, std::uint64_t bytes) override {
+    std::uint64_t joined = 0;
+    for (const Memory& piece : pieces) {
+      PENSTOCK_CHECK(
+          is_aligned(piece.data(), kHugePageBytes) && is_aligned(piece.bytes(), kHugePageBytes),
+          "a piece of {} bytes is no whole huge pages", piece.bytes());
+      joined += piece.bytes();
+    }
+    PENSTOCK_CHECK(joined <= bytes, "{} bytes are joined to {}", joined, bytes);
+    pieces.clear();
+    return allocate(bytes);
+  }
 
   std::uint64_t out_bytes() const noexcept { return out_bytes_; }
 
