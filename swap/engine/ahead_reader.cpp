@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -47,8 +48,14 @@ class AheadReader::Environment final : public PrefetchEnvironment {
       locked_.fill({record->id, record->memory.fill(), true});  // memory comes without the lock
       return Answer::kBegun;
     }
+    if (std::ranges::find(refused_bytes_, record->bytes()) != refused_bytes_.end()) {
+      return Answer::kNoRoom;
+    }
     std::shared_ptr<Block> block = find_memory(*record, large_waits);
     if (!block) {
+      if (refused_bytes_.size() < kRefusedMax) {
+        refused_bytes_.push_back(record->bytes());
+      }
       return large_waits ? Answer::kNoRoom
                          : skip(*record, Answer::kNoRoom,
                                 "no slot is free, nor is pageable memory kept for reuse");
@@ -117,8 +124,11 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     return block;
   }
 
+  static constexpr std::size_t kRefusedMax = 16;
+
   AheadReader& reader_;
   Locked& locked_;
+  std::vector<std::uint64_t> refused_bytes_;  // sizes for which this scan has found no memory
 };
 
 void AheadReader::run() noexcept {

@@ -62,7 +62,7 @@ Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
   }
   TensorInfo info = *record->info;
   info.is_trained = is_trained;
-  record->info = std::make_shared<const TensorInfo>(std::move(info));
+  record->describe(std::make_shared<const TensorInfo>(std::move(info)));
   return {};
 }
 

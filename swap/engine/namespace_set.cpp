@@ -217,7 +217,7 @@ Result<void> NamespaceSet::drop_all(Result<void> written, Locked& locked) noexce
 }
 
 void NamespaceSet::write_again(Locked& locked) {
-  for (const auto& [id, record] : table_.records()) {
+  for (TensorRecord* const record : table_.in_order()) {
     if (is_kept_from_drive(*record) && record->drive.writes_in_flight == 0 &&
         record->memory.block->leases == 0) {
       log_decision(LogEvent::kRetry, record->info->name, [&]() PENSTOCK_NEEDS_LOCK {
@@ -258,7 +258,7 @@ bool NamespaceSet::is_kept_from_drive(const TensorRecord& record) const {
 std::optional<Error> NamespaceSet::kept_from_drives() const {
   std::vector<std::string> names;
   std::optional<Error> why;
-  for (const auto& [id, record] : table_.records()) {
+  for (TensorRecord* const record : table_.in_order()) {
     if (is_kept_from_drive(*record)) {
       names.push_back(record->info->name);
       why = record->drive.unwritten;

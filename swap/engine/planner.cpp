@@ -87,9 +87,9 @@ Result<std::vector<ClassPlan>> Planner::plan_locked(Locked& locked) {
 std::vector<TensorId> Planner::planned_ids() const {
   std::vector<TensorId> ids;
   ids.reserve(table_.records().size());
-  for (const auto& [id, record] : table_.records()) {
+  for (const TensorRecord* const record : table_.in_order()) {
     if (record->info->role != Role::kGradient) {  // scratch: never stored, so it has no place
-      ids.push_back(id);
+      ids.push_back(record->id);
     }
   }
   return ids;

@@ -57,7 +57,8 @@ struct TensorRecord {
   std::uint64_t number = 0;  ///< in its store
   /// Never null; shared with transfers in flight.
   std::shared_ptr<const TensorInfo> info PENSTOCK_GUARDED;
-  std::optional<Place> ruled PENSTOCK_GUARDED;   ///< what the user's rules say
+  std::uint64_t content_bytes PENSTOCK_GUARDED = 0;  ///< info->bytes(), which each scan asks for
+  std::optional<Place> ruled PENSTOCK_GUARDED;       ///< what the user's rules say
   Place place PENSTOCK_GUARDED = Place::kClass;  ///< what the plan says; kClass before there is one
   bool is_to_be_put PENSTOCK_GUARDED = false;  ///< should its first put fail, it was never declared
 
@@ -67,7 +68,11 @@ struct TensorRecord {
   MemoryContent memory PENSTOCK_GUARDED;
   WaitingGets gets PENSTOCK_GUARDED;
 
-  std::uint64_t bytes() const PENSTOCK_NEEDS_LOCK { return info->bytes(); }
+  void describe(std::shared_ptr<const TensorInfo> as) noexcept PENSTOCK_NEEDS_LOCK {
+    content_bytes = as->bytes();
+    info = std::move(as);
+  }
+  std::uint64_t bytes() const noexcept PENSTOCK_NEEDS_LOCK { return content_bytes; }
   /// The content in memory is whole on a drive, so that its memory may be given up.
   bool clean() const noexcept PENSTOCK_NEEDS_LOCK {
     return drive.stored != nullptr && memory.generation == drive.generation;

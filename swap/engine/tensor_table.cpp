@@ -25,7 +25,7 @@ TensorRecord& TensorTable::add(NamespaceId space, TensorInfo info) {
   auto record = std::make_unique<TensorRecord>();
   record->id = TensorId{next_tensor_++};
   record->space = space;
-  record->info = std::make_shared<const TensorInfo>(std::move(info));
+  record->describe(std::make_shared<const TensorInfo>(std::move(info)));
   find_rule(*record);
   auto& by_name = namespaces_.at(space).by_name;
   const auto named = by_name.emplace(record->info->name, record->id).first;
@@ -70,7 +70,7 @@ Result<void> TensorTable::rename(TensorRecord& record, std::string name) {
     throw;
   }
   space.by_name.erase(record.info->name);
-  record.info = std::move(info);
+  record.describe(std::move(info));
   find_rule(record);
   return {};
 }
@@ -91,6 +91,16 @@ std::optional<TensorId> TensorTable::find(NamespaceId space, const std::string& 
 TensorRecord* TensorTable::record_of(TensorId tensor) const {
   const auto found = records_.find(tensor);
   return found == records_.end() ? nullptr : found->second.get();
+}
+
+std::vector<TensorRecord*> TensorTable::in_order() const {
+  std::vector<TensorRecord*> records;
+  records.reserve(records_.size());
+  for (const auto& [id, record] : records_) {
+    records.push_back(record.get());
+  }
+  std::ranges::sort(records, {}, &TensorRecord::id);
+  return records;
 }
 
 Error TensorTable::unknown(TensorId tensor) const {

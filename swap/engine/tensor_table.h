@@ -26,7 +26,7 @@ class TensorTable {
     std::unordered_map<std::string, TensorId> by_name;
   };
   using Namespaces = std::map<NamespaceId, Namespace>;
-  using Records = std::map<TensorId, std::unique_ptr<TensorRecord>>;
+  using Records = std::unordered_map<TensorId, std::unique_ptr<TensorRecord>>;
 
   explicit TensorTable(const EngineContext& context) : context_(context) {}
 
@@ -50,6 +50,8 @@ class TensorTable {
   /// Null: it was never declared, or is forgotten.
   TensorRecord* record_of(TensorId tensor) const;
   const Records& records() const noexcept { return records_; }
+  /// All of them, as they were declared.
+  std::vector<TensorRecord*> in_order() const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   /// Of one namespace, in natural order of their names.
   std::vector<TensorId> tensors(NamespaceId space) const PENSTOCK_NEEDS_LOCK;
