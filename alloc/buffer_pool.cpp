@@ -89,6 +89,10 @@ Result<Buffer> BufferPool::acquire(std::uint64_t bytes) {
   return error;
 }
 
+bool BufferPool::would_wait(std::uint64_t bytes) const {
+  return state_->would_wait(bytes);
+}
+
 Result<Buffer> BufferPool::acquire_overflow(std::uint64_t bytes) {
   const Result<BufferSlot*> overflow = state_->add_overflow(bytes);
   if (!overflow) {

@@ -73,6 +73,9 @@ class BufferPool {
   /// -> pageable overflow. Errors: the overflow source's, with what to raise.
   /// Blocks only while it waits for a return.
   Result<Buffer> acquire(std::uint64_t bytes);
+  /// Whether acquire() would wait now: no slot is free, and one is expected back. What takes a slot
+  /// or gives one back changes that at any time.
+  bool would_wait(std::uint64_t bytes) const;
 
   /// Pageable memory at once, without looking at the pool.
   Result<Buffer> acquire_overflow(std::uint64_t bytes);

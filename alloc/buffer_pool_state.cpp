@@ -42,6 +42,13 @@ BufferSlot* BufferPoolState::take_free_or_wait(std::uint64_t bytes) {
   return slot;
 }
 
+bool BufferPoolState::would_wait(std::uint64_t bytes) {
+  const Lock lock(mutex_);
+  const bool has_free = std::ranges::any_of(fitting_classes(lock, bytes),
+                                            [](const SlotClass& c) { return c.free != nullptr; });
+  return !has_free && !stopped_ && return_expected(lock, bytes);
+}
+
 Buffer BufferPoolState::lease(std::shared_ptr<BufferPoolState> state, BufferSlot& slot,
                               std::uint64_t bytes) noexcept {
   Buffer buffer;

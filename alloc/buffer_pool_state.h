@@ -59,6 +59,8 @@ struct BufferPoolState {
   BufferSlot* take_free(std::uint64_t bytes);
   /// The first rung and the second: the next slot to come back, as long as one is expected.
   BufferSlot* take_free_or_wait(std::uint64_t bytes);
+  /// Whether the second would wait now.
+  bool would_wait(std::uint64_t bytes);
   /// The third: more pinned memory, as a slot of a class that has fewer than were planned, else as
   /// a dedicated buffer.
   Result<BufferSlot*> add_pinned(std::uint64_t bytes);

@@ -62,7 +62,8 @@ class SwapEngine final : public TensorDirectory {
   /// done. Errors: Fault::kWrongSize…
   Ticket put(TensorId tensor, std::span<const std::byte> source);
 
-  /// Begins to fetch; Ticket::lease() has it. kUpdate: the caller will change it and commit() or
+  /// Begins to fetch; Ticket::lease() has it. Never waits: where memory has to come back first, the
+  /// read begins when it does. kUpdate: the caller will change it and commit() or
   /// drop it. Until the commit no other caller sees the change: leases to read keep their content,
   /// and a new get() to read gives the last committed content, from its drive. Errors
   /// (Fault::kInvalidArgument, since a wait might be for the same caller): a second update while

@@ -21,8 +21,9 @@ namespace penstock {
 /// A read that a record waits for: memory for it is to be found, and the read to be begun.
 struct FillRequest {
   TensorId tensor{};
-  std::uint64_t fill = 0;  ///< the record's, so that a late one is recognised
-  bool is_ahead = false;   ///< no get() has asked for it yet; the tensor is to stay in RAM
+  std::uint64_t fill = 0;    ///< the record's, so that a late one is recognised
+  bool is_ahead = false;     ///< no get() has asked for it yet; the tensor is to stay in RAM
+  bool was_put_off = false;  ///< for want of memory, and counted
 };
 
 /// A content to be copied for a get() that will change it.

@@ -138,6 +138,7 @@ void EngineCore::copy(CopyRequest request) noexcept {
 }
 
 void EngineCore::run_ahead() noexcept {
+  readers_.reader.fill_put_off();
   readers_.ahead.run();
 }
 
@@ -173,7 +174,9 @@ SwapStats EngineCore::stats_now() {
   }
   stats.drive_bytes_max = std::max(stats.drive_bytes_max, stats.drive_bytes);
   if (memory.pool() != nullptr) {
+    const std::uint64_t put_off = context.stats.pool.waits;
     stats.pool = memory.pool()->stats();
+    stats.pool.waits += put_off;
   }
   stats.staging_bytes = devices.bytes();
   stats.io = context.queue->stats();
@@ -220,6 +223,7 @@ Result<void> EngineCore::close() {
       memory.pool()->stop_waiting();
     }
     if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { namespaces_.write_again(locked); });
+    locked.run_ahead();  // for gets that waited for memory
   }
   Result<void> written;
   {

@@ -51,7 +51,20 @@ void MemoryBroker::end_use(TensorRecord& record, Locked& locked) noexcept {
 }
 
 Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
-  std::uint64_t bytes = 0;
+  Result<Found> found = before_ladder(tensor);
+  PENSTOCK_TRY(found);
+  return found->block ? std::move(found->block) : from_ladder(tensor, found->bytes);
+}
+
+Result<std::shared_ptr<Block>> MemoryBroker::obtain_now(TensorId tensor) {
+  Result<Found> found = before_ladder(tensor);
+  PENSTOCK_TRY(found);
+  const bool is_found = found->block || would_wait(found->bytes);
+  return is_found ? std::move(found->block) : from_ladder(tensor, found->bytes);
+}
+
+Result<MemoryBroker::Found> MemoryBroker::before_ladder(TensorId tensor) {
+  Found found;
   bool is_resident = false;
   {
     Locked locked(context_);
@@ -59,15 +72,18 @@ Result<std::shared_ptr<Block>> MemoryBroker::obtain(TensorId tensor) {
     if (record == nullptr) {
       return table_.unknown(tensor);
     }
-    bytes = record->bytes();
+    found.bytes = record->bytes();
     is_resident = claim_residency(*record, locked);
     if (!is_resident) {
-      if (std::shared_ptr<Block> block = free_slot(*record, locked)) {
-        return block;
-      }
+      found.block = free_slot(*record, locked);
     }
   }
-  return is_resident ? memory_.resident_block(bytes) : from_ladder(tensor, bytes);
+  if (is_resident) {
+    Result<std::shared_ptr<Block>> block = memory_.resident_block(found.bytes);
+    PENSTOCK_TRY(block);
+    found.block = std::move(*block);
+  }
+  return found;
 }
 
 /// In a slot that is free now, or that what was read ahead gives up. Null: there is none.
@@ -215,10 +231,20 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(const TensorRecord& taker, L
 /// asks for. Waits only while writes are in flight, so it always ends.
 void MemoryBroker::wait_for_write_back(std::uint64_t bytes) {
   Locked locked(context_);
-  locked.stall([this, bytes]() PENSTOCK_NEEDS_LOCK {
-    const std::uint64_t used = memory_.sources().overflow->lent_bytes();
-    return !memory_.account().should_wait_for_writes(used, bytes);
-  });
+  locked.stall([this, bytes]() PENSTOCK_NEEDS_LOCK { return !awaits_write_back(bytes); });
+}
+
+bool MemoryBroker::awaits_write_back(std::uint64_t bytes) const {
+  const std::uint64_t used = memory_.sources().overflow->lent_bytes();
+  return memory_.account().should_wait_for_writes(used, bytes);
+}
+
+bool MemoryBroker::would_wait(std::uint64_t bytes) {
+  if (memory_.planned() && memory_.pool()->would_wait(bytes)) {
+    return true;
+  }
+  const BriefLock lock(context_);
+  return awaits_write_back(bytes);
 }
 
 }  // namespace penstock

@@ -26,6 +26,10 @@ class MemoryBroker final : private EnginePart, public LeaseKeeper {
   /// pageable memory at once. Without the lock, within an operation. Errors: the tensor is not
   /// known; no memory.
   Result<std::shared_ptr<Block>> obtain(TensorId tensor);
+  /// The same, but null instead of a wait, as would_wait() says.
+  Result<std::shared_ptr<Block>> obtain_now(TensorId tensor);
+  /// Whether obtain() would wait now, for a slot or a write that will give one back.
+  bool would_wait(std::uint64_t bytes);
 
   /// See EngineMemory; not on threads of ours.
   void provide_pages(const Block& block);
@@ -44,10 +48,16 @@ class MemoryBroker final : private EnginePart, public LeaseKeeper {
  private:
   void end_use(TensorRecord& record, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   std::shared_ptr<Block> free_slot(const TensorRecord& record, Locked& locked) PENSTOCK_NEEDS_LOCK;
+  struct Found {
+    std::shared_ptr<Block> block;  ///< null: the ladder is next
+    std::uint64_t bytes = 0;
+  };
+  Result<Found> before_ladder(TensorId tensor);
   Result<std::shared_ptr<Block>> from_ladder(TensorId tensor, std::uint64_t bytes);
   std::optional<Buffer> take_over_ahead(const TensorRecord& taker, Locked& locked)
       PENSTOCK_NEEDS_LOCK;
   void wait_for_write_back(std::uint64_t bytes);
+  bool awaits_write_back(std::uint64_t bytes) const PENSTOCK_NEEDS_LOCK;
 
   WriteQueue& writes_;
   PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;

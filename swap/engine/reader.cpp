@@ -232,12 +232,16 @@ TensorRecord* Reader::wanted(const FillRequest& request) const {
 
 void Reader::fill(const FillRequest& request) noexcept {
   Result<std::shared_ptr<Block>> block = unless_out_of_memory([&] {
-    Result<std::shared_ptr<Block>> found = broker_.obtain(request.tensor);
-    if (found.has_value()) {
+    Result<std::shared_ptr<Block>> found = broker_.obtain_now(request.tensor);
+    if (found.has_value() && *found) {
       broker_.provide_pages(**found);
     }
     return found;
   });
+  if (block.has_value() && !*block) {
+    put_off(request);
+    return;
+  }
   Locked locked(context_);
   TensorRecord* const record = wanted(request);
   if (record != nullptr && block.has_value()) {
@@ -258,6 +262,46 @@ void Reader::fill(const FillRequest& request) noexcept {
     locked.drop(std::move(block).value());
   }
   context_.operation_ended();
+}
+
+void Reader::put_off(FillRequest request) noexcept {
+  std::uint64_t bytes = 0;
+  {
+    Locked locked(context_);
+    TensorRecord* const record = wanted(request);
+    if (record == nullptr) {
+      context_.operation_ended();
+      return;
+    }
+    bytes = record->bytes();
+    context_.stats.pool.waits += request.was_put_off ? 0U : 1U;
+    request.was_put_off = true;
+    const Result<void> lined_up = unless_out_of_memory([&]() PENSTOCK_NEEDS_LOCK -> Result<void> {
+      put_off_.push_back(request);
+      return {};
+    });
+    if (lined_up.has_error()) {
+      memory_.drop(*record, locked);
+      Declarations::fail_reads(*record, lined_up.error(), locked);
+      context_.operation_ended();
+      return;
+    }
+  }
+  // Memory that came back before the request stood in line has not looked for it.
+  if (!broker_.would_wait(bytes)) {
+    fill_put_off();
+  }
+}
+
+void Reader::fill_put_off() noexcept {
+  std::vector<FillRequest> requests;
+  {
+    const BriefLock lock(context_);
+    requests.swap(put_off_);
+  }
+  for (const FillRequest& request : requests) {
+    fill(request);
+  }
 }
 
 Error Reader::no_memory(const TensorRecord& record, const char* verb, const char* purpose,

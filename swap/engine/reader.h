@@ -26,8 +26,12 @@ class Reader : private EnginePart {
   // Without the lock.
 
   Ticket get(TensorId tensor, Access access);
-  /// Finds memory for a content and begins to read it on demand.
+  /// Finds memory for a content and begins to read it on demand. Where that would wait, the read is
+  /// put off, so that a get() never blocks for memory.
   void fill(const FillRequest& request) noexcept;
+  /// Begins what was put off and has memory now, in the order of the gets. Called before what may
+  /// be read ahead is looked for.
+  void fill_put_off() noexcept;
   /// Copies a content for who will change it.
   void copy(CopyRequest request) noexcept;
   HostTransfer::Place place_of(const SwapStore& store, const StoredTensor& stored,
@@ -64,12 +68,14 @@ class Reader : private EnginePart {
                 std::optional<Error> error) noexcept;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
   static Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
+  void put_off(FillRequest request) noexcept;
   static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
                          const Error& cause) PENSTOCK_NEEDS_LOCK;
 
   MemoryBroker& broker_;
   PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;
   Planner& planner_;
+  std::vector<FillRequest> put_off_ PENSTOCK_GUARDED;
 };
 
 }  // namespace penstock
