@@ -81,6 +81,20 @@ def gathered_after_forward(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("evaluation in torch.inference_mode()", ranks=(1,))  # of several, what stock gathers is of that mode
+def inference_mode(trial: Trial) -> None:
+    """What it reads ahead is used by the training pass behind it."""
+    engine = trial.initialize(Stack(4))
+    for _ in range(3):
+        trial.step(engine)
+        engine.eval()
+        for _ in range(2):
+            with torch.inference_mode():
+                trial.record("evaluation", repr(engine(trial.batch()).item()))
+        engine.train()
+    trial.record_weights(engine)
+
+
 class Scaled(nn.Module):
     """Two embeddings that scale the rows that they look up, one of them frozen."""
 

@@ -13,6 +13,15 @@ from penstock._core import Future, Lease, SwapEngine
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 
+def tensor_of(lease: Lease) -> torch.Tensor:
+    """Its memory. A partition that is read ahead in torch.inference_mode() may be used by the next training pass, and
+    autograd refuses tensors that were made in that mode.
+    """
+    with torch.inference_mode(False):
+        tensor: torch.Tensor = from_dlpack(lease)
+    return tensor
+
+
 class Delivery(Protocol):
     """A partition on its way."""
 
@@ -36,7 +45,7 @@ class HostDelivery:
 
     def result(self) -> torch.Tensor:
         self.lease = self._future.result()
-        return from_dlpack(self.lease)
+        return tensor_of(self.lease)
 
 
 class DeviceDelivery:
@@ -50,7 +59,8 @@ class DeviceDelivery:
     lease: Lease | None = None
 
     def __init__(self, engine: SwapEngine, tensor: int, numel: int, dtype: torch.dtype, device: str) -> None:
-        self._target = torch.empty(numel, dtype=dtype, device=torch_device(device))
+        with torch.inference_mode(False):
+            self._target = torch.empty(numel, dtype=dtype, device=torch_device(device))
         self._future = engine.get_to_device(tensor, self._target, device, engine_dtype(dtype), _current_stream(device))
 
     def result(self) -> torch.Tensor:

@@ -15,7 +15,7 @@ from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
 from penstock.deepspeed.checkpoint.archive import Content
-from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery
+from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery, tensor_of
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
 from penstock.deepspeed.self_changing import count_of_changes, is_self_changing
@@ -93,7 +93,7 @@ class ParameterSwapper:
         tensor = self._declare(param, numel)
         lease = self._engine.allocate(tensor)
         self._leases[param.ds_id] = lease
-        return from_dlpack(lease)
+        return tensor_of(lease)
 
     def swap_out_and_release(
         self, params: Sequence[Any], async_op: bool = False, force_buffer_release: bool = False
@@ -124,7 +124,7 @@ class ParameterSwapper:
         changeable: Lease = self._engine.get(self._tensors[param.ds_id], True).result()
         if changeable.data_ptr != lease.data_ptr:
             aliased = param.data.data_ptr() == lease.data_ptr
-            param.ds_tensor.data = from_dlpack(changeable)
+            param.ds_tensor.data = tensor_of(changeable)
             if aliased:
                 param.data = param.ds_tensor.data.view(param.data.shape)
         self._leases[param.ds_id] = changeable
