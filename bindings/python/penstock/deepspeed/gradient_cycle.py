@@ -215,8 +215,8 @@ def _idle_sentence(params: Sequence[Any]) -> str:
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return (
         f"no gradient for {IDLE_STEPS} steps: {', '.join(names[:_NAMED_MAX])}{more}; their gradient "
-        "counts as zero, so weight decay and momentum still change them. Set requires_grad=False where they are not "
-        "meant to train"
+        "counts as zero, so weight decay and momentum still change them. Set requires_grad=False before "
+        "deepspeed.initialize where they are not meant to train"
     )
 
 
