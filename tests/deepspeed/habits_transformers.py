@@ -8,7 +8,7 @@ from typing import Any
 import deepspeed
 import torch
 from habit import habit
-from trial import Config, Trial
+from trial import Config, Trial, digest
 
 WORDS = 2048
 
@@ -122,6 +122,26 @@ def peft_merged(trial: Trial) -> None:
     with deepspeed.zero.GatheredParameters(list(engine.module.parameters()), modifier_rank=0):
         engine.module.unmerge_adapter()
     language_step(trial, engine)
+    trial.record_weights(engine)
+    del keep
+
+
+@habit("PEFT's LoRA: merged and unmerged in GatheredParameters without modifier_rank", short=1)
+def peft_merged_between_steps(trial: Trial) -> None:
+    """As TRL does it before vLLM generates. With one rank, the base keeps what rounding has changed."""
+    from peft import LoraConfig, get_peft_model
+
+    config = trial.config()
+    model, keep = loaded_model(trial, config)
+    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", init_lora_weights=False))
+    engine = trial.initialize(model, config)
+    for _ in range(3):
+        language_step(trial, engine)
+        with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
+            engine.module.merge_adapter()
+            trial.record("merged", [digest(param.data) for param in engine.module.parameters()])
+            engine.module.unmerge_adapter()
+        _language_evaluation(trial, engine)
     trial.record_weights(engine)
     del keep
 

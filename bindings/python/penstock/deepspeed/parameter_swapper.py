@@ -18,7 +18,7 @@ from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery, tensor_of
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
-from penstock.deepspeed.self_changing import count_of_changes, is_self_changing
+from penstock.deepspeed.self_changing import is_self_changing, state_of_content
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
@@ -64,7 +64,7 @@ class ParameterSwapper:
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
-        self._changes: dict[int, int | None] = {}  # by ds_id, of the same: changes in place before
+        self._states: dict[int, tuple[int | None, int] | None] = {}  # by ds_id, of the same: what it was when it came
         self._in_flight: dict[int, tuple[Any, Delivery]] = {}
         self._swapped_in = _SwappedIn()
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
@@ -197,10 +197,10 @@ class ParameterSwapper:
                 param.ds_tensor.status = Status.NOT_AVAILABLE
                 self._swapped_in.remove(ds_id)
                 raise
+            param.ds_tensor.data = data
             if delivery.lease is not None:
                 self._leases[ds_id] = delivery.lease
-                self._changes[ds_id] = count_of_changes(param)
-            param.ds_tensor.data = data
+                self._states[ds_id] = state_of_content(param)
             param.ds_tensor.status = Status.AVAILABLE
 
     def synchronize_writes(self) -> None:
@@ -219,7 +219,7 @@ class ParameterSwapper:
         self._engine.forget(self._tensors.pop(ds_id))
 
     def remove_partition_and_release_buffers(self, params: Iterable[Any]) -> None:
-        """Drops without writing, but for what its module has changed. Idempotent; unknown parameters are left alone.
+        """Drops without writing, but for what was changed in place. Idempotent; unknown parameters are left alone.
 
         DeepSpeed asks it for persistent parameters whose gather it has just begun, too. These keep their partition,
         which the gather may still read, until they are partitioned again.
@@ -229,12 +229,12 @@ class ParameterSwapper:
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
             elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
-                if param.ds_id in self._changes and self._changes[param.ds_id] != count_of_changes(param):
+                if param.ds_id in self._states and self._states[param.ds_id] != state_of_content(param):
                     self._keep_change(param)
                 self._release(param)
 
     def _keep_change(self, param: Any) -> None:
-        """What a forward has changed becomes the content. Where it was not expected other readers may have seen it."""
+        """What was changed becomes the content. Where it was not expected other readers may have seen it."""
         lease = self._leases.pop(param.ds_id)
         if lease.readonly:
             self._engine.put(self._tensors[param.ds_id], from_dlpack(lease).clone()).result()
@@ -293,7 +293,7 @@ class ParameterSwapper:
         """Gives up the partition of a parameter that no longer exists."""
         self._in_flight.pop(ds_id, None)
         self._leases.pop(ds_id, None)
-        self._changes.pop(ds_id, None)
+        self._states.pop(ds_id, None)
         self._swapped_in.remove(ds_id)
         tensor = self._tensors.pop(ds_id, None)
         if tensor is not None and current_session() is self._session:
@@ -308,7 +308,7 @@ class ParameterSwapper:
     def _release(self, param: Any) -> None:
         self._in_flight.pop(param.ds_id, None)
         lease = self._leases.pop(param.ds_id, None)
-        self._changes.pop(param.ds_id, None)
+        self._states.pop(param.ds_id, None)
         self._swapped_in.remove(param.ds_id)
         if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
             param.ds_tensor.data.record_stream(get_accelerator().current_stream())

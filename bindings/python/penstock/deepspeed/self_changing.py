@@ -1,5 +1,5 @@
-"""Parameters that a forward changes in place: an embedding with `max_norm` scales the rows that it looks up, a layer
-may clamp its weight.
+"""Parameters that are changed in place while they are gathered: an embedding with `max_norm` scales the rows that it
+looks up, a layer may clamp its weight, a script merges an adapter.
 
 Of one rank on the CPU, a gathered parameter is its partition, so that the change stays: here it is written back when
 the partition is released. Of several ranks, and on a device, it ends with the gathered copy, as without penstock.
@@ -7,11 +7,16 @@ the partition is released. Of several ranks, and on a device, it ends with the g
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
+import torch
 from torch import distributed, nn
 
 _ATTRIBUTE = "penstock_changes_itself"
+_ROW_BYTES = 16384
+_SAMPLE_BYTES = 64  # of each row
+_WHOLE_ROWS = 4  # so many are looked at whole
 
 
 def note_self_changing(model: nn.Module) -> None:
@@ -27,9 +32,22 @@ def is_self_changing(param: Any) -> bool:
     return hasattr(param, _ATTRIBUTE)
 
 
-def count_of_changes(param: Any) -> int | None:
-    """torch's count of changes in place; None: a change would not stay, or is not counted."""
-    if param.is_inference() or distributed.get_world_size() > 1:
+def state_of_content(param: Any) -> tuple[int | None, int] | None:
+    """Differs from an earlier one if the partition in memory was changed in between; None: a change would not stay.
+
+    torch counts changes of the parameter, but not those through its `.data`: PEFT merges adapters that way. These are
+    looked for in a sample.
+    """
+    if distributed.get_world_size() > 1:
         return None
-    count: int = param._version
-    return count
+    count = None if param.is_inference() else int(param._version)
+    return count, _sample_sum(param.ds_tensor.data)
+
+
+def _sample_sum(data: torch.Tensor) -> int:
+    """A sum of all bytes of what is small, else of the first 64 of every 16384."""
+    row = _ROW_BYTES // data.element_size()
+    if data.numel() > _WHOLE_ROWS * row:
+        rows = data.numel() // row
+        data = data.narrow(0, 0, rows * row).view(rows, row).narrow(1, 0, row * _SAMPLE_BYTES // _ROW_BYTES)
+    return zlib.crc32(data.detach().contiguous().view(torch.uint8).numpy().data)
