@@ -296,3 +296,28 @@ def mixed_dtypes(trial: Trial) -> None:
     trial.steps(engine)
     trial.record([str(param.ds_tensor.dtype) for param in model.parameters()])
     trial.record_weights(engine)
+
+
+class Untyped(Stack):
+    """A matrix that says itself that it is fp32, as XLNet's are, and a frozen one."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.mix = nn.Parameter(torch.FloatTensor(WIDTH, WIDTH).fill_(1e-3))
+        self.fixed = nn.Parameter(torch.FloatTensor(WIDTH, WIDTH).fill_(1e-3), requires_grad=False)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        x = super().features(x)
+        return x + torch.tanh(x @ self.mix) + x @ self.fixed
+
+
+@habit("built under zero.Init, a part that says itself that it is fp32", short=1)
+def untyped(trial: Trial) -> None:
+    """zero.Init gives it the configuration's dtype, as it does to tensors that are made within."""
+    config = trial.config()
+    with partitioned_at_birth(trial, config):
+        model = Untyped()
+    engine = trial.initialize(model, config)
+    trial.steps(engine)
+    trial.record([str(param.dtype) for param in model.parameters()])
+    trial.record_weights(engine)

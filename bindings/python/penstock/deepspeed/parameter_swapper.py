@@ -89,7 +89,7 @@ class ParameterSwapper:
     # Building and updating partitions.
 
     def get_buffer(self, param: Any, numel: int) -> torch.Tensor:
-        """Memory for the first content of a partition, in the parameter's own dtype."""
+        """Memory for the first content of a partition, in the dtype of one in RAM, which zero.Init makes its own."""
         tensor = self._declare(param, numel)
         lease = self._engine.allocate(tensor)
         self._leases[param.ds_id] = lease
@@ -280,7 +280,7 @@ class ParameterSwapper:
     def _declare(self, param: Any, numel: int, dtype: torch.dtype | None = None) -> int:
         tensor = self._tensors.get(param.ds_id)
         if tensor is None:
-            kind = engine_dtype(dtype or param.dtype)
+            kind = engine_dtype(dtype or torch.empty(0, dtype=param.dtype).dtype)
             tensor = self._engine.declare(self._space, first_name(param), kind, [numel], "param")
             self._tensors[param.ds_id] = tensor
             self._params[param.ds_id] = param
@@ -323,7 +323,7 @@ class ParameterSwapper:
         Not a number, so that a use before the content has come shows in the first loss; writing into it is an error.
         """
         if dtype not in self._placeholders:
-            self._placeholders[dtype] = torch.full((), float("nan") if dtype.is_floating_point else 0, dtype=dtype)
+            self._placeholders[dtype] = torch.tensor(float("nan") if dtype.is_floating_point else 0).to(dtype)
         return self._placeholders[dtype].expand(numel)
 
     def settle_tensors(self) -> None:
