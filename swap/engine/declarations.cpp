@@ -29,7 +29,7 @@ Result<TensorId> Declarations::declare(NamespaceId space, TensorInfo info, bool 
   }
   TensorRecord& record = table_.add(space, std::move(info));
   record.number = found->store->number_tensor();
-  record.is_to_be_put = to_put;
+  record.drive.awaits_first_put = to_put;
   return record.id;
 }
 
@@ -96,8 +96,8 @@ void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {
 
 void Declarations::undo(TensorId tensor, Locked& locked) noexcept {
   TensorRecord* const record = table_.record_of(tensor);
-  if (record == nullptr || !record->is_to_be_put || record->drive.stored || record->memory.block ||
-      !record->memory.is_absent() || record->drive.writes_in_flight > 0) {
+  if (record == nullptr || !record->drive.awaits_first_put || record->drive.stored ||
+      record->memory.block || !record->memory.is_absent() || record->drive.writes_in_flight > 0) {
     return;
   }
   table_.free_name(*record);

@@ -27,6 +27,7 @@ struct DriveContent {
   std::uint64_t generation = 0;    ///< of `stored`
   std::optional<Error> unwritten;  ///< why a newer one, in memory, is not there
   std::uint32_t writes_in_flight = 0;
+  bool awaits_first_put = false;  ///< should it fail, the tensor was never declared
 };
 
 /// Gets that could not be served at once.
@@ -60,7 +61,6 @@ struct TensorRecord {
   std::uint64_t content_bytes PENSTOCK_GUARDED = 0;  ///< info->bytes(), which each scan asks for
   std::optional<Place> ruled PENSTOCK_GUARDED;       ///< what the user's rules say
   Place place PENSTOCK_GUARDED = Place::kClass;  ///< what the plan says; kClass before there is one
-  bool is_to_be_put PENSTOCK_GUARDED = false;  ///< should its first put fail, it was never declared
 
   std::uint64_t generation PENSTOCK_GUARDED = 0;          ///< of the newest content
   std::uint64_t certain_generation PENSTOCK_GUARDED = 0;  ///< newest committed, kept or stored

@@ -30,7 +30,7 @@ TEST_F(DeclarationsTest, OnlyAFirstPutThatFailedIsUndone) {
   const TensorId failed =
       ground_.declarations.declare(space_, {"a", DType::kU8, {kMiB}, Role::kParam}, true).value();
   TensorRecord& kept = add_resident("b");
-  kept.is_to_be_put = true;
+  kept.drive.awaits_first_put = true;
   {
     Locked locked(ground_.context);
     ground_.declarations.undo(failed, locked);
