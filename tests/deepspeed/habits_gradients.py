@@ -256,6 +256,18 @@ def set_vectorized(trial: Trial) -> None:
     _reach_in(trial, _set_vectorized, trial.config())
 
 
+@habit("get_fp32_grad_partitions() before a step")
+def all_gradients(trial: Trial) -> None:
+    engine = trial.initialize(Stack(), trial.config(gradient_clipping=0.0))
+    for _ in range(3):
+        engine.backward(trial.loss(engine))
+        for group, gradients in engine.optimizer.get_fp32_grad_partitions().items():
+            for index, gradient in gradients.items():
+                trial.record(group, index, digest(gradient))
+        engine.step()
+    trial.record_weights(engine)
+
+
 @habit("safe_set_full_grad, parameters only on NVMe")
 def set_parameters_only(trial: Trial) -> None:
     engine = trial.initialize(Stack(), trial.config(**NO_OPTIMIZER))

@@ -196,6 +196,7 @@ TABLE: tuple[Place, ...] = (
     ),
     _of_optimizer("step", gradient_cycle.stepping, ("self", "closure")),
     _of_optimizer("zero_grad", gradient_cycle.discarding, ("self", "set_to_none"), text=False),
+    _of_optimizer("get_fp32_grad_partitions", range_access.reading_all_gradients, ("self",), text=False),
     _of_optimizer("get_fp32_grad_partitions", gradient_cycle.reading, ("self",), text=False),
     _of_optimizer(
         "_get_fp32_grad_state_partition",

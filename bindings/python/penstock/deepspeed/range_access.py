@@ -7,6 +7,7 @@ sub-group out. The swapper writes the open range then. One that is never swapped
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,6 +56,27 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
                     _open(self, place, None, part)
                 return part, place.number
         return original(self, param, release_swap_buffers)
+
+    return get
+
+
+def reading_all_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of get_fp32_grad_partitions: those of swapped sub-groups are copies."""
+
+    @functools.wraps(original)
+    def get(self: Any) -> Any:
+        if not self.offload_optimizer:
+            return original(self)
+        gradients: dict[int, dict[int, torch.Tensor]] = collections.defaultdict(dict)
+        for group in self.fp16_groups:
+            for index, param in enumerate(group):
+                number, begin, numel = self.grad_position[self.get_param_id(param)]
+                place = _place(self, param)
+                part = None if place is None else _read_gradient(self.optimizer_swapper, place)
+                if part is None:
+                    part = self.fp32_partitioned_groups_flat[number].grad.narrow(0, begin, numel)
+                gradients[number][index] = part
+        return gradients
 
     return get
 
