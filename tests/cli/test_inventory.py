@@ -53,16 +53,24 @@ def summary(tensors):
     return len(tensors), total, hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def make(directory, *models):
     """What bench/make_inventories.py makes of bench/data/models."""
     pytest.importorskip("transformers")
-    directory = tmp_path_factory.mktemp("inventories")
-    command = [sys.executable, ROOT / "bench" / "make_inventories.py", "-o", directory]
+    command = [sys.executable, ROOT / "bench" / "make_inventories.py", "-o", directory, *models]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return {path.stem: json.loads(path.read_text())["tensors"] for path in directory.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("inventories"))
+
+
+@pytest.fixture(scope="module")
+def experts(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("experts"), "Qwen3-30B-A3B")
 
 
 @pytest.mark.deep
@@ -73,16 +81,25 @@ def test_the_inventories_are_made_by_the_script(made):
     assert set(kept) == set(INVENTORIES) - {"qwen3-30b-a3b-per-expert"}
 
 
-def test_experts_of_their_own(made):
-    names = [tensor["name"] for tensor in made["qwen3-30b-a3b-per-expert"]]
+def test_experts_of_their_own(experts):
+    names = [tensor["name"] for tensor in experts["qwen3-30b-a3b-per-expert"]]
     assert len(set(names)) == len(names)
-    shapes = {tensor["name"]: tensor["shape"] for tensor in made["qwen3-30b-a3b-per-expert"]}
+    shapes = {tensor["name"]: tensor["shape"] for tensor in experts["qwen3-30b-a3b-per-expert"]}
     assert shapes["model.layers.47.mlp.experts.127.gate_proj.weight"] == [768, 2048]
     assert shapes["model.layers.0.mlp.experts.0.down_proj.weight"] == [2048, 768]
 
 
+@pytest.mark.deep
 def test_what_is_listed_is_planned(penstock, made, write):
-    for name, tensors in made.items():
+    is_planned(penstock, made, write)
+
+
+def test_listed_experts_are_planned(penstock, experts, write):
+    is_planned(penstock, experts, write)
+
+
+def is_planned(penstock, listed, write):
+    for name, tensors in listed.items():
         plan = penstock.json("plan", write(f"{name}.json", {"tensors": tensors}))
         assert len(plan["tensors"]) == len(tensors)
 

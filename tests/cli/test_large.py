@@ -28,6 +28,7 @@ def test_it_says_what_is_needed(large):
         assert line in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.deep
 def test_an_unknown_form_of_states_is_one_sentence(large):
     done = large("qwen3-1.7b", "--plan", "--states", "9bit")
     assert done.returncode != 0

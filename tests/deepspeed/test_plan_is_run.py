@@ -58,13 +58,18 @@ def compare(plan: dict[str, Any], run: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        {"ram_bytes": 0},
-        {"ram_bytes": "40MiB"},
-        {"ram_bytes": "40MiB", "tensors": [{"match": "sub-group 0 master", "place": "ram"}]},
-        {"ram_bytes": 0, "optimizer_states": "8bit", "fp32_states": ["*o_proj*"]},
-        {},
+        pytest.param({"ram_bytes": 0}, id="nothing in RAM"),
+        pytest.param({"ram_bytes": "40MiB"}, id="some in RAM", marks=pytest.mark.deep),
+        pytest.param(
+            {"ram_bytes": "40MiB", "tensors": [{"match": "sub-group 0 master", "place": "ram"}]},
+            id="a rule for a state",
+        ),
+        pytest.param(
+            {"ram_bytes": 0, "optimizer_states": "8bit", "fp32_states": ["*o_proj*"]},
+            id="narrow states",
+        ),
+        pytest.param({}, id="as the file is", marks=pytest.mark.deep),
     ],
-    ids=["nothing in RAM", "some in RAM", "a rule for a state", "narrow states", "as the file is"],
 )
 def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
     config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, **({"penstock": block} if block else {}))
@@ -112,7 +117,13 @@ def test_two_ranks(runner: Runner, small_model: Path, swap: Path, tmp_path: Path
         compare(plan, runner.stats(rank)["plan"])
 
 
-@pytest.mark.parametrize("block", [{"ram_bytes": 0}, {"ram_bytes": "20MiB"}], ids=["nothing in RAM", "some in RAM"])
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param({"ram_bytes": 0}, id="nothing in RAM", marks=pytest.mark.deep),
+        pytest.param({"ram_bytes": "20MiB"}, id="some in RAM"),
+    ],
+)
 def test_grpo_with_lora(runner: Runner, small_model: Path, swap: Path, tmp_path: Path, block: dict[str, Any]) -> None:
     config = grpo_config(swap, penstock=block)
     run = runner.grpo(small_model, config, 1)

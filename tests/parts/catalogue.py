@@ -20,6 +20,12 @@ WITHOUT_HABITS = tuple(f"--ignore=tests/deepspeed/test_{name}.py" for name in ("
 
 # What ./tests/run does without arguments.
 SHORT_RUN = (
+    # First, for it is the longest. Two processes, of which one waits for the drive or for a compiler: one core's work.
+    Part(
+        "deepspeed",
+        "the contract with DeepSpeed, the two known training runs, thirteen habits",
+        pytest("-n", "2", "tests/deepspeed"),
+    ),
     Part(
         "cpp",
         "C++ tests of alloc, io, swap and bindings as release; 20 seeds of the simulation",
@@ -28,9 +34,10 @@ SHORT_RUN = (
         cores=2,
     ),
     Part(
-        "deepspeed",
-        "the contract with DeepSpeed, the two known training runs, thirteen habits",
-        pytest("-n", "2", "tests/deepspeed"),
+        "threads",
+        "alloc, io and swap under the thread sanitizer: the programs that use threads or raw memory",
+        Ctest("tsan", NOT_LONG),
+        CHECKED,
         cores=2,
     ),
     Part("tidy", "the tree's own rules, types and formatting", pytest("tests/tidy")),
@@ -38,13 +45,6 @@ SHORT_RUN = (
     Part("cli", "the command as users call it: every verb, exit statuses and sentences", pytest("tests/cli")),
     Part("c", "cmake --install, then programs in C and C++ that find and run it", pytest("tests/c"), SHORT),
     Part("faults", "drives, limits and callers that do wrong", pytest("tests/faults"), SHORT, after=("cpp",)),
-    Part(
-        "threads",
-        "alloc, io and swap under the thread sanitizer: the programs that use threads or raw memory",
-        Ctest("tsan", NOT_LONG),
-        CHECKED,
-        cores=2,
-    ),
 )
 
 # What ./tests/run --all does besides.
