@@ -179,7 +179,7 @@ def test_the_keys_are_those_of_the_installed_release():
     from accelerate.commands.launch import launch_command_parser
     from accelerate.utils import DeepSpeedPlugin
 
-    source = (ROOT / "bindings" / "cli" / "accelerate_keys.cpp").read_text()
+    source = (ROOT / "cli" / "accelerate_keys.cpp").read_text()
     tables = {
         name: set(re.findall(r'"([^"]+)"', keys))
         for name, keys in re.findall(r"(k\w+)(?: = std::to_array<ConfigKey>\(\{|\{)(.*?)\}\)?;", source, re.DOTALL)

@@ -1,0 +1,61 @@
+#include "cli/config_draft.h"
+
+#include <fmt/format.h>
+
+#include "cli/printable.h"
+#include "cli/text_table.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = ConfigDraft::Json;
+
+constexpr std::size_t kCellMax = 44;
+
+Json::json_pointer pointer_to(std::string key) {
+  for (char& letter : key) {
+    letter = letter == '.' ? '/' : letter;
+  }
+  return Json::json_pointer("/" + key);
+}
+
+std::string dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string cell(const std::string& text) {
+  const std::string shown = printable(text);
+  return shown.size() <= kCellMax ? shown : shown.substr(0, kCellMax - 3) + "...";
+}
+
+}  // namespace
+
+void ConfigDraft::set(const std::string& key, Json value, std::string why, const Json& by_default) {
+  const Json before = this->value(key);
+  ConfigRow row{key, dump(before), dump(value), std::move(why), before != value};
+  if (before.is_null()) {
+    row.before = by_default.is_null() ? "-" : dump(by_default) + " (default)";
+    row.changed = by_default.is_null() || by_default != value;
+  } else if (!row.changed) {
+    row.after = row.before;  // as it is written: 1.6e8
+  }
+  if (before != value) {
+    document_[pointer_to(key)] = std::move(value);
+  }
+  rows_.push_back(std::move(row));
+}
+
+Json ConfigDraft::value(const std::string& key) const {
+  const Json::json_pointer pointer = pointer_to(key);
+  return document_.contains(pointer) ? document_.at(pointer) : Json(nullptr);
+}
+
+std::string comparison_text(const std::vector<ConfigRow>& rows) {
+  TextTable table({{"key"}, {"old"}, {"new"}, {"why"}});
+  for (const ConfigRow& row : rows) {
+    table.add({row.key, cell(row.before), row.changed ? cell(row.after) : "=", printable(row.why)});
+  }
+  return table.text();
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,207 @@
+#include "cli/emitted_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "bindings/deepspeed/automatic_values.h"
+#include "cli/document_text.h"
+#include "cli/tuned_values.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = ConfigDraft::Json;
+
+// DeepSpeed's own default, which its prefetching wants at least.
+constexpr std::uint64_t kBuffersMin = 5;
+
+// `model.layers.0.self_attn` of `model.layers.0.self_attn.q_proj.weight`: the module whose
+// children's parameters DeepSpeed gathers together when transformers initialises it.
+std::string module_above(const std::string& name) {
+  std::size_t end = name.rfind('.');
+  end = end == std::string::npos || end == 0 ? std::string::npos : name.rfind('.', end - 1);
+  return end == std::string::npos ? std::string() : name.substr(0, end);
+}
+
+bool is_swapped(const SwapPlan& plan, std::size_t i) {
+  return plan.setup.inventory.tensors[i].role == Role::kParam && plan.tensors[i].swappable;
+}
+
+struct Largest {
+  std::uint64_t count = 0;
+  std::string name;
+};
+
+// Elements of the largest partition that is swapped, and whose they are.
+Largest largest_partition(const SwapPlan& plan) {
+  Largest largest;
+  for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
+    const std::uint64_t elements = plan.setup.rank_elements(plan.setup.inventory.tensors[i]);
+    if (is_swapped(plan, i) && elements > largest.count) {
+      largest = {elements, plan.tensors[i].name};
+    }
+  }
+  return largest;
+}
+
+// How many swapped parameters one module has at most, and which module.
+Largest largest_gathering(const SwapPlan& plan) {
+  std::unordered_map<std::string, std::uint64_t> swapped_in;
+  Largest largest;
+  for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
+    if (is_swapped(plan, i)) {
+      const std::string module = module_above(plan.tensors[i].name);
+      if (++swapped_in[module] > largest.count) {
+        largest = {swapped_in[module], module};
+      }
+    }
+  }
+  return largest;
+}
+
+Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
+  Json config{{"train_batch_size", "auto"},
+              {"train_micro_batch_size_per_gpu", "auto"},
+              {"gradient_accumulation_steps", "auto"}};
+  if (const DType dtype = model_dtype(plan.setup.inventory); dtype != DType::kF32) {
+    config[dtype == DType::kBF16 ? "bf16" : "fp16"] = {{"enabled", true}};
+  }
+  config["zero_optimization"] = {
+      {"stage", 3},
+      {"offload_param",
+       {{"device", "nvme"}, {"nvme_path", nvme_path}, {"pin_memory", true}, {"max_in_cpu", 0}}},
+      {"stage3_max_reuse_distance", 0}};
+  return config;
+}
+
+Json base_config(const SwapPlan& plan, const std::string& text,
+                 const bench::DriveTuning* measured) {
+  const std::string nvme_path =
+      measured == nullptr ? "swap" : measured->paths[measured->used.front()].path;
+  if (text.empty()) {
+    return minimal_config(plan, nvme_path);
+  }
+  const Json config = Json::parse(text);  // it has been parsed before, strictly
+  if (!plan.setup.has_config) {
+    Json whole = minimal_config(plan, nvme_path);
+    whole.update(config);
+    return whole;
+  }
+  return config;
+}
+
+// How many buffers stock DeepSpeed needs at once, and why.
+struct BufferCount {
+  std::uint64_t count = 0;
+  std::string why;
+};
+
+BufferCount buffers_needed(const SwapPlan& plan, std::uint64_t swapped) {
+  if (plan.setup.generates) {
+    return {std::max(swapped, kBuffersMin),
+            "the trainer gathers all swapped parameters to generate; with fewer stock DeepSpeed "
+            "dies with \"Not enough buffers\""};
+  }
+  const Largest gathering = largest_gathering(plan);
+  if (gathering.count < kBuffersMin) {
+    return {kBuffersMin, fmt::format("what prefetching wants at least; no module has more than {} "
+                                     "swapped parameters",
+                                     gathering.count)};
+  }
+  return {gathering.count, fmt::format("so many swapped parameters of {} come together",
+                                       gathering.name.empty() ? "the model" : gathering.name)};
+}
+
+void set_parameter_buffers(const SwapPlan& plan, ConfigDraft& draft) {
+  const Largest partition = largest_partition(plan);
+  if (partition.count == 0 ||
+      (plan.setup.has_config && plan.setup.param_device() != OffloadDevice::kNvme)) {
+    return;
+  }
+  const OffloadConfig defaults;
+  std::uint64_t swapped = 0;
+  for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
+    swapped += is_swapped(plan, i) ? 1U : 0U;
+  }
+  const BufferCount buffers = buffers_needed(plan, swapped);
+  draft.set("zero_optimization.offload_param.buffer_count", buffers.count, buffers.why,
+            defaults.buffer_count);
+  const std::uint64_t reuse = plan.setup.config.deepspeed.stage3_max_reuse_distance;
+  if (plan.setup.has_config && reuse > 0 && swapped > buffers.count) {
+    draft.set("zero_optimization.stage3_max_reuse_distance", std::uint64_t{0},
+              "stock DeepSpeed keeps parameters in its buffers between uses otherwise, and dies "
+              "with \"Not enough buffers\" from step 2 on",
+              reuse);
+  }
+  draft.set("zero_optimization.offload_param.buffer_size", partition.count,
+            fmt::format("elements of the largest partition, {}: every buffer of stock DeepSpeed "
+                        "must hold it",
+                        partition.name),
+            defaults.buffer_size);
+}
+
+void set_optimizer_buffers(const SwapPlan& plan, ConfigDraft& draft) {
+  const std::uint64_t needed = optimizer_buffers_needed(plan.setup);
+  if (needed == 0) {
+    return;
+  }
+  const std::uint64_t present = plan.setup.config.deepspeed.offload_optimizer->buffer_count;
+  if (present < needed) {
+    draft.set("zero_optimization.offload_optimizer.buffer_count", needed,
+              "below it stock DeepSpeed's first step dies: Adam's tensors, doubled for each "
+              "direction that is pipelined",
+              present);
+  }
+}
+
+// Explicit, because their defaults would follow from the numbers just changed.
+void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
+  const auto why = [&plan](const char* key, const char* by_default) {
+    const auto found = plan.setup.config.origins.find(fmt::format("penstock.{}", key));
+    return found == plan.setup.config.origins.end() ? std::string(by_default)
+                                                    : "given by " + found->second;
+  };
+  draft.set("penstock.max_pinned_bytes", plan.placement.budgets.max_pinned_bytes,
+            why("max_pinned_bytes", "64 MiB or two slots of the largest class"));
+  draft.set("penstock.ram_bytes", plan.placement.budgets.ram_bytes,
+            why("ram_bytes",
+                "what the file let DeepSpeed pin, less max_pinned_bytes; said, for the default "
+                "follows from buffer_count and buffer_size"));
+}
+
+// Which the command line may have chosen, by the optimizer's name.
+void set_states(const SwapPlan& plan, ConfigDraft& draft) {
+  const StateFormat narrow = plan.setup.state_formats().narrow;
+  if (plan.setup.steps_by_kernels() && narrow != plan.setup.config.states.narrow) {
+    draft.set("penstock.optimizer_states", std::string(state_format_name(narrow)),
+              "given by --optimizer");
+  }
+}
+
+bool swaps_anything(const SwapPlan& plan) {
+  return !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme ||
+         plan.setup.optimizer_device() == OffloadDevice::kNvme;
+}
+
+}  // namespace
+
+EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
+                          const bench::DriveTuning* measured) {
+  ConfigDraft draft(base_config(plan, config_json, measured));
+  set_parameter_buffers(plan, draft);
+  set_optimizer_buffers(plan, draft);
+  if (swaps_anything(plan)) {
+    set_aio(draft);
+    if (measured != nullptr) {
+      set_tuned_paths(plan, *measured, draft);
+    }
+  }
+  set_budgets(plan, draft);
+  set_states(plan, draft);
+  return EmittedConfig{draft.document(), document_text(draft.document()), draft.rows()};
+}
+
+}  // namespace penstock::cli

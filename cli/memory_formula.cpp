@@ -1,0 +1,121 @@
+#include "cli/memory_formula.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "alloc/bytes.h"
+#include "alloc/lower_case.h"
+
+namespace penstock::cli {
+namespace {
+
+std::uint64_t parameter_elements(const TrainingSetup& setup) {
+  std::uint64_t elements = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    elements += info.role == Role::kParam ? info.elements() : 0;
+  }
+  return elements;
+}
+
+// ` / 8 ranks`, where the stage divides what `from_stage` divides first.
+std::string divided(const TrainingSetup& setup, std::uint32_t from_stage) {
+  if (setup.world_size == 1) {
+    return {};
+  }
+  return setup.stage >= from_stage ? fmt::format(" / {} ranks", setup.world_size)
+                                   : std::string(", whole on every rank");
+}
+
+std::string parameters(const TrainingSetup& setup) {
+  return fmt::format(
+      "{} parameters x {}{}; ZeRO divides them at stage 3 only", parameter_elements(setup),
+      setup.has_config
+          ? fmt::format("{} bytes ({})", dtype_bytes(setup.config.deepspeed.held_dtype()),
+                        dtype_name(setup.config.deepspeed.held_dtype()))
+          : "the bytes of their types",
+      divided(setup, 3));
+}
+
+std::string gradients(const TrainingSetup& setup) {
+  if (setup.optimizer == OptimizerKind::kNone) {
+    return "none without an optimizer";
+  }
+  return fmt::format("like the parameters{}; ZeRO divides them from stage 2 on", divided(setup, 2));
+}
+
+std::string master(const TrainingSetup& setup, const MemoryRow& row) {
+  if (setup.optimizer == OptimizerKind::kNone) {
+    return "none without an optimizer";
+  }
+  if (row.bytes_per_rank == 0) {
+    return "fp32 parameters are their own masters";
+  }
+  return fmt::format("4 bytes (fp32) a parameter{}; divided from stage 1 on", divided(setup, 1));
+}
+
+std::string moments(const TrainingSetup& setup) {
+  if (setup.optimizer == OptimizerKind::kNone) {
+    return "none without an optimizer";
+  }
+  constexpr std::array<std::string_view, 4> kNumbers{"none", "one", "two", "three"};
+  const std::size_t count = setup.optimizer_states().size();
+  const std::string& type = setup.config.deepspeed.optimizer_type;
+  const bool has_type = setup.optimizer == OptimizerKind::kAdamW && !setup.optimizer_is_given;
+  const std::string name =
+      has_type && !type.empty() ? lower_case(type) : std::string(optimizer_name(setup.optimizer));
+  if (setup.steps_in_chunks()) {
+    const StateFormat format = setup.state_formats().narrow;
+    return fmt::format("{}, {} of {}{}; divided from stage 1 on", name, kNumbers.at(count),
+                       state_format_name(format), divided(setup, 1));
+  }
+  return fmt::format("{}: {} a parameter{}; divided from stage 1 on, the same at stages 2 and 3",
+                     name,
+                     setup.optimizer == OptimizerKind::kAdamW
+                         ? fmt::format("{} bytes ({} of fp32)", 4 * count, kNumbers.at(count))
+                     : setup.optimizer == OptimizerKind::kAdamW8Bit ? "2 bytes"
+                                                                    : "1 byte",
+                     divided(setup, 1));
+}
+
+std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
+  if (row.storage == Storage::kPinned) {
+    return fmt::format("slots, dedicated buffers and {} of staging",
+                       format_bytes(plan.placement.staging_bytes));
+  }
+  if (row.storage == Storage::kRam) {
+    return fmt::format(
+        "what the runtime holds at once beyond the pool: partitions, or {}, and contents on their "
+        "way to the drive",
+        plan.setup.steps_in_chunks()
+            ? "a chunk of the optimizer's states and the largest parameter's new weights"
+            : "the largest sub-group of the optimizer with its gradient");
+  }
+  return row.bytes_per_rank == 0 ? "none"
+                                 : fmt::format(
+                                       "whole parameters gathered for use, at most "
+                                       "stage3_max_live_parameters ({} elements) at a time",
+                                       plan.setup.config.deepspeed.stage3_max_live_parameters);
+}
+
+}  // namespace
+
+std::string memory_formula(const SwapPlan& plan, const MemoryRow& row) {
+  switch (row.component) {
+    case Component::kParameters:
+      return parameters(plan.setup);
+    case Component::kGradients:
+      return gradients(plan.setup);
+    case Component::kMaster:
+      return master(plan.setup, row);
+    case Component::kMoments:
+      return moments(plan.setup);
+    case Component::kActivations:
+      return row.bytes_per_rank == 0 ? "not given (--activations)" : "as given; never derived";
+    case Component::kBuffers:
+      return buffers(plan, row);
+  }
+  return {};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,283 @@
+#include "cli/plan_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+#include "alloc/bytes.h"
+#include "alloc/excerpt.h"
+#include "bench/job/simulated_drive.h"
+#include "bindings/deepspeed/automatic_values.h"
+#include "bindings/deepspeed/trained_tensors.h"
+#include "bindings/inventory/recorded_trace.h"
+#include "cli/inventory_source.h"
+#include "cli/machine_facts.h"
+#include "cli/rank_count.h"
+
+namespace penstock::cli {
+namespace {
+
+// A size as users write it; CLI11 turns the text into the message of a usage error.
+std::string check_size(const std::string& text) {
+  const Result<std::uint64_t> bytes = parse_bytes(text);
+  return bytes ? std::string() : bytes.error().message;
+}
+
+// fp32, bf16 or fp16: what DeepSpeed trains in.
+std::string check_dtype(const std::string& text) {
+  const Result<DType> dtype = parse_dtype(text);
+  const bool trains =
+      dtype && (*dtype == DType::kF32 || *dtype == DType::kBF16 || *dtype == DType::kF16);
+  return trains ? std::string() : fmt::format("{} is none of fp32, bf16 and fp16", text);
+}
+
+std::optional<DType> dtype_of(const PlanRequest& request) {
+  return request.dtype.empty() ? std::nullopt : std::optional(parse_dtype(request.dtype).value());
+}
+
+std::string check_adapter(const std::string& text) {
+  const Result<TensorInfo> adapter = parse_adapter(text);
+  return adapter ? std::string() : adapter.error().message;
+}
+
+std::string check_optimizer(const std::string& text) {
+  const Result<OptimizerKind> kind = parse_optimizer(text);
+  return kind ? std::string() : kind.error().message;
+}
+
+// Both rates, without which there is no bound. The latency is no part of it.
+Result<DriveSpeeds> parse_drive(const std::string& text) {
+  bench::SimulatedDrive drive;
+  bench::Refusal refusal = bench::read_drive(text, drive);
+  if (!refusal && drive.real_time) {
+    refusal = "clock=real is for runs, not for plans";
+  }
+  if (!refusal && (drive.read_bytes_per_second == 0 || drive.write_bytes_per_second == 0)) {
+    refusal = "both read= and write= are needed, such as read=3.5g,write=3g";
+  }
+  if (refusal) {
+    return fault(Fault::kInvalidArgument, fmt::format("\"{}\": {}", excerpt(text), *refusal));
+  }
+  return DriveSpeeds{static_cast<double>(drive.read_bytes_per_second),
+                     static_cast<double>(drive.write_bytes_per_second)};
+}
+
+std::string check_drive(const std::string& text) {
+  const Result<DriveSpeeds> speeds = parse_drive(text);
+  return speeds ? std::string() : speeds.error().message;
+}
+
+// Nothing where the option was not given; its text has been checked.
+std::optional<std::uint64_t> size_of(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(parse_bytes(text).value());
+}
+
+void override_from_command_line(const PlanRequest& request, Config& config) {
+  if (const auto pinned = size_of(request.max_pinned)) {
+    config.penstock.max_pinned_bytes = pinned;
+    config.origins["penstock.max_pinned_bytes"] = "--max-pinned";
+  }
+  if (const auto ram = size_of(request.ram)) {
+    config.penstock.ram_bytes = ram;
+    config.origins["penstock.ram_bytes"] = "--ram";
+  }
+  if (request.stage) {
+    config.deepspeed.stage = *request.stage;
+    config.origins["zero_optimization.stage"] = "--stage";
+  }
+}
+
+// What is known of the order of use puts the tensors in it; without an inventory the trace is one.
+Result<InventorySource> read_tensors(const PlanRequest& request) {
+  if (request.trace.empty()) {
+    return read_inventories(request.inventories);
+  }
+  Result<RecordedTrace> trace = load_trace(request.trace);
+  if (!trace) {
+    return trace.error();
+  }
+  Inventory traced = traced_inventory(*trace);
+  if (request.inventories.empty()) {
+    return InventorySource{std::move(traced), {}};
+  }
+  Result<InventorySource> source = read_inventories(request.inventories);
+  if (source) {
+    sort_by_use(source->inventory, traced);
+  }
+  return source;
+}
+
+// Ranks in all, and on one machine.
+struct Ranks {
+  std::uint32_t world_size = 1;
+  std::uint32_t on_node = 1;
+};
+
+// Those of the command line, else those that accelerate launches, which a warning says.
+Ranks ranks_of(const PlanRequest& request, const ConfigSource& source, Config& config) {
+  const AccelerateConfig* const launched =
+      source.accelerate && source.accelerate->num_processes && !request.world_size
+          ? &*source.accelerate
+          : nullptr;
+  Ranks ranks;
+  ranks.world_size =
+      launched != nullptr ? *launched->num_processes : request.world_size.value_or(1);
+  const std::uint32_t machines = launched != nullptr ? launched->num_machines : 1;
+  ranks.on_node = request.ranks_per_node.value_or(std::max(ranks.world_size / machines, 1U));
+  if (launched != nullptr && ranks.world_size > 1) {
+    config.warnings.push_back(
+        {"assumed",
+         fmt::format("--world-size is not given; planned with {} ranks, {} on a machine, as "
+                     "accelerate launches",
+                     ranks.world_size, ranks.on_node),
+         "num_processes"});
+  }
+  return ranks;
+}
+
+TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inventory,
+                         Config config) {
+  TrainingSetup setup;
+  setup.inventory = std::move(inventory);
+  setup.has_config = config.deepspeed.is_given;
+  setup.stage = request.stage.value_or(setup.has_config ? config.deepspeed.stage : 3);
+  setup.world_size = ranks.world_size;
+  setup.ranks_on_node = ranks.on_node;
+  setup.optimizer = request.optimizer.empty() ? optimizer_of_type(config.deepspeed.optimizer_type)
+                                              : parse_optimizer(request.optimizer).value();
+  setup.optimizer_is_given = !request.optimizer.empty();
+  setup.trained_is_given = !request.trainable.empty() || !request.adapters.empty();
+  setup.generates = request.generation;
+  setup.activation_bytes = size_of(request.activations).value_or(0);
+  setup.config = std::move(config);
+  return setup;
+}
+
+}  // namespace
+
+std::string PlanRequest::config_path() const {
+  const char* from_environment = std::getenv("PENSTOCK_CONFIG");
+  return config.empty() && from_environment != nullptr ? from_environment : config;
+}
+
+Result<Config> PlanRequest::read_config(const ConfigSource& source) const {
+  Result<Config> read = source.parse();
+  if (read) {
+    override_from_command_line(*this, *read);
+  }
+  return read;
+}
+
+Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& source) const {
+  Result<InventorySource> tensors = read_tensors(*this);
+  if (!tensors) {
+    return std::move(tensors).error();
+  }
+  Inventory& inventory = tensors->inventory;
+  std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
+  PENSTOCK_TRY(choose_trained(inventory, trainable));
+  for (const std::string& adapter : adapters) {
+    PENSTOCK_TRY(add_adapter(inventory, parse_adapter(adapter).value()));
+  }
+  const std::optional<TypeSource> launched =
+      source.accelerate ? source.accelerate->type : std::nullopt;
+  if (const Result<void> settled =
+          settle_automatic_values(planned, inventory, dtype_of(*this), launched);
+      !settled) {
+    return settled.error();
+  }
+  const Ranks ranks = ranks_of(*this, source, planned);
+  MachineFacts machine = read_machine_facts(planned.paths());
+  if (const auto given = size_of(memory)) {
+    machine.mem_available_bytes = *given;
+    machine.is_elsewhere = true;
+    machine.has_accelerator = true;
+  }
+  if (!drive.empty()) {
+    machine.drives = parse_drive(drive).value();  // checked by check_drive()
+  }
+  return make_swap_plan(make_setup(*this, ranks, std::move(inventory), std::move(planned)),
+                        machine);
+}
+
+void add_job_options(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("INVENTORY", request.inventories,
+                  "A .safetensors file, a .safetensors.index.json, a directory with either, the "
+                  "name of a model in Hugging Face's cache, a checkpoint of DeepSpeed, or a JSON "
+                  "inventory (python -m penstock.inventory writes one)");
+  verb.add_option("--config", request.config,
+                  "DeepSpeed's configuration, as it is, or the .yaml of `accelerate launch` "
+                  "(default: $PENSTOCK_CONFIG)")
+      ->type_name("DS.json");
+  verb.add_option("--world-size", request.world_size,
+                  "Ranks that share the model (default: accelerate's num_processes, or 1)")
+      ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
+      ->type_name("N");
+  verb.add_option("--ranks-per-node", request.ranks_per_node,
+                  "Ranks that share a machine's memory and drives (default: all)")
+      ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
+      ->type_name("N");
+  verb.add_option("--stage", request.stage, "Stage of ZeRO (default: the configuration's, or 3)")
+      ->check(CLI::IsMember({2, 3}))
+      ->type_name("2|3");
+  verb.add_option(
+          "--optimizer", request.optimizer,
+          "adamw, adamw8bit, adamw4bit or none: what is remembered per parameter (default: "
+          "by the configuration's optimizer.type, else adamw; none for a frozen model, such "
+          "as the base of LoRA)")
+      ->check(check_optimizer)
+      ->type_name("NAME");
+  verb.add_option("--dtype", request.dtype,
+                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration (default: "
+                  "accelerate's mixed_precision, else the inventory's own type)")
+      ->check(check_dtype)
+      ->type_name("NAME");
+  verb.add_option("--trainable", request.trainable,
+                  "Parameters that are trained, by a pattern over their names (*.lora_*), all or "
+                  "none; may be given several times (default: all)")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  verb.add_option("--adapter", request.adapters,
+                  "Trained tensors that the inventory lacks, such as "
+                  "model.layers.*.mlp.up_proj.lora_A=8x1024; * makes one for each layer; may be "
+                  "given several times")
+      ->check(check_adapter)
+      ->allow_extra_args(false)
+      ->type_name("NAME=ROWSxCOLS[:DTYPE]");
+  verb.add_flag("--generation", request.generation,
+                "The trainer gathers all parameters to generate, as TRL's GRPO does in each step");
+  verb.add_option(
+          "--trace", request.trace,
+          "A recorded trace (PENSTOCK_TRACE): the order of use; without INVENTORY its tensors")
+      ->type_name("FILE");
+  verb.add_option("--activations", request.activations, "Bytes of activations on a rank")
+      ->check(check_size)
+      ->type_name("SIZE");
+}
+
+void add_budget_options(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("--max-pinned", request.max_pinned,
+                  "Bytes that a rank may pin (penstock.max_pinned_bytes)")
+      ->check(check_size)
+      ->type_name("SIZE");
+  verb.add_option("--ram", request.ram, "Bytes that a rank may keep in RAM (penstock.ram_bytes)")
+      ->check(check_size)
+      ->type_name("SIZE");
+  verb.add_option("--memory", request.memory,
+                  "Plan for a machine with so much memory available (default: this one's)")
+      ->check(check_size)
+      ->type_name("SIZE");
+}
+
+void add_drive_option(CLI::App& verb, PlanRequest& request) {
+  verb.add_option("--drive", request.drive,
+                  "read=3.5g,write=3g,latency=80us: what the drives of a machine do together, for "
+                  "the least time of a step (default: what penstock.paths were measured with)")
+      ->check(check_drive)
+      ->type_name("RATES");
+}
+
+}  // namespace penstock::cli
