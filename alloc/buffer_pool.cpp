@@ -93,6 +93,10 @@ bool BufferPool::would_wait(std::uint64_t bytes) const {
   return state_->would_wait(bytes);
 }
 
+void BufferPool::watch() const {
+  state_->watch();
+}
+
 Result<Buffer> BufferPool::acquire_overflow(std::uint64_t bytes) {
   const Result<BufferSlot*> overflow = state_->add_overflow(bytes);
   if (!overflow) {

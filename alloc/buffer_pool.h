@@ -29,6 +29,8 @@ struct BufferPoolOptions {
   std::shared_ptr<MemorySource> overflow;
   /// How acquire() waits for a slot to come back. Null: asleep.
   std::shared_ptr<Waiting> waiting = nullptr;
+  /// What watch() asks for. Called by any thread, with locks of others held: it must not block.
+  std::function<void()> changed = nullptr;
 };
 
 struct BufferPoolStats {
@@ -76,6 +78,9 @@ class BufferPool {
   /// Whether acquire() would wait now: no slot is free, and one is expected back. What takes a slot
   /// or gives one back changes that at any time.
   bool would_wait(std::uint64_t bytes) const;
+  /// BufferPoolOptions::changed is called once, when next a buffer has come back or one is not
+  /// expected back any more. A caller that looks at would_wait() after this call misses nothing.
+  void watch() const;
 
   /// Pageable memory at once, without looking at the pool.
   Result<Buffer> acquire_overflow(std::uint64_t bytes);

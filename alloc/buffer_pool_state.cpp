@@ -63,30 +63,51 @@ Buffer BufferPoolState::lease(std::shared_ptr<BufferPoolState> state, BufferSlot
 }
 
 void BufferPoolState::give_back(BufferSlot& slot, std::uint64_t bytes) noexcept {
-  Arenas idle;  // freed without the lock
-  const Lock lock(mutex_);
-  BufferArena& arena = *slot.arena;
-  (arena.kind == BufferKind::kOverflow ? stats_.overflow_bytes : stats_.slot_bytes_live) -= bytes;
-  const bool was_expected = slot.returning;
-  mark_returning(lock, slot, false);
-  slot.lent = false;
-  --arena.lent;
-  if (arena.class_index != BufferArena::kRetired) {
-    push_free(lock, slot);
-    serve_waiters(lock);
-  } else if (arena.lent == 0) {
-    take_out(lock, arena, idle);
+  bool is_watched = false;
+  {
+    Arenas idle;  // freed without the lock
+    const Lock lock(mutex_);
+    BufferArena& arena = *slot.arena;
+    (arena.kind == BufferKind::kOverflow ? stats_.overflow_bytes : stats_.slot_bytes_live) -= bytes;
+    const bool was_expected = slot.returning;
+    mark_returning(lock, slot, false);
+    slot.lent = false;
+    --arena.lent;
+    if (arena.class_index != BufferArena::kRetired) {
+      push_free(lock, slot);
+      serve_waiters(lock);
+    } else if (arena.lent == 0) {
+      take_out(lock, arena, idle);
+    }
+    if (was_expected) {
+      wake_without_return(lock);  // others may have counted on this very slot
+    }
+    is_watched = std::exchange(watched_, false);
   }
-  if (was_expected) {
-    wake_without_return(lock);  // others may have counted on this very slot
-  }
+  report_change(is_watched);
 }
 
 void BufferPoolState::set_returning(BufferSlot& slot, bool returning) noexcept {
+  bool is_watched = false;
+  {
+    const Lock lock(mutex_);
+    mark_returning(lock, slot, returning);
+    if (!returning) {
+      wake_without_return(lock);
+      is_watched = std::exchange(watched_, false);
+    }
+  }
+  report_change(is_watched);
+}
+
+void BufferPoolState::watch() {
   const Lock lock(mutex_);
-  mark_returning(lock, slot, returning);
-  if (!returning) {
-    wake_without_return(lock);
+  watched_ = true;
+}
+
+void BufferPoolState::report_change(bool is_watched) const noexcept {
+  if (is_watched && options_.changed) {
+    options_.changed();
   }
 }
 

@@ -61,6 +61,8 @@ struct BufferPoolState {
   BufferSlot* take_free_or_wait(std::uint64_t bytes);
   /// Whether the second would wait now.
   bool would_wait(std::uint64_t bytes);
+  /// `options.changed` is to be called once, after the next change.
+  void watch();
   /// The third: more pinned memory, as a slot of a class that has fewer than were planned, else as
   /// a dedicated buffer.
   Result<BufferSlot*> add_pinned(std::uint64_t bytes);
@@ -108,6 +110,8 @@ struct BufferPoolState {
   void serve_waiters(const Lock& lock) noexcept;
   bool return_expected(const Lock& lock, std::uint64_t bytes) noexcept;
   void mark_returning(const Lock& lock, BufferSlot& slot, bool returning) noexcept;
+  // Without the lock.
+  void report_change(bool is_watched) const noexcept;
   // Wakes the waiters to which no slot is expected to return.
   void wake_without_return(const Lock& lock) noexcept;
   void count_lease(const Lock& lock, const BufferSlot& slot, std::uint64_t bytes) noexcept;
@@ -137,6 +141,7 @@ struct BufferPoolState {
   Arenas arenas_;
   std::list<Waiter*> waiters_;  // first come first
   bool stopped_ = false;        // no thread may wait any more
+  bool watched_ = false;        // the next change is to be reported
 };
 
 }  // namespace penstock

@@ -88,6 +88,14 @@ void IoQueue::cancel(IoOp& op) {
   pump_->cancel(op);
 }
 
+void IoQueue::on_notify(std::function<void()> function) {
+  pump_->on_notify(std::move(function));
+}
+
+void IoQueue::notify() noexcept {
+  pump_->notify();
+}
+
 Result<void> IoQueue::register_memory(std::span<std::byte> memory) {
   return pump_->ask_engine<Result<void>>(
       [memory](IoEngine& engine) { return engine.register_memory(memory); },

@@ -40,6 +40,12 @@ class IoQueue {
   /// while stop() waits; the operation must be alive during this call only.
   void cancel(IoOp& op);
 
+  /// `function` is called on the loop's thread soon after each notify(), once for several. Set it
+  /// before the first; it must not throw.
+  void on_notify(std::function<void()> function);
+  /// From any thread, with any lock held. After stop() nothing happens.
+  void notify() noexcept;
+
   /// As IoEngine's; wait for the loop, so hold no lock that a callback takes. After stop() the
   /// first is an error and the second has nothing to do.
   Result<void> register_memory(std::span<std::byte> memory);

@@ -181,6 +181,24 @@ void IoQueue::Pump::cancel(IoOp& op) {
                     }));
 }
 
+void IoQueue::Pump::notify() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || notice_posted_) {
+    return;
+  }
+  notice_posted_ = true;
+  const HandlerAllocator<void> allocator(notice_storage_);
+  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
+                      {
+                        const std::lock_guard posted_lock(mutex_);
+                        notice_posted_ = false;
+                      }
+                      if (notified_) {
+                        notified_();
+                      }
+                    }));
+}
+
 // What was posted under the lock before `closed_` was set runs before the engine can go.
 void IoQueue::Pump::request_stop() {
   const std::lock_guard lock(mutex_);

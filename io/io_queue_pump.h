@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -27,6 +28,7 @@ class IoQueue::Pump {
   // On the loop's thread.
   Result<std::string_view> open(Result<std::unique_ptr<IoEngine>> engine);
 
+  void on_notify(std::function<void()> function) { notified_ = std::move(function); }
   void use(std::unique_ptr<IoEngine> engine) { engine_ = std::move(engine); }
   const IoEngine* engine() const noexcept { return engine_.get(); }
   /// Returns whether there was anything to do.
@@ -36,6 +38,7 @@ class IoQueue::Pump {
   void submit(std::span<IoOp* const> ops);
   void promote(IoOp& op);
   void cancel(IoOp& op);
+  void notify() noexcept;
   void request_stop();
   IoStats stats() const;
   /// Calls `function(engine)` on the loop's thread and returns its value; `otherwise` when stopped.
@@ -65,17 +68,21 @@ class IoQueue::Pump {
   IoOp::TimePoint alarm_at_ = IoOp::kNoDeadline;  // no operation's deadline is before
   bool stopping_ = false;
 
+  std::function<void()> notified_;  // never changes once operations start
+
   std::mutex mutex_;
   IoOp* first_ = nullptr;  // submitted and not taken yet, linked by IoOp::next
   IoOp* last_ = nullptr;
   bool promote_posted_ = false;
   bool cancel_posted_ = false;
+  bool notice_posted_ = false;
   bool closed_ = false;
   bool gone_ = false;  // the engine, hence soon the loop
   // Each of these handlers is posted at most once at a time.
   HandlerStorage take_storage_;
   HandlerStorage promote_storage_;
   HandlerStorage cancel_storage_;
+  HandlerStorage notice_storage_;
   HandlerStorage stop_storage_;
   HandlerStorage results_storage_;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -128,7 +129,8 @@ class AheadReader::Environment final : public PrefetchEnvironment {
 
   AheadReader& reader_;
   Locked& locked_;
-  std::vector<std::uint64_t> refused_bytes_;  // sizes for which this scan has found no memory
+  boost::container::static_vector<std::uint64_t, kRefusedMax>
+      refused_bytes_;  // sizes for which this scan has found no memory
 };
 
 void AheadReader::run() noexcept {

@@ -76,6 +76,11 @@ Result<void> EngineCore::open_queue() {
                                                : IoQueue::start(context.options.config.engine, io);
   PENSTOCK_TRY(queue);
   context.queue = std::move(queue).value();
+  context.queue->on_notify([this, engine = context.engine] {
+    if (const std::shared_ptr<void> held = engine.lock()) {
+      run_ahead();
+    }
+  });
   for (const EngineCandidate& refused : context.queue->refusals()) {
     log_info(LogEvent::kFallback, [&] {
       return fmt::format("I/O by {}, not by {}: {}", context.queue->engine_name(), refused.name,

@@ -16,6 +16,7 @@ void EngineMemory::open(Sources sources, std::weak_ptr<LeaseKeeper> keeper) {
   pool.pinned = sources_.pinned;
   pool.overflow = sources_.overflow;
   pool.waiting = context_.stalls;
+  pool.changed = [queue = context_.queue] { queue->notify(); };
   pool_ = std::make_unique<BufferPool>(std::move(pool));
 }
 

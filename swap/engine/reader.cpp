@@ -251,13 +251,11 @@ void Reader::fill(const FillRequest& request) noexcept {
     if (started.has_value()) {
       return;  // the operation ends with the read
     }
-    memory_.drop(*record, locked);
-    Declarations::fail_reads(*record, started.error(), locked);
+    fail(*record, started.error(), locked);
   } else if (record != nullptr) {
-    memory_.drop(*record, locked);
     const Error error = no_memory(*record, "read", "into", block.error());
     log_decision(LogEvent::kRefuse, record->info->name, [&] { return error.message; });
-    Declarations::fail_reads(*record, error, locked);
+    fail(*record, error, locked);
   } else if (block.has_value()) {
     locked.drop(std::move(block).value());
   }
@@ -281,13 +279,14 @@ void Reader::put_off(FillRequest request) noexcept {
       return {};
     });
     if (lined_up.has_error()) {
-      memory_.drop(*record, locked);
-      Declarations::fail_reads(*record, lined_up.error(), locked);
+      fail(*record, lined_up.error(), locked);
       context_.operation_ended();
       return;
     }
   }
-  // Memory that came back before the request stood in line has not looked for it.
+  // A slot may come back after the call that gives it up has looked for requests: a closure of
+  // another thread held it, or a new lease keeps it. Each such change is one more look.
+  memory_.pool()->watch();
   if (!broker_.would_wait(bytes)) {
     fill_put_off();
   }
@@ -348,8 +347,7 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
     }
     if (error) {
       log_decision(LogEvent::kRefuse, record->info->name, [&] { return error->message; });
-      memory_.drop(*record, locked);
-      Declarations::fail_reads(*record, *error, locked);
+      fail(*record, *error, locked);
     } else {
       record->memory.reading.reset();
       record->memory.become_current(record->drive.generation);
@@ -360,6 +358,11 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
   }
   context_.operation_ended();
   locked.run_ahead();
+}
+
+void Reader::fail(TensorRecord& record, const Error& error, Locked& locked) noexcept {
+  memory_.drop(record, locked);
+  Declarations::fail_reads(record, error, locked);
 }
 
 /// A read ahead is a hint. Where it fails, a get that has joined it since is answered by a read of

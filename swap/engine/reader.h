@@ -66,6 +66,8 @@ class Reader : private EnginePart {
   void count_hit(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
   void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
                 std::optional<Error> error) noexcept;
+  /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.
+  void fail(TensorRecord& record, const Error& error, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
   static Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   void put_off(FillRequest request) noexcept;

@@ -113,6 +113,46 @@ TEST_F(BufferPoolLadder, WaitingEndsWhenTheReturnIsCalledOff) {
   EXPECT_EQ(waiting.get()->kind(), BufferKind::kDedicated);
 }
 
+TEST_F(BufferPoolLadder, ItReportsTheNextChangeAfterEachWatch) {
+  int changes = 0;
+  pool_ = std::make_unique<BufferPool>(BufferPoolOptions{
+      .pinned = arenas_, .overflow = pageable_, .changed = [&changes] { ++changes; }});
+  shape({{kMiB, 2}});
+  Buffer held = *pool_->acquire(kMiB);
+  Buffer other = *pool_->acquire(kMiB);
+  held.expect_return();
+  EXPECT_TRUE(pool_->would_wait(kMiB));
+  held.expect_no_return();
+  EXPECT_EQ(changes, 0) << "nothing was asked for";
+  held.expect_return();
+  pool_->watch();
+  held.expect_no_return();
+  EXPECT_EQ(changes, 1);
+  held = Buffer();
+  EXPECT_EQ(changes, 1) << "once";
+  pool_->watch();
+  other = Buffer();
+  EXPECT_EQ(changes, 2);
+  const Buffer pageable = *pool_->acquire_overflow(kMiB);
+  pool_->watch();
+  other = *pool_->acquire(kMiB);
+  EXPECT_EQ(changes, 2) << "what is taken helps no waiter";
+}
+
+TEST_F(BufferPoolLadder, PageableMemoryIsFreedBeforeItIsReported) {
+  std::uint64_t lent = 0;
+  pool_ = std::make_unique<BufferPool>(
+      BufferPoolOptions{.pinned = arenas_, .overflow = pageable_, .changed = [&] {
+                          lent = pageable_->held_bytes();
+                        }});
+  Buffer held = *pool_->acquire_overflow(kMiB);
+  lent = pageable_->held_bytes();
+  EXPECT_GE(lent, kMiB);
+  pool_->watch();
+  held = Buffer();
+  EXPECT_EQ(lent, 0U);
+}
+
 TEST_F(BufferPoolLadder, WaitingEndsForThoseWhoseReturnAnotherTook) {
   shape({{kMiB, 1}});
   Buffer held = *pool_->acquire(kMiB);

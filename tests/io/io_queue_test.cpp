@@ -62,6 +62,25 @@ TEST_P(IoQueueTest, CallsBackOnItsOwnThread) {
   EXPECT_EQ(queue_->stats().write_bytes, kBlock);
 }
 
+TEST_P(IoQueueTest, NoticesArriveOnItsOwnThreadUntilItStops) {
+  std::atomic<int> notices = 0;
+  std::latch arrived(1);
+  queue_->on_notify([&] {
+    EXPECT_TRUE(queue_->on_loop_thread());
+    if (notices++ == 0) {
+      queue_->notify();  // one more, after this one
+      return;
+    }
+    arrived.count_down();
+  });
+  queue_->notify();
+  arrived.wait();
+  EXPECT_EQ(notices, 2);
+  queue_->stop();
+  queue_->notify();
+  EXPECT_EQ(notices, 2);
+}
+
 TEST_P(IoQueueTest, TakesOperationsFromManyThreads) {
   constexpr std::uint64_t kThreads = 4;
   constexpr std::uint64_t kOps = 400;
