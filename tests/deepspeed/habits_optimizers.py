@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
@@ -62,6 +63,63 @@ def torch_rmsprop(trial: Trial) -> None:
 @habit("torch Adagrad")
 def torch_adagrad(trial: Trial) -> None:
     _torch_optimizer(trial, torch.optim.Adagrad, lr=1e-3)
+
+
+def _bound_gradients(optimizer: Any, *_: Any) -> None:
+    """Each gradient that the step is about to use, a sub-group's, is bounded."""
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            param.grad.mul_(1e-3 / (param.grad.norm() + 1e-3))
+
+
+def _hooked(trial: Trial, kind: Any, **changes: Any) -> None:
+    """A hook from the second step on, and another one for the third alone, which scales what was stepped."""
+    model = Stack()
+    optimizer = kind(model.parameters(), lr=1e-3)
+    engine = trial.initialize(model, trial.config(optimizer=None, **changes), optimizer=optimizer)
+    trial.step(engine)
+    optimizer.register_step_pre_hook(_bound_gradients)
+    trial.step(engine)
+
+    def once(optimizer: Any, *_: Any) -> None:
+        handle.remove()
+        for param in (param for group in optimizer.param_groups for param in group["params"]):
+            param.data.mul_(min(1.0, 10.0 / float(param.data.norm())))
+
+    handle = optimizer.register_step_post_hook(once)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("hooks of the step of DeepSpeed's CPU Adam")
+def hooked_cpu_adam(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    _hooked(trial, DeepSpeedCPUAdam)
+
+
+@habit("hooks of the step of torch AdamW, that come and go")
+def hooked_torch_adamw(trial: Trial) -> None:
+    _hooked(trial, torch.optim.AdamW, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+
+
+@habit("a step of DeepSpeed's CPU Adam that the script wraps, below a scheduler of torch's")
+def wrapped_step(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    model = Stack()
+    optimizer = DeepSpeedCPUAdam(model.parameters(), lr=1e-3)
+    original = optimizer.step
+
+    def step(self: Any, *arguments: Any) -> Any:
+        _bound_gradients(self)
+        return original(*arguments)
+
+    optimizer.step = types.MethodType(step, optimizer)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    engine = trial.initialize(model, trial.config(optimizer=None), optimizer=optimizer, lr_scheduler=scheduler)
+    trial.steps(engine)
+    trial.record_weights(engine)
 
 
 @habit("Muon")

@@ -18,6 +18,7 @@ from penstock.deepspeed.cpu_lion import CpuLion
 from penstock.deepspeed.elementwise_step import ELEMENTWISE, ElementwiseStep
 from penstock.deepspeed.kernel_step import KernelStep
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
+from penstock.deepspeed.step_hooks import HOOKED, is_hooked
 
 if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
@@ -58,9 +59,8 @@ def _why_whole(stage3: Any, optimizer: Any, dtype: torch.dtype) -> str | None:
         return "its masters and states are not float32"
     if getattr(stage3, "torch_autocast_gradscaler", None) or getattr(stage3, "zenflow", False):
         return "torch's GradScaler and ZenFlow look at whole gradients"
-    hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-    if _kind(optimizer) in ELEMENTWISE and any(getattr(optimizer, name) for name in hooks):
-        return "hooks of its step look at whole sub-groups"
+    if _kind(optimizer) in ELEMENTWISE and is_hooked(optimizer):
+        return HOOKED
     return None
 
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import distributed
 
+from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
+from penstock.deepspeed.step_hooks import HOOKED, is_hooked
 from penstock.deepspeed.sub_group import SubGroup
 
 if TYPE_CHECKING:
@@ -39,6 +42,20 @@ class StreamedStep(abc.ABC):
         self._swapper = weakref.ref(swapper)
         self._unscale: Callable[[], Any] | None = None  # DeepSpeed's, of the sub-group that is stepped
         self._ahead: Iterator[list[int]] | None = None  # tensors of chunks that the step has not announced yet
+        self._begun: int | None = None  # the sub-group that is stepped in chunks
+        self._is_note_given = False
+
+    def may_begin(self) -> bool:
+        """Whether nothing looks at the whole sub-group now; one line says so where it does."""
+        optimizer = self._stage3().optimizer
+        is_free = not is_hooked(optimizer)
+        if not is_free and not self._is_note_given and distributed.get_rank() == 0:
+            messages.note(f"{type(optimizer).__name__} is stepped a whole sub-group at a time: {HOOKED}")
+            self._is_note_given = True
+        return is_free
+
+    def has_begun(self, number: int) -> bool:
+        return self._begun == number
 
     def begin(self, number: int) -> None:
         """The next step of the optimizer is that of sub-group `number`."""
@@ -48,10 +65,15 @@ class StreamedStep(abc.ABC):
         swapper.session.plan_if_stale()
         swapper.session.check_writes()
         self._unscale = None
+        self._begun = number
+
+    def leave(self) -> None:
+        """The next step of the optimizer is that of a whole sub-group."""
+        self._begun = None
 
     def end(self) -> None:
         """Of the step of all sub-groups, also of one that has failed: what the optimizer steps next is none of them."""
-        self._ahead = self._unscale = None
+        self._ahead = self._unscale = self._begun = None
 
     def unscale(self, original: Callable[..., Any], number: int, total_norm: Any) -> None:
         """`original` multiplies the gradient of a sub-group's master: done when a gradient is in memory."""
@@ -131,10 +153,16 @@ class StreamedStep(abc.ABC):
 # Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.
 
 
-def _step_of(stage3: Any, number: int) -> StreamedStep | None:
-    """What steps the sub-group; None: DeepSpeed does."""
+def _step_for(stage3: Any, number: int) -> StreamedStep | None:
+    """What may step the sub-group; None: DeepSpeed does."""
     step: StreamedStep | None = getattr(stage3.optimizer_swapper, "step", None)
     return step if step is not None and stage3._swappable_optimizer_subgroup(number) else None
+
+
+def _step_of(stage3: Any, number: int) -> StreamedStep | None:
+    """What steps the sub-group, as it was prepared."""
+    step = _step_for(stage3, number)
+    return step if step is not None and step.has_begun(number) else None
 
 
 def preparing(original: Callable[..., None]) -> Callable[..., None]:
@@ -142,12 +170,14 @@ def preparing(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def prepare(self: Any, sub_group_id: int, timer_names: Any) -> None:
-        step, cycle = _step_of(self, sub_group_id), cycle_of(self)
+        step, cycle = _step_for(self, sub_group_id), cycle_of(self)
         if cycle is not None:
             cycle.progress.enter(sub_group_id)
         if step is not None:
-            step.begin(sub_group_id)
-            return
+            if step.may_begin():
+                step.begin(sub_group_id)
+                return
+            step.leave()
         original(self, sub_group_id, timer_names)
         if cycle is not None:
             cycle.progress.updated(None)

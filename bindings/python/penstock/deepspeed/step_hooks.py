@@ -1,0 +1,31 @@
+"""Code of the script that runs with an optimizer's step, and sees what is stepped: it needs the whole sub-group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import optimizer as torch_optimizer
+
+HOOKED = "hooks of its step look at whole sub-groups"
+_OF_THE_OPTIMIZER = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_OF_ALL = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+_LOOKS_AT_NOTHING = "torch.profiler"  # counts steps
+_OF_SCHEDULERS = ("_wrapped_by_lr_sched", "_with_counter")  # by version of torch
+
+
+def is_hooked(optimizer: Any) -> bool:
+    """Whether its step has hooks, or is a function that the script has put there. Either may come and go."""
+    if any(getattr(optimizer, name, None) for name in _OF_THE_OPTIMIZER):
+        return True
+    for name in _OF_ALL:
+        hooks = getattr(torch_optimizer, name, {}).values()
+        if any(getattr(hook, "__module__", None) != _LOOKS_AT_NOTHING for hook in hooks):
+            return True
+    own = vars(optimizer).get("step")
+    return own is not None and not _is_of_scheduler(own, optimizer)
+
+
+def _is_of_scheduler(step: Any, optimizer: Any) -> bool:
+    """torch's schedulers wrap the step of their optimizer, to see that it comes before theirs."""
+    is_marked = any(hasattr(step, name) for name in _OF_SCHEDULERS)
+    return is_marked and getattr(step, "__wrapped__", None) is type(optimizer).step
