@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,6 +138,31 @@ def small_parameters(trial: Trial) -> None:
     engine = trial.initialize(Stack(width=64), trial.config(zero_optimization__offload_optimizer=None))
     trial.steps(engine, 2)
     _save_and_load(trial, engine)
+
+
+def _own_state(trial: Trial, **changes: Any) -> None:
+    """Through a file of the script's own: without it, the reference would go on changing what it has given."""
+    engine, file = trial.initialize(Stack(), trial.config(**changes)), io.BytesIO()
+
+    def load() -> None:
+        file.seek(0)
+        engine.optimizer.load_state_dict([torch.load(file, weights_only=False)] * trial.ranks)
+        trial.record_weights(engine)
+
+    _train(trial, engine, 2)
+    torch.save(engine.optimizer.state_dict(), file)
+    _train_twice(trial, lambda: _train(trial, engine, 2), load)
+    load()
+
+
+@habit("optimizer.state_dict(), and load_state_dict() of it")
+def own_state(trial: Trial) -> None:
+    _own_state(trial)
+
+
+@habit("optimizer.state_dict(), and load_state_dict() of it, parameters only on NVMe")
+def own_state_of_parameters(trial: Trial) -> None:
+    _own_state(trial, zero_optimization__offload_optimizer=None)
 
 
 @habit("frozen parameters that persist; load_module_only=True")

@@ -17,7 +17,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils.dlpack import from_dlpack
@@ -175,6 +175,19 @@ class _Frame:
                     file.write(part)
         except OSError as error:
             raise StorageError(error.errno or 0, f"cannot write {path}: {error.strerror}", path) from error
+
+
+class Source(Protocol):
+    """Has the tensors of a checkpoint: an Archive, or memory."""
+
+    @property
+    def path(self) -> str: ...
+
+    def record_of(self, tensor: torch.Tensor) -> tuple[str, int] | None: ...
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor: ...
+
+    def copy(self, tensor: torch.Tensor, target: torch.Tensor) -> None: ...
 
 
 class Archive:

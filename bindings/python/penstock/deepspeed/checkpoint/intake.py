@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from penstock._core import MomentLayout, SwapEngine
-from penstock.deepspeed.checkpoint.archive import Archive, stream
+from penstock.deepspeed.checkpoint.archive import Archive, Source, stream
 from penstock.deepspeed.checkpoint.progress import ProgressLine
 from penstock.deepspeed.sub_group import SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
@@ -60,7 +60,7 @@ class Intake:
         self._archives.append(archive)
         self._lanes[archive.path] = defaultdict(_Lanes)
 
-    def to_engine(self, archive: Archive, saved: torch.Tensor, tensor: int, copy: bool = False) -> None:
+    def to_engine(self, archive: Source, saved: torch.Tensor, tensor: int, copy: bool = False) -> None:
         """`saved`, of load(), is to be the tensor's content; it is converted where it has another dtype. copy: another
         tensor takes the same bytes.
         """
@@ -72,7 +72,7 @@ class Intake:
         lanes = self._lanes[archive.path][record]
         (lanes.copies if copy else lanes.whole).append((tensor, offset, saved.numel(), engine_dtype(saved.dtype)))
 
-    def to_state(self, archive: Archive, saved: torch.Tensor, group: SubGroup, name: str) -> None:
+    def to_state(self, archive: Source, saved: torch.Tensor, group: SubGroup, name: str) -> None:
         """`saved` is to be the content of a sub-group's state, or master."""
         flat = saved.detach()
         self.encode(group, name)
@@ -133,10 +133,10 @@ class Intake:
             work()
 
     @staticmethod
-    def _put_chunk(archive: Archive, saved: torch.Tensor, group: SubGroup, name: str, chunk: int) -> None:
+    def _put_chunk(archive: Source, saved: torch.Tensor, group: SubGroup, name: str, chunk: int) -> None:
         group.put_chunk(name, chunk, archive.read(saved).float()).result()
 
-    def _put(self, archive: Archive, saved: torch.Tensor, tensor: int) -> None:
+    def _put(self, archive: Source, saved: torch.Tensor, tensor: int) -> None:
         lease = self._engine.allocate(tensor)
         archive.copy(saved.view(-1), torch.utils.dlpack.from_dlpack(lease))
         self._engine.commit(lease).result()

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from penstock.deepspeed.checkpoint.archive import Archive
+from penstock.deepspeed.checkpoint.archive import Source
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError, UnsupportedError
 
 
 class LoadedStates:
-    """What one rank's file of a checkpoint has of them."""
+    """What one rank's file of a checkpoint has of them, or a script gives."""
 
-    def __init__(self, stage3: Any, archive: Archive, saved: dict[str, Any], intake: Intake) -> None:
+    def __init__(self, stage3: Any, archive: Source, saved: dict[str, Any], intake: Intake) -> None:
         from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
         self.stage3 = stage3

@@ -18,6 +18,7 @@ import torch
 from penstock.deepspeed.checkpoint.agreement import together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
+from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
@@ -212,6 +213,9 @@ def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         states = _states(self)
         if isinstance(states, LoadedStates):
             states.install(load_optimizer_states)
+        elif self.swap_optimizer or self.params_in_nvme_and_cpu:
+            load_given(self, state_dict, load_optimizer_states)
+            _forget_stopped_step(self)
         else:
             original(self, state_dict, load_optimizer_states)
 

@@ -1,0 +1,44 @@
+"""optimizer.load_state_dict() by a script, of what optimizer.state_dict() gave: masters and states in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
+from penstock.deepspeed.session import current_session
+
+
+class Given:
+    """In the place of a file, of which nothing has to be read."""
+
+    path = "the optimizer's state_dict()"
+
+    def record_of(self, tensor: torch.Tensor) -> tuple[str, int] | None:
+        return None
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def copy(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
+        target.copy_(tensor)
+
+
+def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: bool) -> None:
+    """Errors: it is of another model, sub-groups or ranks; nothing has changed then."""
+    session = current_session()
+    assert session is not None
+    intake = Intake(session.engine)
+    states = LoadedStates(stage3, Given(), state_dict, intake)
+    states.check()
+    try:
+        states.collect()
+        intake.run(Given.path, speaks=False)
+    except BaseException:
+        states.give_up()
+        raise
+    stage3.checkpoint_event_prologue()
+    states.install(load_optimizer_states)
+    stage3.checkpoint_event_epilogue()
