@@ -122,6 +122,23 @@ def wrapped_step(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("torch.set_default_dtype(torch.bfloat16), clipping")
+def default_dtype(trial: Trial) -> None:
+    torch.set_default_dtype(torch.bfloat16)
+    engine = trial.initialize(Stack(), trial.config(gradient_clipping=0.3))
+    trial.steps(engine)
+    trial.record_weights(engine)
+
+
+@habit("torch.set_default_dtype(torch.float64), fp32")
+def default_dtype_double(trial: Trial) -> None:
+    model = Stack()
+    torch.set_default_dtype(torch.float64)
+    engine = trial.initialize(model, trial.config(bf16=None))
+    trial.steps(engine)
+    trial.record_weights(engine)
+
+
 @habit("Muon")
 def muon(trial: Trial) -> None:
     model = Stack()

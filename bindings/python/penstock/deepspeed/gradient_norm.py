@@ -58,7 +58,7 @@ def _norm(elements: torch.Tensor, lanes: int) -> torch.Tensor:
 def _lanes_of_torch() -> int:
     """In how many lanes torch's norm adds here, by random numbers; 0: in another order than that of lanes."""
     generator = torch.Generator().manual_seed(1)
-    proofs = [torch.empty(numel).normal_(0, 0.1, generator=generator) for numel in _PROOF_NUMELS]
+    proofs = [torch.empty(numel, dtype=torch.float32).normal_(0, 0.1, generator=generator) for numel in _PROOF_NUMELS]
     for lanes in (4, 2, 8):
         if all(torch.equal(_norm(proof, lanes), proof.double().norm(2)) for proof in proofs):
             return lanes

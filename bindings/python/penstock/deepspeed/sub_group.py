@@ -119,7 +119,7 @@ class SubGroup:
         content, layout = from_dlpack(self._engine.get(self.tensors[name][chunk]).result()), self.layout(name, chunk)
         if layout is None:
             return content
-        values = torch.empty(layout.elements)
+        values = torch.empty(layout.elements, dtype=torch.float32)
         layout.decode(content, values)
         return values
 
@@ -164,7 +164,7 @@ class SubGroup:
         if name not in self.tensors:
             self.declare(name, dtype)
         rest = iter(parts)
-        part = torch.empty(0)
+        part = torch.empty(0, dtype=torch.float32)
         for chunk, (_, numel) in enumerate(self.cuts):
             lease = self._engine.allocate(self.tensors[name][chunk])
             target, done = from_dlpack(lease), 0
