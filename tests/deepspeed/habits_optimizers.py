@@ -139,6 +139,36 @@ def default_dtype_double(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+def _on_another_device(trial: Trial, **changes: Any) -> None:
+    """As scripts set "cuda". The tensors of "meta" have no numbers, so that none may be used."""
+    engine = trial.initialize(Quadratic(), trial.config(gradient_clipping=0.3, **changes))
+    batches = [trial.batch() for _ in range(3)]
+    torch.set_default_device("meta")
+    try:
+        for batch in batches:
+            trial.step(engine, batch)
+    finally:
+        torch.set_default_device(None)
+    trial.record_weights(engine)
+
+
+class Quadratic(Stack):
+    """Makes no tensor in its forward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.features(x).float() - 1).pow(2).mean()
+
+
+@habit("torch.set_default_device()")
+def default_device(trial: Trial) -> None:
+    _on_another_device(trial)
+
+
+@habit("torch.set_default_device(), torch AdamW")
+def default_device_torch(trial: Trial) -> None:
+    _on_another_device(trial, optimizer={"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}})
+
+
 @habit("Muon")
 def muon(trial: Trial) -> None:
     model = Stack()

@@ -27,7 +27,7 @@ def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
         for index, master in enumerate(self.fp32_partitioned_groups_flat):
             if self._swappable_optimizer_subgroup(index):
                 group = swapper.group(master)
-                sums = (torch.full((numel,), first, dtype=swapper.dtype) for _, numel in group.cuts)
+                sums = (torch.full((numel,), first, dtype=swapper.dtype, device="cpu") for _, numel in group.cuts)
                 swapper.initialize_state(master, "sum", sums)
 
     return initialize

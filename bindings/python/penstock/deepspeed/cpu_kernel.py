@@ -61,7 +61,7 @@ class CpuKernel(abc.ABC):
         compiled for other instructions. Two sub-groups a step, as in training.
         """
         generator = torch.Generator().manual_seed(1)
-        zeros = torch.zeros(_PROOF_NUMEL, dtype=torch.float32)
+        zeros = torch.zeros(_PROOF_NUMEL, dtype=torch.float32, device="cpu")
         theirs, ours = ([zeros.clone() for _ in range(1 + len(cls.STATES))] for _ in range(2))
         theirs[0].normal_(generator=generator)
         ours[0].copy_(theirs[0])
@@ -69,7 +69,7 @@ class CpuKernel(abc.ABC):
         cls.create(kernel.op, _PROOF_ID, optimizer)
         try:
             for step in range(1, _PROOF_STEPS + 1):
-                gradient = torch.empty(_PROOF_NUMEL, dtype=torch.float32).normal_(0, 0.1, generator=generator)
+                gradient = torch.empty_like(zeros).normal_(0, 0.1, generator=generator)
                 for _ in range(2):
                     for stepper, (master, *states) in ((kernel.op, theirs), (kernel, ours)):
                         cls.prove_step(stepper, _PROOF_ID, step, master, gradient.clone(), *states)

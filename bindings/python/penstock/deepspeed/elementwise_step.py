@@ -69,7 +69,7 @@ class ElementwiseStep(StreamedStep):
         optimizer = self._stage3().optimizer
         leases: dict[str, Lease] = {}
         state: dict[str, Any] = {name: _copy(value) for name, value in before.items()}
-        part = torch.nn.Parameter(torch.empty(0, dtype=torch.float32), requires_grad=False)
+        part = torch.nn.Parameter(torch.empty(0, dtype=torch.float32, device="cpu"), requires_grad=False)
         try:
             for name in group.tensors:
                 if name == MASTER or group.has_chunk(name, chunk):
@@ -88,7 +88,7 @@ class ElementwiseStep(StreamedStep):
         finally:
             optimizer.state.pop(part, None)
             part.grad = None
-            part.data = torch.empty(0, dtype=torch.float32)
+            part.data = torch.empty(0, dtype=torch.float32, device="cpu")
             state.clear()
             leases.clear()
 

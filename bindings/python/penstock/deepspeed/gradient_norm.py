@@ -51,14 +51,18 @@ def in_place(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _norm(elements: torch.Tensor, lanes: int) -> torch.Tensor:
     """What elements.double().norm(2) gives."""
-    return torch.tensor(math.sqrt(squared_sum(elements, engine_dtype(elements.dtype), lanes)), dtype=torch.float64)
+    norm = math.sqrt(squared_sum(elements, engine_dtype(elements.dtype), lanes))
+    return torch.tensor(norm, dtype=torch.float64, device="cpu")
 
 
 @functools.cache
 def _lanes_of_torch() -> int:
     """In how many lanes torch's norm adds here, by random numbers; 0: in another order than that of lanes."""
     generator = torch.Generator().manual_seed(1)
-    proofs = [torch.empty(numel, dtype=torch.float32).normal_(0, 0.1, generator=generator) for numel in _PROOF_NUMELS]
+    proofs = [
+        torch.empty(numel, dtype=torch.float32, device="cpu").normal_(0, 0.1, generator=generator)
+        for numel in _PROOF_NUMELS
+    ]
     for lanes in (4, 2, 8):
         if all(torch.equal(_norm(proof, lanes), proof.double().norm(2)) for proof in proofs):
             return lanes

@@ -54,7 +54,7 @@ class KernelStep(StreamedStep):
         number, self._number = self._number, None
         if number is None:
             return False
-        one = torch.ones(1, dtype=torch.float32)
+        one = torch.ones(1, dtype=torch.float32, device="cpu")
         factor = self._unscaled(number, one).item()  # what DeepSpeed makes of a gradient of 1
         self._run(number, functools.partial(self._run_chunk, functools.partial(update, gradient_factor=factor)))
         return True

@@ -121,7 +121,8 @@ class OptimizerSwapper:
             return
         group.opened = None
         if self.is_initializing:
-            parameter.data = torch.zeros((), dtype=self.dtype).expand(group.numel)  # as long as it is, without memory
+            zero = torch.zeros((), dtype=self.dtype, device="cpu")
+            parameter.data = zero.expand(group.numel)  # as long as it is, without memory
             return
         self.session.plan_if_stale()
         if parameter.numel() == 0:
@@ -250,7 +251,7 @@ class OptimizerSwapper:
         """Memory for a sub-group's next master, which is its content on leaving."""
         group = self._groups[self.parameter_id(parameter)]
         if group.is_cut:
-            whole = torch.empty(group.numel, dtype=self.dtype)
+            whole = torch.empty(group.numel, dtype=self.dtype, device="cpu")
             yield whole
             group.put(MASTER, whole)
             return
@@ -390,4 +391,4 @@ class OptimizerSwapper:
         return None
 
     def nothing(self, dtype: torch.dtype | None = None) -> torch.Tensor:
-        return torch.empty(0, dtype=dtype or self.dtype)
+        return torch.empty(0, dtype=dtype or self.dtype, device="cpu")

@@ -255,7 +255,7 @@ class ParameterSwapper:
 
     def reserve_available_buffers(self) -> list[torch.Tensor]:
         """DeepSpeed insists on a non-empty list, which only stock's optimizer swapper would use."""
-        return [torch.empty(0, dtype=self.dtype)]
+        return [torch.empty(0, dtype=self.dtype, device="cpu")]
 
     def release_reserved_buffers(self) -> None:
         """Nothing was reserved."""
@@ -323,7 +323,8 @@ class ParameterSwapper:
         Not a number, so that a use before the content has come shows in the first loss; writing into it is an error.
         """
         if dtype not in self._placeholders:
-            self._placeholders[dtype] = torch.tensor(float("nan") if dtype.is_floating_point else 0).to(dtype)
+            value = float("nan") if dtype.is_floating_point else 0
+            self._placeholders[dtype] = torch.tensor(value, device="cpu").to(dtype)
         return self._placeholders[dtype].expand(numel)
 
     def settle_tensors(self) -> None:

@@ -119,7 +119,7 @@ class SubGroup:
         content, layout = from_dlpack(self._engine.get(self.tensors[name][chunk]).result()), self.layout(name, chunk)
         if layout is None:
             return content
-        values = torch.empty(layout.elements, dtype=torch.float32)
+        values = torch.empty(layout.elements, dtype=torch.float32, device="cpu")
         layout.decode(content, values)
         return values
 
@@ -127,7 +127,7 @@ class SubGroup:
         """`content`, which stays as it is until then, becomes the content."""
         layout = self.layout(name, chunk)
         if layout is not None:
-            content, values = torch.empty(layout.nbytes, dtype=torch.uint8), content
+            content, values = torch.empty(layout.nbytes, dtype=torch.uint8, device="cpu"), content
             layout.encode(values.contiguous(), content)
         return self._engine.put(self.tensors[name][chunk], content)
 
@@ -164,7 +164,7 @@ class SubGroup:
         if name not in self.tensors:
             self.declare(name, dtype)
         rest = iter(parts)
-        part = torch.empty(0, dtype=torch.float32)
+        part = torch.empty(0, dtype=torch.float32, device="cpu")
         for chunk, (_, numel) in enumerate(self.cuts):
             lease = self._engine.allocate(self.tensors[name][chunk])
             target, done = from_dlpack(lease), 0
@@ -188,7 +188,7 @@ class SubGroup:
 
     def read(self, name: str, dtype: torch.dtype, begin: int = 0, numel: int | None = None) -> torch.Tensor:
         """The content, or a range of it, in memory of its own."""
-        part = torch.empty(self.numel if numel is None else numel, dtype=dtype)
+        part = torch.empty(self.numel if numel is None else numel, dtype=dtype, device="cpu")
         futures = []
         for chunk, (first, count) in enumerate(self.cuts):
             start, end = max(begin, first), min(begin + part.numel(), first + count)
@@ -238,7 +238,7 @@ class SubGroup:
         last view: the kernel would zero a fresh allocation at every step.
         """
         if self.is_cut:
-            return torch.empty(self.numel, dtype=dtype)
+            return torch.empty(self.numel, dtype=dtype, device="cpu")
         if self._scratch is None:
             name = f"{self.key}.gradient"
             self._scratch = self._engine.declare(self._space, name, engine_dtype(dtype), [self.numel], "gradient")

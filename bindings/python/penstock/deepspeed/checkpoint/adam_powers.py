@@ -61,7 +61,7 @@ def _adam_of(stage3: Any) -> Any:
 
 def _call_of(optimizer: Any) -> Callable[[int, Betas], None] | None:
     """A step of the compiled object on no elements; None: the optimizer has none."""
-    nothing = torch.empty(0, dtype=torch.float32)
+    nothing = torch.empty(0, dtype=torch.float32, device="cpu")
     cpu_adam: Any = getattr(optimizer, "ds_opt_adam", None)
     if hasattr(cpu_adam, "adam_update"):
         rest = (1e-8, 0.0, True, nothing, nothing, nothing, nothing)

@@ -61,7 +61,7 @@ class Content:
 
     def read(self) -> torch.Tensor:
         """A copy of it in memory."""
-        copy, done = torch.empty(self.numel, dtype=self.dtype), 0
+        copy, done = torch.empty(self.numel, dtype=self.dtype, device="cpu"), 0
         for tensor, layout in self.tensors:
             part = from_dlpack(self.engine.get(tensor).result())
             target = copy.narrow(0, done, part.numel() if layout is None else layout.elements)
@@ -226,7 +226,7 @@ class Archive:
         """A tensor of load(), in memory that it shares with nothing. Errors: of the file system."""
         if self.record_of(tensor) is None:
             return tensor.clone()
-        target = torch.empty(tensor.shape, dtype=tensor.dtype)
+        target = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         self.copy(tensor, target)
         return target.requires_grad_(tensor.requires_grad)
 
@@ -250,7 +250,7 @@ class Archive:
         record, start = place
         offset = self.records[record][0] + start
         flat = flat.view(-1)
-        chunk = torch.empty(min(_CHUNK_BYTES // source.element_size(), flat.numel()), dtype=source.dtype)
+        chunk = torch.empty(min(_CHUNK_BYTES // source.element_size(), flat.numel()), dtype=source.dtype, device="cpu")
         for first in range(0, flat.numel(), max(chunk.numel(), 1)):
             part = chunk[: flat.numel() - first]
             self._read_at(offset + first * part.element_size(), part.view(torch.uint8).numpy())
@@ -349,7 +349,7 @@ def _nothing(nbytes: int) -> torch.UntypedStorage:
 
 
 def _empty() -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8)
+    return torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def _mapped(file: io.FileIO, path: str) -> mmap.mmap:

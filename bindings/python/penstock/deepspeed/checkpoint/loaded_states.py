@@ -141,7 +141,7 @@ class LoadedStates:
 
     def _state(self, master: Any, name: str, value: Any) -> Any:
         if name in self._states.get(id(master), []):
-            return torch.empty(0, dtype=value.dtype)
+            return torch.empty(0, dtype=value.dtype, device="cpu")
         return self.archive.read(value) if torch.is_tensor(value) else value
 
 

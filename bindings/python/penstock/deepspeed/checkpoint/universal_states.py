@@ -246,7 +246,7 @@ class UniversalStates:
             states["step"] = optimizer["state"][0]["step"]
             for key in _MOMENTS:
                 if self._is_swapped(master):
-                    states[key] = torch.empty(0, dtype=master.dtype)
+                    states[key] = torch.empty(0, dtype=master.dtype, device="cpu")
                 else:
                     states[key] = torch.zeros_like(master, requires_grad=False)
                     self._copy_to(states[key], number, key)
