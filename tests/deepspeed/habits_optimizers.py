@@ -181,6 +181,32 @@ def muon(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+def _emptied(trial: Trial, kind: Any) -> None:
+    """All its states are taken from it, later those of one sub-group: it makes them anew."""
+    model = Stack()
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3))
+    states = engine.optimizer.optimizer.state
+    trial.steps(engine, 3)
+    states.clear()
+    trial.steps(engine, 2)
+    states[next(iter(states))] = {}
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("optimizer.state.clear(), DeepSpeed's CPU Adam")
+def emptied_cpu_adam(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    _emptied(trial, DeepSpeedCPUAdam)
+
+
+@habit("optimizer.state.clear(), torch AdamW")
+def emptied_torch_adamw(trial: Trial) -> None:
+    _emptied(trial, torch.optim.AdamW)
+
+
 class Growing(torch.optim.SGD):
     """Keeps all gradients it has seen."""
 

@@ -124,6 +124,7 @@ class OptimizerSwapper:
             zero = torch.zeros((), dtype=self.dtype, device="cpu")
             parameter.data = zero.expand(group.numel)  # as long as it is, without memory
             return
+        self.forget_removed_states(parameter)
         self.session.plan_if_stale()
         if parameter.numel() == 0:
             self._install(parameter, group)
@@ -195,8 +196,7 @@ class OptimizerSwapper:
     def purge_state(self) -> None:
         """Optimizer states are void (a checkpoint was loaded over them); masters stay."""
         for group in self._groups.values():
-            for name in set(group.tensors) - {MASTER}:
-                group.forget(name)
+            group.forget_states()
 
     # Checkpoints.
     def group(self, parameter: torch.Tensor) -> SubGroup | None:
@@ -208,6 +208,7 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return {}
+        self.forget_removed_states(parameter)
         states = {**self.optimizer.state.get(parameter, {}), MASTER: parameter}
         names = [name for name in group.tensors if group.has_content(name)]
         for name in names:
@@ -233,11 +234,16 @@ class OptimizerSwapper:
             group.note_unused(name)
         self.session.plan_is_stale = True
 
+    def forget_removed_states(self, parameter: torch.Tensor) -> None:
+        """Where a script has taken all states from the optimizer (`state.clear()`), it makes them anew."""
+        group = self._groups[self.parameter_id(parameter)]
+        if group.has_states and not self.optimizer.state.get(parameter):
+            group.forget_states()
+
     def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:
         """Gives up states that are void: all but those named, which have their content from a checkpoint."""
-        group = self._groups[self.parameter_id(parameter)]
-        for name in set(group.tensors) - {MASTER, *but}:
-            group.forget(name)
+        group, but = self._groups[self.parameter_id(parameter)], list(but)
+        group.forget_states(but)
         for name in but:
             group.note_content(name)
 

@@ -45,8 +45,12 @@ class StreamedStep(abc.ABC):
         self._begun: int | None = None  # the sub-group that is stepped in chunks
         self._is_note_given = False
 
-    def may_begin(self) -> bool:
-        """Whether nothing looks at the whole sub-group now; one line says so where it does."""
+    def may_begin(self, number: int) -> bool:
+        """Whether nothing looks at the whole sub-group now; one line says so where it does. What the script has taken
+        from the optimizer's states is void.
+        """
+        master, _, swapper = self._sub_group(number)
+        swapper.forget_removed_states(master)
         optimizer = self._stage3().optimizer
         is_free = not is_hooked(optimizer)
         if not is_free and not self._is_note_given and distributed.get_rank() == 0:
@@ -174,7 +178,7 @@ def preparing(original: Callable[..., None]) -> Callable[..., None]:
         if cycle is not None:
             cycle.progress.enter(sub_group_id)
         if step is not None:
-            if step.may_begin():
+            if step.may_begin(sub_group_id):
                 step.begin(sub_group_id)
                 return
             step.leave()

@@ -94,6 +94,16 @@ class SubGroup:
         for tensor in self.tensors.pop(name, ()):
             self._engine.forget(tensor)
 
+    def forget_states(self, but: Container[str] = ()) -> None:
+        """Gives up all but these, and the master."""
+        for name in [name for name in self.tensors if name != MASTER and name not in but]:
+            self.forget(name)
+
+    @property
+    def has_states(self) -> bool:
+        """Whether any has a content."""
+        return any(self.has_content(name) for name in self.tensors if name != MASTER)
+
     def has_content(self, name: str) -> bool:
         return bool(self._written.get(name))
 
