@@ -321,3 +321,10 @@ def untyped(trial: Trial) -> None:
     trial.steps(engine)
     trial.record([str(param.dtype) for param in model.parameters()])
     trial.record_weights(engine)
+
+
+@habit("a parameter of complex numbers", refused="penstock cannot swap a tensor of torch.complex64")
+def complex_numbers(trial: Trial) -> None:
+    model = Stack(1)
+    model.turn = nn.Parameter(torch.ones(WIDTH, WIDTH, dtype=torch.complex64), requires_grad=False)
+    trial.initialize(model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from penstock.errors import UnsupportedError
+
 _NAMES = {
     torch.float32: "f32",
     torch.bfloat16: "bf16",
@@ -21,4 +23,10 @@ _NAMES = {
 
 
 def engine_dtype(dtype: torch.dtype) -> str:
-    return _NAMES[dtype]
+    name = _NAMES.get(dtype)
+    if name is None:
+        raise UnsupportedError(
+            f"penstock cannot swap a tensor of {dtype}: keep it as a buffer or as real numbers (torch.view_as_real), "
+            "or offload to device cpu"
+        )
+    return name
