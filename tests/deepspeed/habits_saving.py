@@ -144,14 +144,17 @@ def _own_state(trial: Trial, **changes: Any) -> None:
     """Through a file of the script's own: without it, the reference would go on changing what it has given."""
     engine, file = trial.initialize(Stack(), trial.config(**changes)), io.BytesIO()
 
-    def load() -> None:
+    def load(**parts: bool) -> None:
         file.seek(0)
-        engine.optimizer.load_state_dict([torch.load(file, weights_only=False)] * trial.ranks)
+        given = [torch.load(file, weights_only=False)] * trial.ranks
+        engine.optimizer.load_state_dict(given, **parts)
         trial.record_weights(engine)
 
-    _train(trial, engine, 2)
+    _train(trial, engine, 1)
     torch.save(engine.optimizer.state_dict(), file)
     _train_twice(trial, lambda: _train(trial, engine, 2), load)
+    load(load_optimizer_states=False)  # masters, under the moments of three steps
+    _train(trial, engine, 1)
     load()
 
 

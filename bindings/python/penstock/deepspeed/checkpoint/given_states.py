@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed.checkpoint.agreement import together
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.session import current_session
@@ -32,9 +33,9 @@ def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: b
     assert session is not None
     intake = Intake(session.engine)
     states = LoadedStates(stage3, Given(), state_dict, intake)
-    states.check()
+    together(states.check)
     try:
-        states.collect()
+        states.collect(load_optimizer_states)
         intake.run(Given.path, speaks=False)
     except BaseException:
         states.give_up()

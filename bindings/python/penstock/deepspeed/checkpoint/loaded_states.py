@@ -57,12 +57,14 @@ class LoadedStates:
         """None: it is in memory."""
         return None if self._swapper is None else self._swapper.group(master)
 
-    def collect(self) -> None:
-        """Says where records go."""
+    def collect(self, with_states: bool = True) -> None:
+        """Says where records go. with_states: those of states, too."""
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         for number, saved in enumerate(self.saved["fp32_flat_groups"]):
             self._collect_master(number, saved)
+        if not with_states:
+            return
         states = self.saved["optimizer_state_dict"]["state"]
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
@@ -120,11 +122,13 @@ class LoadedStates:
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
             if self._swapper is not None and self._group(master) is not None:
-                self._swapper.forget_states(master, self._states.get(id(master), []))
+                if load_optimizer_states:
+                    self._swapper.forget_states(master, self._states.get(id(master), []))
             else:
                 self.archive.copy(flat, master.data)
         install_weights(stage3, self._swapper)
-        restore_powers(stage3, betas)
+        if load_optimizer_states:
+            restore_powers(stage3, betas)
 
     def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
         """Without what is swapped, and with nothing that only a file has."""
