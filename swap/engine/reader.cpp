@@ -11,6 +11,19 @@
 #include "swap/log.h"
 
 namespace penstock {
+namespace {
+
+Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK {
+  Error error = fault(
+      Fault::kInvalidArgument,
+      fmt::format("tensor '{}' is being changed: commit or release the lease that was given for "
+                  "its update first",
+                  record.info->name));
+  error.tensor = record.info->name;
+  return error;
+}
+
+}  // namespace
 
 Ticket Reader::get(TensorId tensor, Access access) {
   auto state = std::make_shared<TicketState>(context_.stalls);
@@ -117,16 +130,6 @@ void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked)
 
 void Reader::count_hit(const TensorRecord& record) noexcept {
   ++(memory_.residency().holds(record.id) ? context_.stats.resident_hits : context_.stats.hits);
-}
-
-Error Reader::being_changed(const TensorRecord& record) {
-  Error error = fault(
-      Fault::kInvalidArgument,
-      fmt::format("tensor '{}' is being changed: commit or release the lease that was given for "
-                  "its update first",
-                  record.info->name));
-  error.tensor = record.info->name;
-  return error;
 }
 
 /// Gets to read that wait are served. Those to update are given back.

@@ -69,7 +69,6 @@ class Reader : private EnginePart {
   /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.
   void fail(TensorRecord& record, const Error& error, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
-  static Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   void put_off(FillRequest request) noexcept;
   static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
                          const Error& cause) PENSTOCK_NEEDS_LOCK;
