@@ -235,7 +235,11 @@ Result<std::optional<std::uint64_t>> ArchiveIntake::step() {
     if (!part) {
       return std::optional<std::uint64_t>();
     }
-    PENSTOCK_TRY(give(*part));
+    // After a block that could not be read nothing fits; the last part says what is wrong.
+    is_unreadable_ = (is_unreadable_ && part->offset != 0) || part->bytes.empty();
+    if (!is_unreadable_) {
+      PENSTOCK_TRY(give(*part));
+    }
     if (part->problem) {
       return std::move(*part->problem);
     }

@@ -128,6 +128,7 @@ class ArchiveIntake {
   MomentLayouts layouts_;
   std::vector<TakenRecord> records_;
   std::uint64_t read_bytes_ = 0;
+  bool is_unreadable_ = false;  // the record, from some block on
   std::vector<Lane> lanes_;
   std::optional<RecordReader> reader_;
 };
