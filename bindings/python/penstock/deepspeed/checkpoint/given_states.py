@@ -28,15 +28,19 @@ class Given:
 
 
 def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: bool) -> None:
-    """Errors: it is of another model, sub-groups or ranks; nothing has changed then."""
+    """Errors: it is of another model, sub-groups or ranks, or one rank has no room; nothing has changed then."""
     session = current_session()
     assert session is not None
     intake = Intake(session.engine)
     states = LoadedStates(stage3, Given(), state_dict, intake)
-    together(states.check)
-    try:
+
+    def take() -> None:
+        states.check()
         states.collect(load_optimizer_states)
         intake.run(Given.path, speaks=False)
+
+    try:
+        together(take)
     except BaseException:
         states.give_up()
         raise
