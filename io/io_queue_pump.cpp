@@ -147,56 +147,33 @@ void IoQueue::Pump::watch_deadlines() {
 void IoQueue::Pump::promote(IoOp& op) {
   op.urgent.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
-  if (closed_ || promote_posted_) {
-    return;
+  if (!closed_) {
+    post_once(promotion_, [this] { engine_->promote_urgent(); });
   }
-  promote_posted_ = true;
-  const HandlerAllocator<void> allocator(promote_storage_);
-  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
-                      {
-                        const std::lock_guard posted_lock(mutex_);
-                        promote_posted_ = false;
-                      }
-                      engine_->promote_urgent();
-                    }));
 }
 
 void IoQueue::Pump::cancel(IoOp& op) {
   op.cancelled.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
-  if (gone_ || cancel_posted_) {
-    return;
+  if (!gone_) {
+    post_once(cancellation_, [this] {
+      if (engine_ != nullptr) {
+        engine_->cancel_flagged();
+        run();
+      }
+    });
   }
-  cancel_posted_ = true;
-  const HandlerAllocator<void> allocator(cancel_storage_);
-  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
-                      {
-                        const std::lock_guard posted_lock(mutex_);
-                        cancel_posted_ = false;
-                      }
-                      if (engine_ != nullptr) {
-                        engine_->cancel_flagged();
-                        run();
-                      }
-                    }));
 }
 
 void IoQueue::Pump::notify() noexcept {
   const std::lock_guard lock(mutex_);
-  if (closed_ || notice_posted_) {
-    return;
+  if (!closed_) {
+    post_once(notice_, [this] {
+      if (notified_) {
+        notified_();
+      }
+    });
   }
-  notice_posted_ = true;
-  const HandlerAllocator<void> allocator(notice_storage_);
-  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this] {
-                      {
-                        const std::lock_guard posted_lock(mutex_);
-                        notice_posted_ = false;
-                      }
-                      if (notified_) {
-                        notified_();
-                      }
-                    }));
 }
 
 // What was posted under the lock before `closed_` was set runs before the engine can go.

@@ -59,6 +59,15 @@ class IoQueue::Pump {
   void watch_deadlines();
   void publish();
 
+  /// A handler that is posted at most once at a time.
+  struct PostedOnce {
+    HandlerStorage storage;
+    bool is_posted = false;  // guarded by mutex_
+  };
+  /// Calls `work` on the loop's thread soon, once for all calls until it begins. With the lock.
+  template <class Work>
+  void post_once(PostedOnce& posted, Work work);
+
   EventLoop& loop_;
 
   // The loop thread's.
@@ -73,22 +82,34 @@ class IoQueue::Pump {
   std::mutex mutex_;
   IoOp* first_ = nullptr;  // submitted and not taken yet, linked by IoOp::next
   IoOp* last_ = nullptr;
-  bool promote_posted_ = false;
-  bool cancel_posted_ = false;
-  bool notice_posted_ = false;
   bool closed_ = false;
   bool gone_ = false;  // the engine, hence soon the loop
   // Each of these handlers is posted at most once at a time.
   HandlerStorage take_storage_;
-  HandlerStorage promote_storage_;
-  HandlerStorage cancel_storage_;
-  HandlerStorage notice_storage_;
+  PostedOnce promotion_;
+  PostedOnce cancellation_;
+  PostedOnce notice_;
   HandlerStorage stop_storage_;
   HandlerStorage results_storage_;
 
   mutable std::mutex stats_mutex_;
   IoStats stats_;
 };
+
+template <class Work>
+void IoQueue::Pump::post_once(PostedOnce& posted, Work work) {
+  if (std::exchange(posted.is_posted, true)) {
+    return;
+  }
+  const HandlerAllocator<void> allocator(posted.storage);
+  boost::asio::post(loop_.context(), boost::asio::bind_allocator(allocator, [this, &posted, work] {
+                      {
+                        const std::lock_guard lock(mutex_);
+                        posted.is_posted = false;
+                      }
+                      work();
+                    }));
+}
 
 // The caller waits, so everything lives on its stack: nothing is allocated. It rethrows what the
 // function throws.
