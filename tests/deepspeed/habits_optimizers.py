@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import types
 from typing import Any
 
 import torch
 from habit import habit
 from habit_models import Stack
-from trial import Trial
+from trial import Trial, digest
 
 
 def _torch_optimizer(trial: Trial, kind: Any, **arguments: Any) -> None:
@@ -205,6 +207,84 @@ def emptied_cpu_adam(trial: Trial) -> None:
 @habit("optimizer.state.clear(), torch AdamW")
 def emptied_torch_adamw(trial: Trial) -> None:
     _emptied(trial, torch.optim.AdamW)
+
+
+def _in_place(trial: Trial, kind: Any, **arguments: Any) -> None:
+    """Its states are looked at and changed between steps, in the ways that tensors have, and others are put there."""
+    model = Stack()
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3, **arguments))
+    trial.steps(engine, 2)
+    states = engine.optimizer.optimizer.state
+
+    def all_states() -> list[torch.Tensor]:
+        return [
+            value for group in states.values() for value in group.values() if torch.is_tensor(value) and value.dim()
+        ]
+
+    def change(tensors: list[torch.Tensor]) -> None:
+        for number, tensor in enumerate(tensors):
+            match number % 5:
+                case 0:
+                    tensor.mul_(0.5)
+                case 1:
+                    tensor.data.mul_(0.25)
+                case 2:
+                    tensor[1:7] = 0
+                case 3:
+                    tensor.view(-1)[:5].zero_()
+                case 4:
+                    tensor.data = tensor * 0.75
+        torch._foreach_mul_(tensors, 0.5)
+        torch.mul(tensors[0], 0.5, out=tensors[0])
+        tensors[-1].numpy()[:3] = 0
+
+    for _ in range(2):
+        change(all_states())
+        for tensor in all_states():
+            trial.record(tuple(tensor.shape), tensor.dtype, tensor.norm().item(), tensor.max(dim=0).values.item())
+            trial.record(repr(tensor), tensor.tolist()[:3], digest(copy.deepcopy(tensor)))
+        trial.steps(engine, 1)
+    first = next(iter(states.values()))
+    for name, value in first.items():
+        if torch.is_tensor(value) and value.dim():
+            first[name] = torch.zeros_like(value)
+    kept = io.BytesIO()
+    torch.save(dict(enumerate(states.values())), kept)
+    trial.steps(engine, 1)
+    kept.seek(0)
+    for group, saved in zip(states.values(), torch.load(kept).values(), strict=True):
+        for name, value in saved.items():
+            group[name].copy_(value) if torch.is_tensor(value) else group.update({name: value})
+    with torch.inference_mode():
+        for tensor in all_states():
+            tensor.add_(tensor, alpha=0.5)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("optimizer.state changed in place, DeepSpeed's CPU Adam")
+def changed_cpu_adam(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    _in_place(trial, DeepSpeedCPUAdam)
+
+
+@habit("optimizer.state changed in place, torch AdamW")
+def changed_torch_adamw(trial: Trial) -> None:
+    _in_place(trial, torch.optim.AdamW)
+
+
+@habit("optimizer.state changed in place, an optimizer that is stepped whole")
+def changed_whole(trial: Trial) -> None:
+    _in_place(trial, OwnMomentum)
+
+
+class OwnMomentum(torch.optim.SGD):
+    """What penstock does not know."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, lr=lr, momentum=0.9)
 
 
 class Growing(torch.optim.SGD):

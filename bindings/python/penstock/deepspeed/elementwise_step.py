@@ -49,9 +49,13 @@ class ElementwiseStep(StreamedStep):
             after.update(self._run_chunk(number, group, chunk, gradient, weights, before))
 
         self._run(number, update)
-        after.update({name: swapper.nothing(dtype) for name, dtype in group.dtypes.items() if name != MASTER})
+        last = optimizer.state.get(master, {})
+        after.update(
+            {name: last.get(name, swapper.nothing(dtype)) for name, dtype in group.dtypes.items() if name != MASTER}
+        )
         if after:
             optimizer.state[master] = after
+        swapper.settle_states(master)
 
     def _run_chunk(
         self,

@@ -13,14 +13,15 @@ from torch.utils.dlpack import from_dlpack
 
 from penstock._core import STATE_CHUNK_ELEMENTS, Lease
 from penstock.deepspeed.checkpoint.archive import Content
+from penstock.deepspeed.flat_gradient import flat_gradient
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.narrow_states import NarrowStates
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
 from penstock.deepspeed.step_choice import streamed_step
 from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.deepspeed.swapped_state import SwappedState, expect_length, swap_in, swap_out
 from penstock.deepspeed.torch_dtype import engine_dtype
-from penstock.errors import ArgumentError
 
 
 class OptimizerSwapper:
@@ -124,7 +125,7 @@ class OptimizerSwapper:
             zero = torch.zeros((), dtype=self.dtype, device="cpu")
             parameter.data = zero.expand(group.numel)  # as long as it is, without memory
             return
-        self.forget_removed_states(parameter)
+        self.settle_states(parameter)
         self.session.plan_if_stale()
         if parameter.numel() == 0:
             self._install(parameter, group)
@@ -144,8 +145,7 @@ class OptimizerSwapper:
             return
         if not self.is_initializing:
             self._commit(group, MASTER, parameter)
-        for name, state in self._states(parameter, group).items():
-            self._commit(group, name, state)
+        self._commit_states(parameter, group)
         parameter.data = self.nothing()
 
     def swap_out_gradients(
@@ -165,9 +165,10 @@ class OptimizerSwapper:
             return
         group.opened = None
         group.leases.clear()
+        if parameter.numel() != 0:
+            for name, state in self._states(parameter, group).items():
+                swap_out(state, group, name)
         parameter.data = self.nothing()
-        for state in self._states(parameter, group).values():
-            state.data = self.nothing(state.dtype)
 
     def writeback_optimizer_state_and_gradients(
         self, parameter: torch.Tensor, write_opt_state: bool, write_gradients: bool
@@ -208,7 +209,7 @@ class OptimizerSwapper:
         group = self.group(parameter)
         if group is None:
             return {}
-        self.forget_removed_states(parameter)
+        self.settle_states(parameter)
         states = {**self.optimizer.state.get(parameter, {}), MASTER: parameter}
         names = [name for name in group.tensors if group.has_content(name)]
         for name in names:
@@ -234,11 +235,15 @@ class OptimizerSwapper:
             group.note_unused(name)
         self.session.plan_is_stale = True
 
-    def forget_removed_states(self, parameter: torch.Tensor) -> None:
-        """Where a script has taken all states from the optimizer (`state.clear()`), it makes them anew."""
+    def settle_states(self, parameter: torch.Tensor) -> None:
+        """What a script has done with states that are swapped out: those in memory are the content, and where it has
+        taken all of them from the optimizer (`state.clear()`), that makes them anew.
+        """
         group = self._groups[self.parameter_id(parameter)]
         if group.has_states and not self.optimizer.state.get(parameter):
             group.forget_states()
+        if parameter.numel() == 0:
+            self._commit_states(parameter, group)
 
     def forget_states(self, parameter: torch.Tensor, but: Iterable[str]) -> None:
         """Gives up states that are void: all but those named, which have their content from a checkpoint."""
@@ -300,7 +305,7 @@ class OptimizerSwapper:
             leases = {name: future.result() for name, future in futures.items()}
             contents = {name: from_dlpack(lease) for name, lease in leases.items()}
         for name, target in targets.items():
-            target.data = contents[name]
+            swap_in(target, contents[name])
         group.leases = leases
 
     def _states(self, parameter: torch.Tensor, group: SubGroup) -> dict[str, torch.Tensor]:
@@ -314,25 +319,27 @@ class OptimizerSwapper:
     def _belongs(self, value: torch.Tensor, group: SubGroup) -> bool:
         return value.numel() == group.numel and self.is_swappable_tensor(tensor=value)
 
+    def _commit_states(self, parameter: torch.Tensor, group: SubGroup) -> None:
+        for name, state in self._states(parameter, group).items():
+            self._commit(group, name, state)
+
     def _commit(self, group: SubGroup, name: str, target: torch.Tensor) -> None:
         """Raises ArgumentError where a tensor has another size than before; its content stays the last one."""
         lease = group.leases.pop(name, None)
+        if isinstance(target, SwappedState):
+            return
         data = target.data
         if lease is None and data.numel() == 0:
-            return  # it is swapped out
-        if data.numel() != group.numel:
-            raise ArgumentError(
-                f"'{name}' of the optimizer's sub-group {group.key} has {data.numel()} elements now and had "
-                f"{group.numel} before: penstock cannot swap a state that changes its size. Use an optimizer whose "
-                'states keep theirs, or "device": "cpu" for offload_optimizer'
-            )
+            swap_out(target, group, name)  # what had no content then may have one now
+            return
+        expect_length(group, name, data)
         if lease is not None and data.data_ptr() == lease.data_ptr:
             group.commit(name, 0, lease)
         else:  # read whole, made by the optimizer, or another tensor was put there
             if name not in group.tensors:
                 self.declare_state(group, name, data.dtype)
             group.put(name, data)
-        target.data = self.nothing(data.dtype)
+        swap_out(target, group, name)
 
     def gradient(self, parameter: torch.Tensor, group: SubGroup) -> torch.Tensor | None:
         """The sub-group's gradient in the master's dtype, in memory that may be changed."""
@@ -382,19 +389,7 @@ class OptimizerSwapper:
         return None if stage3 is None else cycle_of(stage3)
 
     def flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
-        """The sub-group's slice of DeepSpeed's buffer, in the dtype of accumulation."""
-        stage3: Any = self._stage3()
-        flat: torch.Tensor | None = getattr(stage3, "grad_partitions_flat_buffer", None)
-        if flat is None:
-            return None
-        offset = 0
-        for group, numel in zip(
-            stage3.fp32_partitioned_groups_flat, stage3.fp16_partitioned_groups_flat_numel, strict=True
-        ):
-            if group is parameter:
-                return flat.narrow(0, offset, int(numel))
-            offset += int(numel)
-        return None
+        return flat_gradient(self._stage3(), parameter)
 
     def nothing(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         return torch.empty(0, dtype=dtype or self.dtype, device="cpu")

@@ -94,7 +94,7 @@ def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> t
     """A range of the state, or of the master; None: there is no such content, or it is in memory."""
     group, name = swapper.group(place.master), name or MASTER
     if group is not None:
-        swapper.forget_removed_states(place.master)
+        swapper.settle_states(place.master)
     if group is None or place.master.numel() != 0 or not group.has_content(name):
         return None
     group.complete(name)

@@ -50,7 +50,7 @@ class StreamedStep(abc.ABC):
         from the optimizer's states is void.
         """
         master, _, swapper = self._sub_group(number)
-        swapper.forget_removed_states(master)
+        swapper.settle_states(master)
         optimizer = self._stage3().optimizer
         is_free = not is_hooked(optimizer)
         if not is_free and not self._is_note_given and distributed.get_rank() == 0:

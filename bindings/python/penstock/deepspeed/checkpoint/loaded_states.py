@@ -124,6 +124,7 @@ class LoadedStates:
             if self._swapper is not None and self._group(master) is not None:
                 if load_optimizer_states:
                     self._swapper.forget_states(master, self._states.get(id(master), []))
+                    self._swapper.settle_states(master)
             else:
                 self.archive.copy(flat, master.data)
         install_weights(stage3, self._swapper)

@@ -250,6 +250,8 @@ class UniversalStates:
                 else:
                     states[key] = torch.zeros_like(master, requires_grad=False)
                     self._copy_to(states[key], number, key)
+            if self._swapper is not None and self._is_swapped(master):
+                self._swapper.settle_states(master)
         values = {name: value for name, value in optimizer["param_groups"][0].items() if name != "params"}
         for group in stage3.optimizer.param_groups:
             group.update(values, params=[])
