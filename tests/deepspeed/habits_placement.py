@@ -43,7 +43,7 @@ def _train(trial: Trial, model: nn.Module | None = None, **changes: Any) -> None
     trial.record_weights(engine)
 
 
-@habit("parameters only on NVMe", short=1)
+@habit("parameters only on NVMe")
 def parameters_only(trial: Trial) -> None:
     _train(trial, **NO_OPTIMIZER)
 

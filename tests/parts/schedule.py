@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+SPARE = 2  # cores that are given out besides those that there are: jobs wait for drives, and for each other
+
 
 @dataclass(frozen=True)
 class Job:
@@ -16,14 +18,14 @@ class Job:
 
 
 def run_jobs(jobs: Iterable[Job], cores: int) -> None:
-    """In their order, where nothing has to be waited for. One core more is given out than there is: jobs wait, too."""
+    """In their order, where nothing has to be waited for."""
     waiting = list(jobs)
     running: dict[Future[object], Job] = {}
-    with ThreadPoolExecutor(max_workers=cores + 1) as threads:
+    with ThreadPoolExecutor(max_workers=cores + SPARE) as threads:
         while waiting or running:
             unfinished = {job.name for job in [*waiting, *running.values()]}
             for job in list(waiting):
-                free = cores + 1 - sum(min(other.cores, cores) for other in running.values())
+                free = cores + SPARE - sum(min(other.cores, cores) for other in running.values())
                 if unfinished.isdisjoint(job.after) and min(job.cores, cores) <= free:
                     waiting.remove(job)
                     running[threads.submit(job.action)] = job
