@@ -117,8 +117,8 @@ def expect_length(group: SubGroup, name: str, content: torch.Tensor) -> None:
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.Size)
 _METHODS = "dim element_size is_complex is_floating_point nelement numel size __len__".split()
 _PROPERTIES = (
-    "device dtype is_cpu is_cuda is_leaf is_meta is_sparse itemsize layout nbytes ndim requires_grad shape".split()
-)
+    "device dtype grad grad_fn is_cpu is_cuda is_leaf is_meta is_sparse itemsize layout nbytes ndim requires_grad shape"
+).split()
 # What needs no content.
 _OF_THE_FORM = frozenset(
     {
