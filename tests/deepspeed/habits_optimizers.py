@@ -124,6 +124,19 @@ def wrapped_step(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("`torch_autocast` with float16: torch's GradScaler")
+def grad_scaler(trial: Trial) -> None:
+    """It unscales gradients, and skips a step whose gradient is not finite."""
+    autocast = {"enabled": True, "dtype": "float16"}
+    engine = trial.initialize(Stack(), trial.config(bf16=None, torch_autocast=autocast, gradient_clipping=0.0))
+    for step in range(4):
+        engine.backward(trial.loss(engine) * (1e6 if step == 1 else 1.0))
+        engine.step()
+        trial.record_norm(engine)
+        trial.record("scale", engine.optimizer.torch_autocast_gradscaler.get_scale())
+    trial.record_weights(engine)
+
+
 @habit("torch.set_default_dtype(torch.bfloat16), clipping")
 def default_dtype(trial: Trial) -> None:
     torch.set_default_dtype(torch.bfloat16)

@@ -57,8 +57,8 @@ def _why_whole(stage3: Any, optimizer: Any, dtype: torch.dtype) -> str | None:
     """Why an optimizer may not be stepped in chunks, whatever it is; None: it may."""
     if dtype != torch.float32 or getattr(optimizer, "fp32_optimizer_states", True) is False:
         return "its masters and states are not float32"
-    if getattr(stage3, "torch_autocast_gradscaler", None) or getattr(stage3, "zenflow", False):
-        return "torch's GradScaler and ZenFlow look at whole gradients"
+    if getattr(stage3, "zenflow", False):
+        return "ZenFlow looks at whole gradients"
     if _kind(optimizer) in ELEMENTWISE and is_hooked(optimizer):
         return HOOKED
     return None

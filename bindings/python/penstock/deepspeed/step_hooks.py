@@ -1,4 +1,6 @@
-"""Code of the script that runs with an optimizer's step, and sees what is stepped: it needs the whole sub-group."""
+"""What runs with an optimizer's step, and sees what is stepped: code of the script, torch's GradScaler. It needs the
+whole sub-group.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,21 @@ from typing import Any
 from torch.optim import optimizer as torch_optimizer
 
 HOOKED = "hooks of its step look at whole sub-groups"
+_SCALED = "torch's GradScaler looks at whole gradients"
 _OF_THE_OPTIMIZER = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 _OF_ALL = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 _LOOKS_AT_NOTHING = "torch.profiler"  # counts steps
 _OF_SCHEDULERS = ("_wrapped_by_lr_sched", "_with_counter")  # by version of torch
+
+
+def why_whole(stage3: Any) -> str | None:
+    """Why the next step has to be that of a whole sub-group; None: nothing looks at it.
+
+    DeepSpeed makes the GradScaler (`torch_autocast` with float16) after the swapper, and steps through it.
+    """
+    if getattr(stage3, "torch_autocast_gradscaler", None) is not None:
+        return _SCALED
+    return HOOKED if is_hooked(stage3.optimizer) else None
 
 
 def is_hooked(optimizer: Any) -> bool:

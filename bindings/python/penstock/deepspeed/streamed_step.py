@@ -21,7 +21,7 @@ from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
-from penstock.deepspeed.step_hooks import HOOKED, is_hooked
+from penstock.deepspeed.step_hooks import why_whole
 from penstock.deepspeed.sub_group import SubGroup
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class StreamedStep(abc.ABC):
         """
         master, _, swapper = self._sub_group(number)
         swapper.settle_states(master)
-        optimizer = self._stage3().optimizer
-        is_free = not is_hooked(optimizer)
-        if not is_free and not self._is_note_given and distributed.get_rank() == 0:
-            messages.note(f"{type(optimizer).__name__} is stepped a whole sub-group at a time: {HOOKED}")
+        stage3 = self._stage3()
+        reason = why_whole(stage3)
+        if reason is not None and not self._is_note_given and distributed.get_rank() == 0:
+            messages.note(f"{type(stage3.optimizer).__name__} is stepped a whole sub-group at a time: {reason}")
             self._is_note_given = True
-        return is_free
+        return reason is None
 
     def has_begun(self, number: int) -> bool:
         return self._begun == number
