@@ -16,6 +16,7 @@ from deepspeed.utils import safe_get_full_optimizer_state
 from habit import habit
 from habit_models import Stack
 from habits_transformers import language_step, loaded_model
+from penstock.errors import ArgumentError
 from trial import Trial, partitioned_at_birth
 
 
@@ -181,6 +182,28 @@ def frozen_and_persistent(trial: Trial) -> None:
     engine.load_checkpoint(where, load_module_only=True)
     trial.steps(engine, 2)
     trial.record_weights(engine)
+
+
+@habit("other layers frozen in the resumed run; load_module_only=True, load_optimizer_states=False")
+def other_layers_frozen(trial: Trial) -> None:
+    """DeepSpeed loads what is frozen in both, and fails where the checkpoint has trained what is frozen now."""
+    where = str(_place(trial, "checkpoint"))
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(where)
+    for parts in ({"load_module_only": True}, {"load_optimizer_states": False}):
+        for frozen in ([], [2]):
+            model = Stack(4)
+            for layer in frozen:
+                model.layers[layer].requires_grad_(False)
+            other = trial.initialize(model)
+            try:
+                other.load_checkpoint(where, **parts)
+            except (KeyError, ArgumentError):
+                trial.record("refused")
+                continue
+            trial.steps(other, 2)
+            trial.record_weights(other)
 
 
 @habit("a state that does not exist is asked for, then a save")

@@ -146,13 +146,22 @@ class LoadedCheckpoint(CheckpointReading):
             )
 
     def _collect_frozen(self, archive: Archive) -> None:
+        """As DeepSpeed: those that are frozen in this run, whatever else the file has."""
         from penstock.deepspeed.parameter_swapper import parameter_swapper
 
-        names = {name: param for param, name in self._engine.param_names.items()}
-        for name, saved in (self._frozen or {}).items():
-            param = names.get(name)
-            if param is None:
-                raise ArgumentError(f"{archive.path} has a frozen parameter {name}, which this model lacks")
+        if self._frozen is None:
+            return
+        for param in self._engine.module.parameters():
+            if _is_trained(param):
+                continue
+            name = self._engine.param_names.get(param, "a parameter that came after deepspeed.initialize")
+            saved = self._frozen.get(name)
+            if saved is None:
+                raise ArgumentError(
+                    f"{archive.path} has no weights of {name}, which is frozen in this run: it was saved with another "
+                    "model, or by a run that trained it. Freeze what was frozen there, or take the weights from "
+                    "`zero_to_fp32.py`"
+                )
             target = param.ds_tensor if hasattr(param, "ds_id") else param
             numel = target.ds_numel if hasattr(param, "ds_id") else target.numel()
             if saved.numel() != numel:
@@ -166,6 +175,14 @@ class LoadedCheckpoint(CheckpointReading):
             else:
                 self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self._intake.to_engine(archive, saved, swapper.tensor(param))
+
+
+def _is_trained(param: Any) -> bool:
+    """Whether DeepSpeed has it among what the optimizer steps; if not, it saves and loads it with what is frozen."""
+    from deepspeed.runtime import utils
+
+    is_optimized = getattr(utils, "is_optimized_parameter", None)  # of 0.19: nor is a parameter without elements
+    return bool(param.requires_grad if is_optimized is None else is_optimized(param))
 
 
 class _ReadFiles:
