@@ -206,6 +206,20 @@ def other_layers_frozen(trial: Trial) -> None:
             trial.record_weights(other)
 
 
+@habit("client_state: large tensors that share memory, sparse and conjugate ones")
+def client_state(trial: Trial) -> None:
+    table, kinds = torch.randn(600, 900), torch.randn(400, 400, dtype=torch.complex64)
+    state = {"table": table, "views": [table.t(), table[3:]], "kinds": (torch.eye(600).to_sparse(), kinds.conj())}
+    where = str(_place(trial, "checkpoint"))
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(where, client_state=state)
+    _, loaded = engine.load_checkpoint(where)
+    loaded["table"].mul_(2)
+    for tensor in (loaded["table"], *loaded["views"], *loaded["kinds"]):
+        trial.record(tuple(tensor.shape), tensor.is_contiguous(), tensor.is_conj(), tensor.to_dense().sum().item())
+
+
 @habit("a state that does not exist is asked for, then a save")
 def missing_state(trial: Trial) -> None:
     # States in one chunk, which are changed where they lie.

@@ -219,6 +219,8 @@ class Archive:
 
     def record_of(self, tensor: torch.Tensor) -> tuple[str, int] | None:
         """The record that a tensor of load() is a view of, and where it begins, in bytes; None: it is in memory."""
+        if tensor.layout != torch.strided:  # the values of a sparse tensor stay views of the file
+            return None
         name = self._views.get(tensor.untyped_storage().data_ptr())
         return None if name is None else (name, tensor.storage_offset().__index__() * tensor.element_size())
 
@@ -231,14 +233,31 @@ class Archive:
         return target.requires_grad_(tensor.requires_grad)
 
     def read_all(self, value: Any) -> None:
-        """Tensors of load() in dicts, lists and tuples are in memory after this, and keep no file open."""
-        if torch.is_tensor(value) and self.record_of(value) is not None:
-            value.data = self.read(value).data
+        """Dense tensors of load() in dicts, lists and tuples are in memory after this; it is shared as it was."""
+        self._read_into(value, {})
+
+    def _read_into(self, value: Any, storages: dict[str, torch.UntypedStorage]) -> None:
+        """storages: by record."""
+        if torch.is_tensor(value):
+            place = self.record_of(value)
+            if place is not None:
+                self._bring(value, place[0], storages)
         elif isinstance(value, dict):
-            self.read_all(list(value.values()))
+            self._read_into(list(value.values()), storages)
         elif isinstance(value, (list, tuple)):
             for part in value:
-                self.read_all(part)
+                self._read_into(part, storages)
+
+    def _bring(self, tensor: torch.Tensor, record: str, storages: dict[str, torch.UntypedStorage]) -> None:
+        if record not in storages:
+            offset, nbytes, _ = self.records[record]
+            content = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
+            self._read_at(offset, content.numpy())
+            storages[record] = content.untyped_storage()
+        place = (tensor.storage_offset(), tensor.shape, tensor.stride())
+        brought = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storages[record], *place)
+        brought = brought.conj() if tensor.is_conj() else brought
+        tensor.data = torch._neg_view(brought) if tensor.is_neg() else brought
 
     def copy(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
         """As target.copy_(tensor), of a tensor of load(). Errors: of the file system; then a part of it is there."""
