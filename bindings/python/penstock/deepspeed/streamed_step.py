@@ -46,8 +46,8 @@ class StreamedStep(abc.ABC):
         self._is_note_given = False
 
     def may_begin(self, number: int) -> bool:
-        """Whether nothing looks at the whole sub-group now; one line says so where it does. What the script has taken
-        from the optimizer's states is void.
+        """Whether nothing looks at the whole sub-group now; one line says so where it does. What the script has done
+        with the optimizer's states counts from here on.
         """
         master, _, swapper = self._sub_group(number)
         swapper.settle_states(master)
