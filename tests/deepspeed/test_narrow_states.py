@@ -108,6 +108,9 @@ def test_patterns_keep_fp32(compiled: None, tmp_path: Path) -> None:
     assert seen(exact, "train:3", "see") == seen(every, "train:3", "see")
     one = train("nvme", tmp_path / "one", "4bit", "train:1", "save", penstock__fp32_states=["*.0.*", "no such*"])
     assert one.output.count("[idle-pattern] penstock.fp32_states has 'no such*', which matches no parameter") == 1
+    every_narrow = train("nvme", tmp_path / "one", "4bit", "load", "train:1")
+    line = "was saved with 4bit (fp32: *.0.*, no such*) states, which are 4bit from here on"
+    assert every_narrow.output.count(line) == 1
     ours, theirs = saved_states(tmp_path / "one"), saved_states(tmp_path / "exact")
     equal = [a == b for x, y in zip(ours["exp_avg"], theirs["exp_avg"], strict=True) for a, b in zip(x, y, strict=True)]
     assert 0.15 < sum(equal) / len(equal) < 0.7

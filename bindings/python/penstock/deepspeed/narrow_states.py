@@ -36,8 +36,7 @@ class NarrowStates:
                 f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
                 "with fp32 masters has. Use it, or leave optimizer_states out"
             )
-        patterns = config["penstock"].get("fp32_states")
-        return NarrowStates(narrow, [] if patterns in (None, "auto") else list(patterns))
+        return NarrowStates(narrow, _fp32_patterns(config))
 
     def settle(self, stage3: Any, group_of: Callable[[torch.Tensor], SubGroup | None]) -> None:
         """Before the first moment is made: when masters are, the names of parameters are not known. Once."""
@@ -81,3 +80,14 @@ class NarrowStates:
 def setting_of(config: dict[str, Any]) -> str:
     value = (config.get("penstock") or {}).get("optimizer_states")
     return "fp32" if value in (None, "auto") else str(value)
+
+
+def form_of(config: dict[str, Any]) -> str:
+    """The setting as a sentence has it, with the patterns of what is exempt: two runs of one form have equal digits."""
+    narrow, patterns = setting_of(config), sorted(_fp32_patterns(config))
+    return f"{narrow} (fp32: {', '.join(patterns)})" if patterns and narrow != "fp32" else narrow
+
+
+def _fp32_patterns(config: dict[str, Any]) -> list[str]:
+    patterns = (config.get("penstock") or {}).get("fp32_states")
+    return [] if patterns in (None, "auto") else list(patterns)

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock import messages
 from penstock.deepspeed.checkpoint.intake import Intake
-from penstock.deepspeed.narrow_states import setting_of
+from penstock.deepspeed.narrow_states import form_of
 from penstock.deepspeed.session import current_session
 
 
@@ -24,7 +24,7 @@ class CheckpointReading:
         self._directory = directory
         self._tag = tag
         self._intake = Intake(session.engine)
-        self._format = setting_of(session.config)  # of this run's moments
+        self._format = form_of(session.config)  # of this run's moments
         self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None
 
@@ -57,4 +57,4 @@ class CheckpointReading:
     def note_format(self, module: dict[str, Any]) -> None:
         """module: what the file of the model's states has. A run on the CPU has no `penstock` block."""
         config = module.get("ds_config")
-        self.saved_format = setting_of(config) if isinstance(config, dict) else "fp32"
+        self.saved_format = form_of(config) if isinstance(config, dict) else "fp32"
