@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from checkpoint_player import Play, Played, play
-from conftest import Runner
+from conftest import Runner, free_port
+from habit_models import Stack
+from habit_process import Outcome
+from habit_process import run as run_habit
+from trial import Trial
 
 CHUNK = 50 * 128  # elements; of a matrix of this test there are more than a hundred
 NARROW = ("8bit", *(pytest.param(states, marks=pytest.mark.deep) for states in ("bf16", "4bit")))
@@ -186,3 +191,31 @@ def test_states_of_an_optimizer_in_ram(compiled: None, tmp_path: Path) -> None:
     runs = [train("nvme", tmp_path / states, states, "train:2", "see", **in_ram) for states in ("fp32", "4bit")]
     assert seen(runs[0], "train:2", "see") == seen(runs[1], "train:2", "see")
     assert [run.output.count("[idle-states]") for run in runs] == [0, 1]
+
+
+def engines_of(forms: tuple[str, ...], trial: Trial) -> None:
+    """An engine for each value of `optimizer_states`. All are there before one of them is trained."""
+    engines = []
+    for form in forms:
+        torch.manual_seed(5)
+        engines.append(trial.initialize(Stack(), trial.config(penstock__optimizer_states=form)))
+    for engine in engines:
+        torch.manual_seed(7)
+        trial.steps(engine, 3)
+        trial.record_weights(engine)
+    for number, engine in enumerate(engines):
+        engine.save_checkpoint(str(Path(trial.swap).parent / f"saved-{number}"))
+        engine.load_checkpoint(str(Path(trial.swap).parent / f"saved-{number}"))
+
+
+def test_each_engine_of_a_process_has_its_own(compiled: None, tmp_path: Path) -> None:
+    def outcome(*forms: str) -> Outcome:
+        found = run_habit(functools.partial(engines_of, forms), tmp_path / "-".join(forms), 1, False, free_port())
+        assert not found.errors, found.log
+        assert "does not go on" not in found.log and "one-budget" not in found.log, found.log
+        return found
+
+    exact, narrow = outcome("fp32"), outcome("8bit")
+    assert exact.seen != narrow.seen
+    assert outcome("fp32", "8bit").seen[0] == exact.seen[0] + narrow.seen[0]
+    assert outcome("8bit", "fp32").seen[0] == narrow.seen[0] + exact.seen[0]

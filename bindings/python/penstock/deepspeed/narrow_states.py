@@ -18,7 +18,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class NarrowStates:
-    """The setting of one optimizer. Its engine has checked the values."""
+    """The setting of one optimizer."""
 
     def __init__(self, narrow: str, fp32_patterns: list[str]) -> None:
         self._narrow = narrow
@@ -27,7 +27,7 @@ class NarrowStates:
 
     @staticmethod
     def of(config: dict[str, Any], step_takes_them: bool) -> NarrowStates | None:
-        """None: all states are fp32. Raises ConfigError where this optimizer's cannot be anything else."""
+        """None: all states are fp32. Errors: there is no such setting, or none of this optimizer."""
         narrow = setting_of(config)
         if narrow == "fp32":
             return None
@@ -36,7 +36,9 @@ class NarrowStates:
                 f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
                 "with fp32 masters has. Use it, or leave optimizer_states out"
             )
-        return NarrowStates(narrow, _fp32_patterns(config))
+        patterns = _fp32_patterns(config)
+        state_format(narrow, patterns, "", 0)  # the engine has checked the first configuration of the process only
+        return NarrowStates(narrow, patterns)
 
     def settle(self, stage3: Any, group_of: Callable[[torch.Tensor], SubGroup | None]) -> None:
         """Before the first moment is made: when masters are, the names of parameters are not known. Once."""
@@ -86,6 +88,11 @@ def form_of(config: dict[str, Any]) -> str:
     """The setting as a sentence has it, with the patterns of what is exempt: two runs of one form have equal digits."""
     narrow, patterns = setting_of(config), sorted(_fp32_patterns(config))
     return f"{narrow} (fp32: {', '.join(patterns)})" if patterns and narrow != "fp32" else narrow
+
+
+def without_states(block: dict[str, Any] | None) -> dict[str, Any]:
+    """Of a `penstock` block, what is not of one optimizer."""
+    return {key: value for key, value in (block or {}).items() if key not in ("optimizer_states", "fp32_states")}
 
 
 def _fp32_patterns(config: dict[str, Any]) -> list[str]:

@@ -56,7 +56,8 @@ class OptimizerSwapper:
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
         self.step = streamed_step(stage3, self)
-        self._narrow = NarrowStates.of(self.session.config, self.step is not None and self.step.takes_narrow_states)
+        self.config = config or self.session.config
+        self._narrow = NarrowStates.of(self.config, self.step is not None and self.step.takes_narrow_states)
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
         self._space = self.session.open_namespace("optimizer", swap_config.nvme_path)
         self.close = weakref.finalize(self, self.session.close_namespace, self._space)  # once, by the first who calls

@@ -17,7 +17,7 @@ from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import map_large_blocks, return_free_heap
-from penstock.deepspeed.narrow_states import setting_of
+from penstock.deepspeed.narrow_states import setting_of, without_states
 from penstock.deepspeed.node_ranks import ranks_on_node
 from penstock.errors import ConfigError, Error, UnsupportedError
 
@@ -150,14 +150,16 @@ def _warn_of_idle_states(config: dict[str, Any]) -> None:
 
 
 def open_session(config: dict[str, Any]) -> Session:
-    """The process's session; the first configuration decides, a later one may not contradict its budget."""
+    """The process's session; the first configuration decides, a later one may not contradict its budget. How states are
+    stored is each optimizer's own.
+    """
     global _current
     with _lock:
         _raise_remembered()
         if _current is None:
             _current = Session(config)
             return _current
-    ours, theirs = _current.config.get("penstock"), config.get("penstock")
+    ours, theirs = (without_states(each.get("penstock")) for each in (_current.config, config))
     if ours != theirs:
         messages.warn("one-budget", f"one process has one budget; the block {theirs} is ignored, {ours} came first")
     return _current

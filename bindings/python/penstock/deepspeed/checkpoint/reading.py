@@ -18,13 +18,15 @@ class CheckpointReading:
     """
 
     def __init__(self, engine: Any, directory: str, tag: str) -> None:
+        from penstock.deepspeed.checkpoint.swapped import configuration_of
+
         session = current_session()
         assert session is not None
         self._engine = engine
         self._directory = directory
         self._tag = tag
         self._intake = Intake(session.engine)
-        self._format = form_of(session.config)  # of this run's moments
+        self._format = form_of(configuration_of(engine))  # of this run's moments
         self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None
 

@@ -116,11 +116,14 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
 
 
 def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) -> None:
+    from penstock.deepspeed.checkpoint.swapped import configuration_of
+
     session = current_session()
     assert session is not None
     together(session.check_writes)
-    if setting_of(session.config) != "fp32":
-        _say_state_format(session.config, files)
+    config = configuration_of(engine)
+    if setting_of(config) != "fp32":
+        _say_state_format(config, files)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
     together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:

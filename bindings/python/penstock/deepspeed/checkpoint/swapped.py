@@ -7,11 +7,19 @@ from typing import Any
 
 from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 from penstock.deepspeed.parameter_swapper import parameter_swapper
+from penstock.deepspeed.session import current_session
 
 
 def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
     swapper = getattr(getattr(engine, "optimizer", None), "optimizer_swapper", None)
     return swapper if isinstance(swapper, OptimizerSwapper) else None
+
+
+def configuration_of(engine: Any) -> dict[str, Any]:
+    """That of its optimizer, or of the first in this process."""
+    swapper, session = optimizer_swapper(engine), current_session()
+    assert session is not None
+    return session.config if swapper is None else swapper.config
 
 
 def is_swapped(engine: Any) -> bool:
