@@ -287,6 +287,9 @@ class RandomTraining:
         if which == 0 or self.drawn["blocks"][which][2] in ("frozen", "reentrant"):
             return
         part = self.engine.module.blocks[which]
+        offloaded = self.config["zero_optimization"].get("offload_optimizer")
+        if self._in_cycle() and which not in self.frozen and not offloaded:
+            return  # stage 3 drops what a frozen parameter has of the cycle; the reference's hooks would keep it
         if which in self.frozen:
             for taken in self.frozen.pop(which):
                 taken.remove()
