@@ -276,6 +276,46 @@ def _in_place(trial: Trial, kind: Any, **arguments: Any) -> None:
     trial.record_weights(engine)
 
 
+def _put_aside(trial: Trial, kind: Any, **arguments: Any) -> None:
+    """Its states are put aside, it makes others, and the first ones come back."""
+    model = Stack()
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3, **arguments))
+    states = engine.optimizer.optimizer.state
+    trial.steps(engine, 2)
+    aside = {master: dict(group) for master, group in states.items()}
+    states.clear()
+    trial.steps(engine, 2)
+    for master, group in aside.items():
+        states[master] = group
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("optimizer.state put aside and put back, DeepSpeed's CPU Adam")
+def put_aside_cpu_adam(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    _put_aside(trial, DeepSpeedCPUAdam)
+
+
+@habit("optimizer.state put aside and put back, torch SGD with momentum")
+def put_aside_sgd(trial: Trial) -> None:
+    _put_aside(trial, torch.optim.SGD, momentum=0.9)
+
+
+@habit("a momentum set to None, torch SGD")
+def momentum_none(trial: Trial) -> None:
+    model = Stack()
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+    engine = trial.initialize(model, config, optimizer=optimizer)
+    trial.steps(engine, 3)
+    next(iter(optimizer.state.values()))["momentum_buffer"] = None
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
 @habit("optimizer.state changed in place, DeepSpeed's CPU Adam")
 def changed_cpu_adam(trial: Trial) -> None:
     from deepspeed.ops.adam import DeepSpeedCPUAdam

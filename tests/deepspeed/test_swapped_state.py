@@ -85,6 +85,16 @@ def test_its_content_is_gone(group: Any) -> None:
         state.zero_()
 
 
+def test_the_tensor_of_another_state_is_refused(group: Any) -> None:
+    from penstock.deepspeed.swapped_state import expect_own
+    from penstock.errors import ArgumentError
+
+    state = swapped(group)
+    expect_own(state, group, "exp_avg")
+    with pytest.raises(ArgumentError, match="put a clone"):
+        expect_own(state, group, "exp_avg_sq")
+
+
 def test_another_length_is_refused(group: Any) -> None:
     import torch
     from penstock.errors import ArgumentError

@@ -50,9 +50,9 @@ class ElementwiseStep(StreamedStep):
 
         self._run(number, update)
         last = optimizer.state.get(master, {})
-        after.update(
-            {name: last.get(name, swapper.nothing(dtype)) for name, dtype in group.dtypes.items() if name != MASTER}
-        )
+        for name, dtype in group.dtypes.items():
+            if name != MASTER:
+                after[name] = last[name] if torch.is_tensor(last.get(name)) else swapper.nothing(dtype)
         if after:
             optimizer.state[master] = after
         swapper.settle_states(master)

@@ -20,7 +20,7 @@ from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
 from penstock.deepspeed.step_choice import streamed_step
 from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.deepspeed.swapped_state import SwappedState, expect_length, swap_in, swap_out
+from penstock.deepspeed.swapped_state import SwappedState, detach, expect_length, expect_own, swap_in, swap_out
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 
@@ -237,12 +237,15 @@ class OptimizerSwapper:
         self.session.plan_is_stale = True
 
     def settle_states(self, parameter: torch.Tensor) -> None:
-        """What a script has done with states that are swapped out: those in memory are the content, and where it has
-        taken all of them from the optimizer (`state.clear()`), that makes them anew.
+        """What a script has done with states that are swapped out: those in memory are the content, and the optimizer
+        makes anew what was taken from it (`state.clear()`, None).
         """
         group = self._groups[self.parameter_id(parameter)]
-        if group.has_states and not self.optimizer.state.get(parameter):
-            group.forget_states()
+        states = self.optimizer.state.get(parameter, {})
+        for name in [name for name in group.tensors if name != MASTER and group.has_content(name)]:
+            if not torch.is_tensor(states.get(name)):
+                detach(group, name)
+                group.forget(name)
         if parameter.numel() == 0:
             self._commit_states(parameter, group)
 
@@ -328,6 +331,7 @@ class OptimizerSwapper:
         """Raises ArgumentError where a tensor has another size than before; its content stays the last one."""
         lease = group.leases.pop(name, None)
         if isinstance(target, SwappedState):
+            expect_own(target, group, name)
             return
         data = target.data
         if lease is None and data.numel() == 0:

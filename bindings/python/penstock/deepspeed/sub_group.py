@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ class SubGroup:
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
         self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
         self.opened: OpenRange | None = None  # what the script is changing
+        self.shown: dict[str, weakref.ref[torch.Tensor]] = {}  # the optimizer's tensors of states that are swapped out
         self._engine = engine
         self._space = space
         self._chunk_numel = chunk_numel
@@ -98,11 +100,6 @@ class SubGroup:
         """Gives up all but these, and the master."""
         for name in [name for name in self.tensors if name != MASTER and name not in but]:
             self.forget(name)
-
-    @property
-    def has_states(self) -> bool:
-        """Whether any has a content."""
-        return any(self.has_content(name) for name in self.tensors if name != MASTER)
 
     def has_content(self, name: str) -> bool:
         return bool(self._written.get(name))

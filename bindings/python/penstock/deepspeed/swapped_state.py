@@ -96,12 +96,29 @@ def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
     state.__class__ = SwappedState
     assert isinstance(state, SwappedState)
     state.group, state.state_name = weakref.ref(group), name
+    group.shown[name] = weakref.ref(state)
 
 
 def swap_in(state: torch.Tensor, content: torch.Tensor) -> None:
     if isinstance(state, SwappedState):
         state.__class__ = torch.Tensor  # type: ignore[assignment]
     state.data = content
+
+
+def detach(group: SubGroup, name: str) -> None:
+    """Before the content is given up: the tensor has it in memory, where the script has put it aside."""
+    state = group.shown.pop(name, lambda: None)()
+    if isinstance(state, SwappedState):
+        swap_in(state, _Content(state).tensor)
+
+
+def expect_own(state: SwappedState, group: SubGroup, name: str) -> None:
+    """Errors: it is the tensor of another state."""
+    if state.group() is not group or state.state_name != name:
+        raise ArgumentError(
+            f"the optimizer's state '{name}' of sub-group {group.key} is the tensor of '{state.state_name}' of another "
+            "place, which is swapped out: put a clone() of it there"
+        )
 
 
 def expect_length(group: SubGroup, name: str, content: torch.Tensor) -> None:
