@@ -55,7 +55,6 @@ class ElementwiseStep(StreamedStep):
                 after[name] = last[name] if torch.is_tensor(last.get(name)) else swapper.nothing(dtype)
         if after:
             optimizer.state[master] = after
-        swapper.settle_states(master)
 
     def _run_chunk(
         self,

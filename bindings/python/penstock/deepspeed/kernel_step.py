@@ -49,8 +49,6 @@ class KernelStep(StreamedStep):
 
     def step(self, original: Callable[..., Any], number: int) -> None:
         original(self._stage3(), number)
-        master, _, swapper = self._sub_group(number)
-        swapper.settle_states(master)  # the optimizer has made some as short as the master
 
     def _take(self, update: Update) -> bool:
         number, self._number = self._number, None

@@ -213,6 +213,8 @@ def stepping(original: Callable[..., None]) -> Callable[..., None]:
             original(self, sub_group_id)
         else:
             step.step(original, sub_group_id)
+            # The optimizer has made states that are as short as the master.
+            self.optimizer_swapper.settle_states(self.fp32_partitioned_groups_flat[sub_group_id])
 
     return optimizer_step
 
