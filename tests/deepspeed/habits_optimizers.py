@@ -13,10 +13,15 @@ from habit_models import Stack
 from trial import Trial, digest
 
 
-def _torch_optimizer(trial: Trial, kind: Any, **arguments: Any) -> None:
+def _engine_with(trial: Trial, kind: Any, **arguments: Any) -> Any:
+    """An engine whose optimizer the script has made."""
     model = Stack()
     config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
-    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), **arguments))
+    return trial.initialize(model, config, optimizer=kind(model.parameters(), **arguments))
+
+
+def _torch_optimizer(trial: Trial, kind: Any, **arguments: Any) -> None:
+    engine = _engine_with(trial, kind, **arguments)
     trial.steps(engine)
     trial.record_weights(engine)
 
@@ -198,9 +203,7 @@ def muon(trial: Trial) -> None:
 
 def _emptied(trial: Trial, kind: Any) -> None:
     """All its states are taken from it, later those of one sub-group: it makes them anew."""
-    model = Stack()
-    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
-    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3))
+    engine = _engine_with(trial, kind, lr=1e-3)
     states = engine.optimizer.optimizer.state
     trial.steps(engine, 3)
     states.clear()
@@ -224,9 +227,7 @@ def emptied_torch_adamw(trial: Trial) -> None:
 
 def _in_place(trial: Trial, kind: Any, **arguments: Any) -> None:
     """Its states are looked at and changed between steps, in the ways that tensors have, and others are put there."""
-    model = Stack()
-    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
-    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3, **arguments))
+    engine = _engine_with(trial, kind, lr=1e-3, **arguments)
     trial.steps(engine, 2)
     states = engine.optimizer.optimizer.state
 
@@ -278,9 +279,7 @@ def _in_place(trial: Trial, kind: Any, **arguments: Any) -> None:
 
 def _put_aside(trial: Trial, kind: Any, **arguments: Any) -> None:
     """Its states are put aside, it makes others, and the first ones come back."""
-    model = Stack()
-    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
-    engine = trial.initialize(model, config, optimizer=kind(model.parameters(), lr=1e-3, **arguments))
+    engine = _engine_with(trial, kind, lr=1e-3, **arguments)
     states = engine.optimizer.optimizer.state
     trial.steps(engine, 2)
     aside = {master: dict(group) for master, group in states.items()}
@@ -306,12 +305,9 @@ def put_aside_sgd(trial: Trial) -> None:
 
 @habit("a momentum set to None, torch SGD")
 def momentum_none(trial: Trial) -> None:
-    model = Stack()
-    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
-    engine = trial.initialize(model, config, optimizer=optimizer)
+    engine = _engine_with(trial, torch.optim.SGD, lr=1e-2, momentum=0.9)
     trial.steps(engine, 3)
-    next(iter(optimizer.state.values()))["momentum_buffer"] = None
+    next(iter(engine.optimizer.optimizer.state.values()))["momentum_buffer"] = None
     trial.steps(engine, 2)
     trial.record_weights(engine)
 
