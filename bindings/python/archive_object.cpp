@@ -70,7 +70,7 @@ std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records
     FilledRecord& record = filled.emplace_back();
     record.record = name;
     for (const auto& [tensor, layout] : tensors) {
-      record.tensors.push_back({TensorId{tensor}, layout});
+      record.tensors.push_back({TensorId{tensor}, layout.value_or(nullptr)});
     }
     if (tensors.empty()) {
       record.memory = reinterpret_cast<const std::byte*>(address);

@@ -22,7 +22,7 @@ struct IntakeObject {
 };
 
 /// (record, [(tensor, its layout or None), …], 0) or (record, [], address)
-using FilledTensorTuple = std::tuple<std::uint64_t, std::shared_ptr<MomentLayout>>;
+using FilledTensorTuple = std::tuple<std::uint64_t, std::optional<std::shared_ptr<MomentLayout>>>;
 using FilledTuple = std::tuple<std::string, std::vector<FilledTensorTuple>, std::uintptr_t>;
 std::vector<FilledRecord> filled_records(const std::vector<FilledTuple>& records);
 
