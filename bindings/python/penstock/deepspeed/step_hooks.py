@@ -26,6 +26,19 @@ def why_whole(stage3: Any) -> str | None:
     return HOOKED if is_hooked(stage3.optimizer) else None
 
 
+def keep_scale_on_host(stage3: Any, number: int) -> None:
+    """Of gradients in host memory. torch's GradScaler copies its scale to where gradients are without waiting for the
+    copy (_MultiDeviceReplicator), so that a scale on a GPU may come after the first gradients were multiplied by it.
+    """
+    scaler = getattr(stage3, "torch_autocast_gradscaler", None)
+    if scaler is None or stage3.fp32_partitioned_groups_flat[number].device.type != "cpu":
+        return
+    for name in ("_scale", "_growth_tracker"):
+        value = getattr(scaler, name, None)  # None before the first backward
+        if value is not None:
+            setattr(scaler, name, value.cpu())
+
+
 def is_hooked(optimizer: Any) -> bool:
     """Whether its step has hooks, or is a function that the script has put there. Either may come and go."""
     if any(getattr(optimizer, name, None) for name in _OF_THE_OPTIMIZER):

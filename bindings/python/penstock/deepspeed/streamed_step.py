@@ -21,7 +21,7 @@ from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
-from penstock.deepspeed.step_hooks import why_whole
+from penstock.deepspeed.step_hooks import keep_scale_on_host, why_whole
 from penstock.deepspeed.sub_group import SubGroup
 
 if TYPE_CHECKING:
@@ -210,6 +210,7 @@ def stepping(original: Callable[..., None]) -> Callable[..., None]:
     def optimizer_step(self: Any, sub_group_id: int) -> None:
         step = _step_of(self, sub_group_id)
         if step is None:
+            keep_scale_on_host(self, sub_group_id)
             original(self, sub_group_id)
         else:
             step.step(original, sub_group_id)
