@@ -83,7 +83,8 @@ class ElementwiseStep(StreamedStep):
             if state:
                 optimizer.state[part] = state
             self._note_change(group, chunk)
-            with self._only_parameter(number, part):
+            # Older torch (2.11) makes step counts on the default device, which a script may have set.
+            with self._only_parameter(number, part), torch.device("cpu"):
                 optimizer.step()
             weights.take(group.cuts[chunk][0], part.data)
             group.commit(MASTER, chunk, leases[MASTER])
