@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import statistics
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from typing import Any
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
+from compiled_ops import compile_ops
 from run_port import clean_up_when_ended
 from small_model import MAKER, small_model_script
 from stage import Stage
@@ -35,7 +34,8 @@ class Trainer:
         else:
             self._environment |= {"DS_ACCELERATOR": "cuda", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
         self._model = self._make_model()
-        self._compile()
+        names = ("CPUAdamBuilder", "AsyncIOBuilder", *(("ShareMemCommBuilder",) if self._simulated else ()))
+        compile_ops(stage, names, {**ONE_RANK, **self._environment})
 
     def run(self, name: str) -> Result:
         arguments = [str(self._model), "CONFIG", str(STEPS)]
@@ -46,21 +46,6 @@ class Trainer:
         if result.returncode != 0 and result.log is not None:
             print(result.log.read_text(errors="replace")[-2000:], flush=True)
         return result
-
-    def _compile(self) -> None:
-        """DeepSpeed's extensions all at once, which would else be compiled by the first runs, one after the other."""
-        for left in Path(os.environ.get("TORCH_EXTENSIONS_DIR", "/nowhere")).glob("**/lock"):
-            left.unlink()  # of a run that was ended while it compiled: the next would wait for it
-        load = "import deepspeed.accelerator as a, sys; a.get_accelerator().create_op_builder(sys.argv[1]).load()"
-        names = ("CPUAdamBuilder", "AsyncIOBuilder", *(("ShareMemCommBuilder",) if self._simulated else ()))
-        environment = {**os.environ, **ONE_RANK, **self._environment}
-        compilers = [subprocess.Popen([sys.executable, "-c", load, name], env=environment) for name in names]
-        reserve = 0.6 * self._stage.seconds_left()  # a slow compiler takes time from its own run alone
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            for compiler in compilers:
-                compiler.wait(
-                    max(0.0, self._stage.seconds_left() - reserve)
-                )  # a run that needs one that failed says so
 
     def _config(self, name: str) -> dict[str, Any]:
         config = on_drive("full-finetune.json", self._stage.swap)

@@ -17,7 +17,8 @@ class Habit:
     short: with how many ranks it is in the short run (0: in the deep run only).
     reference: what the result is compared with, always under stock DeepSpeed.
     refused: part of the sentence with which penstock says that it does not serve this.
-    fails: part of the error with which the reference fails too, and why.
+    fails: part of the error with which the reference fails too on the CPU, and why.
+    cpu_only: why it is not compared on a GPU (bench/gpu/run).
     """
 
     name: str
@@ -27,6 +28,7 @@ class Habit:
     reference: str = "`device: cpu`"
     refused: str = ""
     fails: tuple[str, str] | None = None
+    cpu_only: str = ""
 
     @property
     def result(self) -> str:
@@ -49,12 +51,13 @@ def habit(
     reference: str = "`device: cpu`",
     refused: str = "",
     fails: tuple[str, str] | None = None,
+    cpu_only: str = "",
 ) -> Callable[[Train], Train]:
     """Registers the function below it."""
 
     def register(train: Train) -> Train:
         assert name not in HABITS, f"two habits are called {name}"
-        HABITS[name] = Habit(name, train, ranks, short, reference, refused, fails)
+        HABITS[name] = Habit(name, train, ranks, short, reference, refused, fails, cpu_only)
         return train
 
     return register

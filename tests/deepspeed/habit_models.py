@@ -89,4 +89,4 @@ class Tied(nn.Module):
 
 def loss_of(x: torch.Tensor) -> torch.Tensor:
     """Larger for outputs that point away from a fixed direction, so that every weight has a gradient."""
-    return (x.float() - torch.linspace(-1, 1, x.shape[-1])).pow(2).mean()
+    return (x.float() - torch.linspace(-1, 1, x.shape[-1], device=x.device)).pow(2).mean()

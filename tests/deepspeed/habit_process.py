@@ -35,7 +35,7 @@ def context() -> ForkServerContext:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(HERE) not in paths:  # the server of Python before 3.12 does not take over sys.path
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), *paths]))
-    os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    os.environ.update(DS_ACCELERATOR=os.environ.get("PENSTOCK_TEST_DEVICE", "cpu"), OMP_NUM_THREADS="1")
     made = multiprocessing.get_context("forkserver")
     made.set_forkserver_preload([_PRELOADED])
     return made
@@ -105,10 +105,20 @@ def _rank(training: Any, directory: Path, rank: int, ranks: int, reference: bool
     os._exit(1 if error else 0)
 
 
+def _begin_distributed(device: str) -> None:
+    """On a GPU sums have an order, and so equal digits in every run."""
+    import deepspeed
+    import torch
+
+    if device != "cpu":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    deepspeed.init_distributed(dist_backend="gloo" if device == "cpu" else "nccl", verbose=False)
+
+
 def _train(
     training: Any, directory: Path, rank: int, ranks: int, reference: bool, checkpoint: Any
 ) -> tuple[list[str], str]:
-    import deepspeed
     import preloaded  # noqa: F401
     import torch
     from habit import HABITS
@@ -123,7 +133,7 @@ def _train(
 
             penstock.deepspeed.install()
             written = watch_leases()
-        deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+        _begin_distributed(trial.device)
         torch.manual_seed(5)
         (HABITS[training].train if isinstance(training, str) else training)(trial)
         for engine in trial.engines:

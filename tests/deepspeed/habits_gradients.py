@@ -119,7 +119,7 @@ def _odd_steps(trial: Trial, **changes: Any) -> None:
 
     def without_backward() -> None:
         if trial.reference:
-            engine.backward(engine(torch.zeros(4, 1024)) * 0)
+            engine.backward(engine(torch.zeros(4, 1024, device=trial.device)) * 0)
         engine.step()
         trial.record_norm(engine)
 
@@ -287,7 +287,7 @@ def set_then_skipped(trial: Trial) -> None:
     trial.step(engine)
     engine.backward(trial.loss(engine) * float("inf"))
     for _, param in _trained(engine):
-        safe_set_full_grad(param, torch.full(param.ds_shape, 0.125))
+        safe_set_full_grad(param, torch.full(param.ds_shape, 0.125, device=trial.device))
     engine.step()
     trial.record(engine.skipped_steps)
     trial.steps(engine, 2)
@@ -301,7 +301,7 @@ def set_missing(trial: Trial) -> None:
         engine.backward(trial.loss(engine))
         for name, param in _trained(engine):
             if name.startswith("experts.1"):
-                safe_set_full_grad(param, torch.full(param.ds_shape, 0.125))
+                safe_set_full_grad(param, torch.full(param.ds_shape, 0.125, device=trial.device))
         engine.step()
     trial.record_weights(engine)
 

@@ -174,7 +174,7 @@ def lora(trial: Trial) -> None:
 def tied(trial: Trial) -> None:
     engine = trial.initialize(Tied())
     for _ in range(4):
-        trial.step(engine, torch.randint(0, 2048, (2, 8)))
+        trial.step(engine, torch.randint(0, 2048, (2, 8)).to(trial.device))
     trial.record_weights(engine)
 
 
@@ -195,7 +195,7 @@ def tied_in_parts(trial: Trial) -> None:
         model = Tied()
     engine = trial.initialize(model, config)
     for _ in range(4):
-        trial.step(engine, torch.randint(0, 2048, (2, 8)))
+        trial.step(engine, torch.randint(0, 2048, (2, 8)).to(trial.device))
     trial.record_weights(engine)
 
 
@@ -323,7 +323,11 @@ def untyped(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
-@habit("a parameter of complex numbers", refused="penstock cannot swap a tensor of torch.complex64")
+@habit(
+    "a parameter of complex numbers",
+    refused="penstock cannot swap a tensor of torch.complex64",
+    cpu_only="DeepSpeed refuses it there itself",
+)
 def complex_numbers(trial: Trial) -> None:
     model = Stack(1)
     model.turn = nn.Parameter(torch.ones(WIDTH, WIDTH, dtype=torch.complex64), requires_grad=False)

@@ -305,7 +305,7 @@ def accelerate_states(trial: Trial) -> None:
 
     def train(steps: int) -> None:
         for row, _ in zip(rows, range(steps), strict=False):
-            loss = engine(row + torch.randn(row.shape))
+            loss = engine(row + torch.randn(row.shape).to(row.device))
             trial.record("loss", repr(loss.item()))
             accelerator.backward(loss)
             optimizer.step()

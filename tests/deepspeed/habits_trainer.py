@@ -35,7 +35,7 @@ def _trained(trial: Trial, gathers: bool, **arguments: Any) -> tuple[Any, Path]:
         per_device_eval_batch_size=1,
         logging_steps=1,
         report_to=[],
-        use_cpu=True,
+        use_cpu=trial.device == "cpu",
         **arguments,
     )
     rows = _rows(trial.ranks)

@@ -47,12 +47,12 @@ def loaded_model(trial: Trial, config: Config) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16), keep
 
 
-def _tokens() -> torch.Tensor:
-    return torch.randint(2, WORDS, (1, 16))
+def _tokens(trial: Trial) -> torch.Tensor:
+    return torch.randint(2, WORDS, (1, 16)).to(trial.device)
 
 
 def language_step(trial: Trial, engine: Any) -> None:
-    tokens = _tokens()
+    tokens = _tokens(trial)
     loss = engine(input_ids=tokens, labels=tokens, use_cache=False).loss
     trial.record("loss", repr(loss.item()))
     engine.backward(loss)
@@ -80,7 +80,7 @@ def generated(trial: Trial) -> None:
         language_step(trial, engine)
         engine.eval()
         with torch.no_grad():
-            made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False, synced_gpus=True)
+            made = engine.module.generate(_tokens(trial), max_new_tokens=4, do_sample=False, synced_gpus=True)
         trial.record("generated", made.tolist())
         engine.train()
     language_step(trial, engine)
@@ -97,7 +97,7 @@ def generated_whole(trial: Trial) -> None:
         language_step(trial, engine)
         engine.eval()
         with torch.no_grad(), deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
-            made = engine.module.generate(_tokens(), max_new_tokens=4, do_sample=False)
+            made = engine.module.generate(_tokens(trial), max_new_tokens=4, do_sample=False)
         trial.record("generated", made.tolist())
         engine.train()
     language_step(trial, engine)
@@ -147,7 +147,7 @@ def peft_merged_between_steps(trial: Trial) -> None:
 
 
 def _language_evaluation(trial: Trial, engine: Any) -> None:
-    tokens = _tokens()
+    tokens = _tokens(trial)
     engine.eval()
     with torch.no_grad():
         trial.record("evaluation", repr(engine(input_ids=tokens, labels=tokens, use_cache=False).loss.item()))

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import os
 
 import cpuinfo
 
@@ -18,6 +19,7 @@ with contextlib.suppress(ImportError):  # what older versions do not have
     from deepspeed.ops.op_builder.cpu.comm import ShareMemCommBuilder
     from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401
 
-    ShareMemCommBuilder().load(verbose=False)
+    if os.environ["DS_ACCELERATOR"] == "cpu":
+        ShareMemCommBuilder().load(verbose=False)
 gc.collect()
 gc.freeze()  # the trials' own collections need not look at it

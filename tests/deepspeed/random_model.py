@@ -30,7 +30,7 @@ class Vector(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         flat = self.values.flatten()
-        return x + (flat * torch.linspace(-1, 1, flat.numel(), dtype=flat.dtype)).sum() * 0.125
+        return x + (flat * torch.linspace(-1, 1, flat.numel(), dtype=flat.dtype, device=flat.device)).sum() * 0.125
 
 
 class Table(nn.Module):

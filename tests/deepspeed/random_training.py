@@ -127,7 +127,7 @@ class RandomTraining:
         generator = torch.Generator().manual_seed(1000 * self.call + self.trial.rank)
         self.engine.module.call = self.call
         self.call += 1
-        return torch.randn(3, self.drawn["width"], generator=generator)
+        return torch.randn(3, self.drawn["width"], generator=generator).to(self.trial.device)
 
     def _step(self) -> None:
         engine = self.engine

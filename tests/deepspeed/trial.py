@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ import torch
 from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
 Config = dict[str, Any]
+
+# Where trials train: `cuda` where bench/gpu/run has them train on a GPU. Numbers are drawn on the CPU in any case.
+DEVICE = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu")
 
 # Matrices are swapped, also where two ranks share one and its numbers are bf16: 1 MiB is the least. Biases are not.
 WIDTH = 1024
@@ -41,6 +45,7 @@ class Trial:
 
     reference: stock DeepSpeed with `device: cpu`.
     swap: a directory of this training's own.
+    device: where models and batches are.
     seen: losses, norms and whatever else must be equal to the last digit.
     """
 
@@ -49,6 +54,7 @@ class Trial:
     rank: int = 0
     ranks: int = 1
     seen: list[str] = field(default_factory=list)
+    device: str = DEVICE
     engines: list[Any] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
     micro_steps_begun: dict[int, int] = field(default_factory=dict)
@@ -89,7 +95,7 @@ class Trial:
         return engine
 
     def batch(self) -> torch.Tensor:
-        return torch.randn(4, WIDTH)
+        return torch.randn(4, WIDTH).to(self.device)
 
     def record(self, *values: Any) -> None:
         self.seen.append(" ".join(str(value) for value in values))
