@@ -27,7 +27,7 @@ LIBRARIES = PREFIX / "usr/lib/x86_64-linux-gnu"
 TITLE = "## On a GPU"
 # Seconds at most. What one leaves over is the next one's, never more than the whole has left.
 LIMITS = {"contract": 60, "round_trip": 60, "throughput": 150, "pinning": 30, "training": 270, "habits": 300}
-BUILD_SECONDS = 240
+BUILD_SHARE = 0.42  # of the time limit, at most
 AT_THE_END = 5  # for ending a stage and writing the report
 TARGETS = ("_core", "bench_pinning", "test_device", "test_transfer")
 # What the wheels are for, and the version that the documents speak of.
@@ -111,7 +111,7 @@ class Job:
         with (self._out / "build.log").open("w", encoding="utf-8") as log:
             for command in commands:
                 words = list(map(str, command))
-                left = max(1.0, min(BUILD_SECONDS, self._left()) - (time.monotonic() - begun))
+                left = max(1.0, BUILD_SHARE * self._asked.time_limit - (time.monotonic() - begun))
                 try:
                     subprocess.run(words, env=self._environment, stdout=log, stderr=log, timeout=left, check=True)
                 except (OSError, subprocess.SubprocessError) as failed:
