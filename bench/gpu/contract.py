@@ -15,13 +15,14 @@ FILTER = "*Device*:*Staging*:*Cuda*"
 
 
 def outcomes(report: str, runtime: str) -> list[tuple[str, str, str]]:
-    """Status, name and reason of gtest's cases over this runtime; those over another one name it at their end."""
+    """Status, name and reason of a JUnit file's cases; those over another runtime than this name it at their end."""
     cases = []
     for entry in ElementTree.fromstring(report).iter("testcase"):
         name = f"{entry.get('classname')}.{entry.get('name')}"
         if name.lower().endswith(tuple(f"/{other}" for other in ("cuda", "hip", "host") if other != runtime)):
             continue
-        failure, skipped = entry.find("failure"), entry.find("skipped")
+        failure, error, skipped = entry.find("failure"), entry.find("error"), entry.find("skipped")
+        failure = failure if failure is not None else error
         why = failure if failure is not None else skipped
         said = (why.get("message") or why.text or "").strip().splitlines()[-1:] if why is not None else []
         status = "failed" if failure is not None else "skipped" if skipped is not None else "passed"

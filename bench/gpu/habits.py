@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from xml.etree import ElementTree
+from collections import Counter
 
 from compiled_ops import compile_ops
+from contract import outcomes
 from stage import ROOT, Stage
-from swap_device import simulated
+from swap_device import simulated, training_environment
 
 TESTS = ROOT / "tests" / "deepspeed" / "test_habits.py"
 SPARE_CORES = 2
@@ -23,24 +24,22 @@ def main() -> None:
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"-n{cores}", f"--junitxml={report}", "-k", "test_habit and 1]"]
     command += [f"--basetemp={stage.swap / 'habits'}", "-p", "no:cacheprovider", str(TESTS)]
-    changes = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1"}
+    changes = training_environment(stage.device)
     if simulated(stage.device):
         command += ["-m", "not deep"]  # a rehearsal
     else:
-        changes |= {"PENSTOCK_TEST_DEVICE": "cuda", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+        changes["PENSTOCK_TEST_DEVICE"] = "cuda"
         builders = ("CPUAdamBuilder", "FusedAdamBuilder", "CPULionBuilder", "CPUAdagradBuilder")
-        compile_ops(stage, builders, {**changes, "DS_ACCELERATOR": "cuda"})
+        compile_ops(stage, builders, changes)
         command += ["-m", "deep or not deep"]
     subprocess.run(command, env={**os.environ, **changes}, check=False)
-    cases = list(ElementTree.parse(report).iter("testcase"))
-    skipped = [case for case in cases if case.find("skipped") is not None]
-    failed = [case for case in cases if len(case) and case not in skipped]
-    names = [str(case.get("name")).removeprefix("test_habit") for case in failed[:NAMED]]
-    notes = [f"**not: {', '.join(names)}**"] if names else []
-    notes += [f"{len(skipped)} are not compared on a GPU"] if skipped else []
-    compared = len(cases) - len(skipped)
+    cases = outcomes(report.read_text(encoding="utf-8"), stage.device.partition(":")[0])
+    counts = Counter(status for status, _, _ in cases)
+    failed = [name.partition("[")[2].removesuffix("]") for status, name, _ in cases if status == "failed"]
+    notes = [f"**not: {', '.join(failed[:NAMED])}**"] if failed else []
+    notes += [f"{counts['skipped']} are not compared on a GPU"] if counts["skipped"] else []
     what = "habits of users with one rank, all digits equal to device cpu's"
-    stage.row(what, f"{compared - len(failed)} of {compared}", "", "; ".join(notes))
+    stage.row(what, f"{counts['passed']} of {counts['passed'] + counts['failed']}", "", "; ".join(notes))
 
 
 if __name__ == "__main__":

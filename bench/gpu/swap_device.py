@@ -15,6 +15,13 @@ def torch_device(device: str) -> str:
     return "cpu" if simulated(device) else device.replace("hip", "cuda")
 
 
+def training_environment(device: str) -> dict[str, str]:
+    """Variables of trainings: no network; sums on a GPU have an order. With a simulated device the CPU computes."""
+    alone = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1"}
+    on_gpu = {"DS_ACCELERATOR": "cuda", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    return alone if simulated(device) else {**alone, **on_gpu}
+
+
 def synchronize(device: str) -> None:
     """Blocks until the device has done all that was asked of it."""
     if not simulated(device):

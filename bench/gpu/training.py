@@ -14,7 +14,7 @@ from compiled_ops import compile_ops
 from run_port import clean_up_when_ended
 from small_model import MAKER, small_model_script
 from stage import Stage
-from swap_device import simulated, through_device
+from swap_device import simulated, through_device, training_environment
 from training_run import ONE_RANK, Result, TrainingRun
 from user_config import DATA, on_cpu, on_drive
 
@@ -28,11 +28,9 @@ class Trainer:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._simulated = simulated(stage.device)
-        self._environment = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "HF_HUB_OFFLINE": "1"}
+        self._environment = training_environment(stage.device)
         if self._simulated:
             self._environment |= {"OMP_NUM_THREADS": "1", "PENSTOCK_DEVICE": stage.device}
-        else:
-            self._environment |= {"DS_ACCELERATOR": "cuda", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
         self._model = self._make_model()
         names = ("CPUAdamBuilder", "AsyncIOBuilder", *(("ShareMemCommBuilder",) if self._simulated else ()))
         compile_ops(stage, names, {**ONE_RANK, **self._environment})
