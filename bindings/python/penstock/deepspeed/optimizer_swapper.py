@@ -212,7 +212,7 @@ class OptimizerSwapper:
             return {}
         self.settle_states(parameter)
         states = {**self.optimizer.state.get(parameter, {}), MASTER: parameter}
-        names = [name for name in group.tensors if group.has_content(name)]
+        names = group.contents()
         for name in names:
             group.complete(name)
         return {
@@ -242,8 +242,8 @@ class OptimizerSwapper:
         """
         group = self._groups[self.parameter_id(parameter)]
         states = self.optimizer.state.get(parameter, {})
-        for name in [name for name in group.tensors if name != MASTER and group.has_content(name)]:
-            if not torch.is_tensor(states.get(name)):
+        for name in group.contents():
+            if name != MASTER and not torch.is_tensor(states.get(name)):
                 detach(group, name)
                 group.forget(name)
         if parameter.numel() == 0:
@@ -297,8 +297,7 @@ class OptimizerSwapper:
     def _install(self, parameter: torch.Tensor, group: SubGroup) -> None:
         """All or nothing: a read that fails leaves the sub-group swapped out."""
         states = self.optimizer.state.get(parameter, {})
-        names = [name for name in group.tensors if group.has_content(name)]
-        targets = {name: parameter if name == MASTER else states[name] for name in names}
+        targets = {name: parameter if name == MASTER else states[name] for name in group.contents()}
         leases: dict[str, Lease] = {}
         for name in targets:
             group.complete(name)

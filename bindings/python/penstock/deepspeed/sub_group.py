@@ -104,6 +104,10 @@ class SubGroup:
     def has_content(self, name: str) -> bool:
         return bool(self._written.get(name))
 
+    def contents(self) -> list[str]:
+        """Names of what has a content: "master" and states."""
+        return [name for name in self.tensors if self.has_content(name)]
+
     def has_chunk(self, name: str, chunk: int) -> bool:
         """Whether this chunk has a content."""
         return chunk in self._written[name]
