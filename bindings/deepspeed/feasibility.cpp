@@ -20,22 +20,39 @@ std::uint64_t extent_bytes(const PlanTensor& tensor) noexcept {
 // Adds up extents in the order of the tensors: what the drives need once a tensor is on them.
 class DriveDemand {
  public:
-  void add(const PlanTensor& tensor) {
+  explicit DriveDemand(std::uint64_t behind_bytes) : behind_(behind_bytes) {}
+
+  void add(const PlanTensor& tensor, bool is_rewritten) {
     const std::uint64_t bytes = extent_bytes(tensor);
     largest_ = std::max(largest_, bytes);
     bytes_ += bytes;
-    if (tensor.writes_per_step != 0 && spare_sizes_.insert(bytes).second) {
-      bytes_ += bytes;
+    if (is_rewritten) {
+      rewritten_ += bytes;
+      largest_rewritten_ = std::max(largest_rewritten_, bytes);
+      padding_ += bytes - tensor.bytes;
+      if (spare_sizes_.insert(bytes).second) {
+        spare_ += bytes;
+      }
     }
   }
   // With several drives each may be left with a gap that the largest extent does not fit into.
   std::uint64_t bytes(std::size_t drives) const noexcept {
-    return bytes_ == 0 ? 0 : bytes_ + (drives - 1) * (largest_ - kBlockBytes);
+    return bytes_ == 0 ? 0 : bytes_ + new_contents() + (drives - 1) * (largest_ - kBlockBytes);
   }
 
  private:
+  // All of them at most, and one that finds no gap of its size.
+  std::uint64_t new_contents() const noexcept {
+    return std::min(rewritten_ + largest_rewritten_, behind_ + padding_ + spare_);
+  }
+
+  std::uint64_t behind_;
   std::uint64_t bytes_ = 0;
   std::uint64_t largest_ = 0;
+  std::uint64_t rewritten_ = 0;
+  std::uint64_t largest_rewritten_ = 0;
+  std::uint64_t padding_ = 0;
+  std::uint64_t spare_ = 0;
   std::set<std::uint64_t> spare_sizes_;
 };
 
@@ -46,17 +63,15 @@ Feasibility infeasible(const Error& error) {
 }
 
 std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
-                                 const Placement& placement) {
-  DriveDemand demand;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (is_on_drive(placement.tensors[i].place)) {
-      demand.add(tensors[i]);
-    }
+                                 const DriveContents& contents) {
+  DriveDemand demand(contents.behind_bytes);
+  for (const DriveTensor& tensor : contents.tensors) {
+    demand.add(tensors[tensor.index], tensor.is_rewritten);
   }
   return demand.bytes(1);
 }
 
-Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement& placement,
+Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,
                          const std::vector<PathConfig>& paths) {
   std::uint64_t limit = 0;
   for (const PathConfig& path : paths) {
@@ -69,15 +84,12 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement
   if (paths.empty()) {
     return {};
   }
-  DriveDemand demand;
+  DriveDemand demand(contents.behind_bytes);
   const PlanTensor* first_too_many = nullptr;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!is_on_drive(placement.tensors[i].place)) {
-      continue;
-    }
-    demand.add(tensors[i]);
+  for (const DriveTensor& tensor : contents.tensors) {
+    demand.add(tensors[tensor.index], tensor.is_rewritten);
     if (first_too_many == nullptr && demand.bytes(paths.size()) > limit) {
-      first_too_many = &tensors[i];
+      first_too_many = &tensors[tensor.index];
     }
   }
   if (first_too_many == nullptr) {

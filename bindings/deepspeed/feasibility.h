@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alloc/result.h"
+#include "bindings/deepspeed/drive_contents.h"
 #include "swap/plan/placement.h"
 
 namespace penstock {
@@ -27,15 +28,15 @@ struct Feasibility {
 /// place_tensors()' refusal as a feasibility.
 Feasibility infeasible(const Error& error);
 
-/// Space that the drives need: every tensor on them with the block that identifies it, and for each
-/// size that is written while training one extent more, since a new content never overwrites the
-/// last good one. 0 where nothing lies on a drive.
+/// Space that the drives need: every tensor that comes to lie on them with the block that
+/// identifies it, and room for the new contents that are on their way at one time, since none
+/// overwrites the last good one. 0 where nothing lies on a drive.
 std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
-                                 const Placement& placement);
+                                 const DriveContents& contents);
 
 /// Looks at the drives' stated limits (`penstock.paths[].max_bytes`); a path without one has no
 /// limit here. The other budgets have been held by place_tensors().
-Feasibility check_drives(const std::vector<PlanTensor>& tensors, const Placement& placement,
+Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,
                          const std::vector<PathConfig>& paths);
 
 }  // namespace penstock

@@ -48,6 +48,10 @@ std::uint64_t step_bytes(const TrainingSetup& setup) {
 
 }  // namespace
 
+std::uint64_t most_held_bytes(const TrainingSetup& setup, const ParameterFetches& fetches) {
+  return std::max(fetches.held_bytes_max, step_bytes(setup));
+}
+
 std::uint64_t expect_leased_bytes(const TrainingSetup& setup, const ParameterFetches& fetches,
                                   const std::vector<PlanTensor>& tensors,
                                   const Placement& placement) {
@@ -57,8 +61,7 @@ std::uint64_t expect_leased_bytes(const TrainingSetup& setup, const ParameterFet
         is_on_drive(placement.tensors[i].place) && tensors[i].writes_per_step != 0;
     written += is_written ? tensors[i].bytes : 0;
   }
-  return std::max(fetches.held_bytes_max, step_bytes(setup)) +
-         std::min(kWriteBackSlackBytes, written);
+  return most_held_bytes(setup, fetches) + std::min(kWriteBackSlackBytes, written);
 }
 
 }  // namespace penstock

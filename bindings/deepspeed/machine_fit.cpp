@@ -23,11 +23,9 @@ PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::str
 }
 
 void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
-                      const std::vector<PlanTensor>& tensors, const Placement& placement,
-                      std::vector<PlanWarning>& warnings) {
+                      std::uint64_t drive_bytes, std::vector<PlanWarning>& warnings) {
   // Looked at even where everything is kept in RAM: training opens a store there all the same.
-  const std::uint64_t needed =
-      multiply_saturating(drive_bytes_needed(tensors, placement), setup.ranks_on_node);
+  const std::uint64_t needed = multiply_saturating(drive_bytes, setup.ranks_on_node);
   std::uint64_t free_bytes = 0;
   for (const PathFacts& path : machine.paths) {
     if (!path.problem.empty()) {
@@ -54,8 +52,7 @@ void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
 }  // namespace
 
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
-                                            const std::vector<PlanTensor>& tensors,
-                                            const Placement& placement,
+                                            const Placement& placement, std::uint64_t drive_bytes,
                                             const std::vector<MemoryRow>& memory) {
   std::vector<PlanWarning> warnings;
   const std::uint64_t host = multiply_saturating(
@@ -77,7 +74,7 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                 "`ulimit -l` or memlock in /etc/security/limits.conf",
                                 amount(placement.pinned_bytes), amount(*machine.memlock_bytes))});
   }
-  warn_about_paths(machine, setup, tensors, placement, warnings);
+  warn_about_paths(machine, setup, drive_bytes, warnings);
   return warnings;
 }
 

@@ -34,10 +34,10 @@ struct MachineFacts {
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 
-/// One warning for everything in the plan that this machine cannot hold.
+/// One warning for everything in the plan that this machine cannot hold. `drive_bytes`: what the
+/// drives need for one rank.
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
-                                            const std::vector<PlanTensor>& tensors,
-                                            const Placement& placement,
+                                            const Placement& placement, std::uint64_t drive_bytes,
                                             const std::vector<MemoryRow>& memory);
 
 }  // namespace penstock

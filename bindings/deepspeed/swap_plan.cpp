@@ -58,12 +58,16 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
   if (placement) {
     plan.placement = std::move(*placement);
-    plan.feasibility = check_drives(plan.tensors, plan.placement, config.paths);
   } else {
     plan.feasibility = infeasible(placement.error());
     plan.placement = place_without_limits(plan, config, budgets);
   }
   plan.fetches = expect_fetches(plan.setup, plan.tensors, plan.placement);
+  plan.drives =
+      expect_drive_contents(plan.setup, config, plan.tensors, plan.placement, plan.fetches);
+  if (plan.feasibility.feasible) {
+    plan.feasibility = check_drives(plan.tensors, plan.drives, config.paths);
+  }
   plan.memory = make_memory_table(
       plan.setup, plan.tensors, plan.placement,
       expect_leased_bytes(plan.setup, plan.fetches, plan.tensors, plan.placement));
@@ -77,9 +81,9 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   plan.warnings = plan.setup.config.warnings;
   std::ranges::move(warn_about_states(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
-  std::ranges::move(
-      warn_about_machine(machine, plan.setup, plan.tensors, plan.placement, plan.memory),
-      std::back_inserter(plan.warnings));
+  std::ranges::move(warn_about_machine(machine, plan.setup, plan.placement,
+                                       drive_bytes_needed(plan.tensors, plan.drives), plan.memory),
+                    std::back_inserter(plan.warnings));
   return plan;
 }
 

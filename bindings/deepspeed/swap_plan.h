@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/deepspeed/drive_contents.h"
 #include "bindings/deepspeed/feasibility.h"
 #include "bindings/deepspeed/machine_fit.h"
 #include "bindings/deepspeed/memory_table.h"
@@ -25,6 +26,7 @@ struct SwapPlan {
   Feasibility feasibility;
   std::vector<MemoryRow> memory;
   ParameterFetches fetches;
+  DriveContents drives;
   ProcessMemory process;
   StepTraffic traffic;
   std::optional<double> lower_bound_seconds;  ///< of a step; nothing: no drive's speed is known

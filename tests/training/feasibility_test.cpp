@@ -68,16 +68,59 @@ TEST(FeasibilityTest, SeveralDrivesAddUpButATensorLiesWholeOnOne) {
   EXPECT_FALSE(plan(setup).feasibility.feasible);
 }
 
+std::uint64_t drive_bytes(const SwapPlan& planned) {
+  return drive_bytes_needed(planned.tensors, planned.drives);
+}
+
 TEST(FeasibilityTest, WhatIsNeverWrittenNeedsNoSpareSpace) {
+  TrainingSetup setup = test::setup_without_config(test::data_inventory("qwen3-0.6b"));
+  setup.config.penstock.ram_bytes = 0;
+  setup.optimizer = OptimizerKind::kNone;
+  const SwapPlan still = plan(setup);
+  // Each with a block that identifies it.
+  EXPECT_EQ(drive_bytes(still),
+            still.placement.nvme_bytes + still.drives.tensors.size() * kBlockBytes);
+  EXPECT_GT(still.drives.tensors.size(), 190U);
+}
+
+TEST(FeasibilityTest, LoadingACheckpointWritesEveryParameterOnceMore) {
   TrainingSetup frozen = small_model("[]");
   frozen.optimizer = OptimizerKind::kNone;
-  const SwapPlan still = plan(frozen);
-  // 197 tensors, each with a block that identifies it.
-  EXPECT_EQ(drive_bytes_needed(still.tensors, still.placement),
-            still.placement.nvme_bytes + 197 * kBlockBytes);
-  const SwapPlan trained = plan(small_model("[]"));
-  EXPECT_GT(drive_bytes_needed(trained.tensors, trained.placement),
-            drive_bytes_needed(still.tensors, still.placement) + 311'164'928);
+  const SwapPlan planned = plan(frozen);
+  EXPECT_GE(drive_bytes(planned), planned.placement.nvme_bytes + planned.drives.behind_bytes);
+  EXPECT_GE(planned.drives.behind_bytes, planned.placement.pinned_bytes + kWriteBackSlackBytes);
+}
+
+TEST(FeasibilityTest, NoMoreIsOnItsWayThanThereIs) {
+  TrainingSetup setup = small_model("[]");
+  setup.inventory.tensors.resize(3);
+  const SwapPlan planned = plan(setup);
+  EXPECT_GE(drive_bytes(planned), 2 * planned.placement.nvme_bytes);
+  EXPECT_LT(drive_bytes(planned), 3 * planned.placement.nvme_bytes);
+}
+
+TEST(FeasibilityTest, EveryParameterIsBuiltOnTheDrives) {
+  const std::uint64_t all = plan(small_model("[]")).placement.nvme_bytes;
+  TrainingSetup on_device = small_model("[]");
+  on_device.config.penstock.tensors.push_back({"*", {}, {}, Place::kDevice, "*"});
+  TrainingSetup in_cpu = small_model("[]");
+  in_cpu.trained_is_given = true;
+  in_cpu.config.deepspeed.offload_param->max_in_cpu = 10'000'000'000;
+  for (const TrainingSetup& setup : {on_device, in_cpu}) {
+    const SwapPlan planned = plan(setup);
+    EXPECT_EQ(planned.placement.nvme_bytes, 0U);
+    EXPECT_GT(drive_bytes(planned), all);
+    TrainingSetup limited = setup;
+    limited.config.penstock.paths.push_back({"/n", {}, kMiB});
+    EXPECT_FALSE(plan(limited).fits());
+  }
+}
+
+TEST(FeasibilityTest, WhatRamHasRoomForIsBuiltThere) {
+  TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1MiB"}])");
+  setup.config.penstock.ram_bytes = 4 * kGiB;
+  EXPECT_EQ(drive_bytes(plan(setup)), 0U);
+  EXPECT_TRUE(plan(setup).feasibility.feasible);
 }
 
 TEST(FeasibilityTest, ThePinnedBudgetMustHoldTheStaging) {
@@ -118,7 +161,7 @@ TEST(MachineFitTest, WhatDoesNotFitHereIsAWarning) {
 
 TEST(MachineFitTest, RanksShareTheMachine) {
   MachineFacts machine = test::baseline_machine();
-  machine.paths.push_back({"/n", true, 1'500'000'000, ""});
+  machine.paths.push_back({"/n", true, 2'000'000'000, ""});
   TrainingSetup setup = small_model("[]");
   setup.optimizer = OptimizerKind::kNone;
   EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
