@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
@@ -52,21 +53,45 @@ Result<FileFacts> look_at(const std::string& path) {
   return facts;
 }
 
-// Where the first byte is missing: a hole, space that was reserved and never written, or the end.
-// Reading there would not ask the drive for anything.
-std::uint64_t first_missing_byte(const std::string& path, const FileFacts& facts) {
-  if (!facts.exists || facts.device) {
-    return facts.bytes;
+/// Where contents are missing: a hole, space that was reserved and never written, or what is behind
+/// the end. Reading there would not ask the drive for anything.
+struct Gap {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// Those before `end`, in order. What lies between them is the user's.
+Result<std::vector<Gap>> find_gaps(const std::string& path, const FileFacts& facts,
+                                   std::uint64_t end) {
+  std::vector<Gap> gaps;
+  if (facts.device) {
+    return gaps;
   }
-  const Result<File> file = File::open(path, File::Access::kRead, DirectMode::kBuffered);
-  const ::off_t hole = file.has_value() ? ::lseek(file->fd(), 0, SEEK_HOLE) : -1;
-  return hole < 0 ? facts.bytes : static_cast<std::uint64_t>(hole);
+  const std::uint64_t inside = std::min(facts.bytes, end);
+  if (inside != 0) {
+    const Result<File> file = File::open(path, File::Access::kRead, DirectMode::kBuffered);
+    PENSTOCK_TRY(file);
+    for (std::uint64_t at = 0; at < inside;) {
+      const ::off_t hole = ::lseek(file->fd(), static_cast<::off_t>(at), SEEK_HOLE);
+      if (hole < 0 || static_cast<std::uint64_t>(hole) >= inside) {
+        break;  // none, or a file system that does not say
+      }
+      const ::off_t data = ::lseek(file->fd(), hole, SEEK_DATA);
+      at = data < 0 ? inside : std::min(static_cast<std::uint64_t>(data), inside);
+      gaps.push_back({static_cast<std::uint64_t>(hole), at});
+    }
+  }
+  if (inside < end) {
+    gaps.push_back({inside, end});
+  }
+  return gaps;
 }
 
 Result<void> write_missing_contents(const std::string& path, const FileFacts& facts,
                                     std::uint64_t end, const std::atomic<bool>& stop) {
-  std::uint64_t at = first_missing_byte(path, facts);
-  if (at >= end) {
+  const Result<std::vector<Gap>> gaps = find_gaps(path, facts, end);
+  PENSTOCK_TRY(gaps);
+  if (gaps->empty()) {
     return {};
   }
   const Result<File> target = File::open(path, File::Access::kCreate, DirectMode::kBuffered);
@@ -74,12 +99,18 @@ Result<void> write_missing_contents(const std::string& path, const FileFacts& fa
   PENSTOCK_TRY(target->reserve(0, end));
   const Result<Memory> memory = PageSource::make()->allocate(kStepBytes);
   PENSTOCK_TRY(memory);
-  while (at < end && !stop.load(std::memory_order_relaxed)) {
-    const std::span<std::byte> step =
-        memory->span().first(std::min<std::uint64_t>(kStepBytes, end - at));
-    fill_with_noise(step, mixed(at));
-    PENSTOCK_TRY(target->write_at(at, step));
-    at += step.size();
+  for (const Gap& gap : *gaps) {
+    for (std::uint64_t at = gap.begin; at < gap.end && !stop.load(std::memory_order_relaxed);) {
+      const std::span<std::byte> step =
+          memory->span().first(std::min<std::uint64_t>(kStepBytes, gap.end - at));
+      if (gap.begin < facts.bytes) {
+        std::ranges::fill(step, std::byte{0});  // as a hole reads: the file's content stays
+      } else {
+        fill_with_noise(step, mixed(at));
+      }
+      PENSTOCK_TRY(target->write_at(at, step));
+      at += step.size();
+    }
   }
   return target->sync();
 }

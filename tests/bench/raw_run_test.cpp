@@ -140,15 +140,30 @@ TEST_P(RawRunOnEngine, WritesAndMixes) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "x.0.0"));
 }
 
-TEST(RawRunTest, AFileThatIsTooShortOrHasHolesIsFilledBeforeItIsRead) {
+TEST(RawRunTest, AFileThatIsTooShortIsFilledBeforeItIsRead) {
   const TempDirectory directory;
   std::ofstream(directory / "x.0.0") << std::string(kMiB, 'a');
-  std::filesystem::resize_file(directory / "x.0.0", 4 * kMiB);
   run_well(make_job(directory));
   const std::string contents = read_file(directory / "x.0.0");
   EXPECT_EQ(contents.substr(0, kMiB), std::string(kMiB, 'a'));
-  EXPECT_EQ(contents.substr(0, 2 * kMiB).find(std::string(64, '\0')), std::string::npos);
-  EXPECT_EQ(contents.size(), 4 * kMiB) << "never cut";
+  EXPECT_EQ(contents.find(std::string(64, '\0')), std::string::npos);
+  EXPECT_EQ(contents.size(), 2 * kMiB);
+}
+
+TEST(RawRunTest, AHoleIsGivenSpaceAndTheContentBehindItStays) {
+  const TempDirectory directory;
+  const std::filesystem::path path = directory / "x.0.0";
+  std::ofstream(path).seekp(2 * kMiB - 2) << "of the user's";
+  std::filesystem::resize_file(path, 3 * kMiB);
+  const std::string before = read_file(path);
+  struct ::stat sparse{};
+  ASSERT_EQ(::stat(path.c_str(), &sparse), 0);
+  run_well(make_job(directory));
+  EXPECT_EQ(read_file(path), before);
+  struct ::stat full{};
+  ASSERT_EQ(::stat(path.c_str(), &full), 0);
+  EXPECT_GT(full.st_blocks, sparse.st_blocks) << "reads ask the drive";
+  EXPECT_EQ(full.st_size, 3 * kMiB) << "never cut";
 }
 
 TEST(RawRunTest, AShareOfTheFileThatIsThere) {
