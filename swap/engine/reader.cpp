@@ -68,7 +68,7 @@ void Reader::serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& lock
     return;
   }
   if (record.memory.is_coming()) {
-    ++context_.stats.late;
+    get.count_as(context_.stats.late);
     memory_.ahead().end(record.id);
     memory_.update_use(record);
     record.gets.for_read.push_back(std::move(get));
@@ -100,8 +100,8 @@ void Reader::read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked
     return;
   }
   locked.expect_fill();
+  get.count_as(context_.stats.misses);
   record.gets.for_read.push_back(std::move(get));
-  ++context_.stats.misses;
   locked.fill({record.id, record.memory.begin(Presence::kReading)});
   context_.operation_begun();
 }
@@ -123,13 +123,14 @@ void Reader::serve_current(TensorRecord& record, WaitingGet get, Locked& locked)
     return;
   }
   Lease lease = memory_.lend(record, EngineMemory::Lent::kToRead);
-  count_hit(record);
+  count_hit(record, get);
   locked.fulfil(std::move(get.ticket), std::nullopt, std::move(lease));
   memory_.note_peak();
 }
 
-void Reader::count_hit(const TensorRecord& record) noexcept {
-  ++(memory_.residency().holds(record.id) ? context_.stats.resident_hits : context_.stats.hits);
+void Reader::count_hit(const TensorRecord& record, WaitingGet& get) noexcept {
+  get.count_as(memory_.residency().holds(record.id) ? context_.stats.resident_hits
+                                                    : context_.stats.hits);
 }
 
 /// Gets to read that wait are served. Those to update are given back.
@@ -163,7 +164,7 @@ void Reader::lend_to_update(TensorRecord& record, WaitingGet get, Locked& locked
     return;
   }
   Lease lease = memory_.lend(record, EngineMemory::Lent::kToUpdate);
-  count_hit(record);
+  count_hit(record, get);
   if (record.clean()) {
     memory_.drop(record, locked);
   }
@@ -218,7 +219,7 @@ void Reader::hand_out_copy(TensorRecord& record, WaitingGet get,
     return memory_.lend(*copied, record, EngineMemory::Lent::kToUpdate);
   });
   if (lease.has_value()) {
-    count_hit(record);
+    count_hit(record, get);
     locked.fulfil(std::move(get.ticket), std::nullopt, std::move(*lease));
     return;
   }
@@ -336,13 +337,13 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   record.memory.reading = std::move(transfer).value();
   record.memory.reads_ahead = priority == IoPriority::kAhead;
   HostTransfer::start(record.memory.reading);
-  context_.stats.tensor_read_bytes += record.bytes();
   return {};
 }
 
 void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& block,
                       std::optional<Error> error) noexcept {
   Locked locked(context_);
+  context_.stats.tensor_read_bytes += error ? 0 : block->span().size();
   TensorRecord* const record = wanted(request);
   if (record != nullptr && record->memory.block == block) {
     if (error && reads_again(*record, *error)) {

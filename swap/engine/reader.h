@@ -63,7 +63,7 @@ class Reader : private EnginePart {
   void lend_copy(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
   void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
                      Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
-  void count_hit(const TensorRecord& record) noexcept PENSTOCK_NEEDS_LOCK;
+  void count_hit(const TensorRecord& record, WaitingGet& get) noexcept PENSTOCK_NEEDS_LOCK;
   void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
                 std::optional<Error> error) noexcept;
   /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.

@@ -42,6 +42,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
         std::move(place), target, IoPriority::kDemand,
         [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
+          count_read(read);
           state->fulfil(error_of(std::move(read)), {});
           const BriefLock finished(context_);
           context_.operation_ended();
@@ -57,7 +58,6 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   }
   ++context_.stats.gets;
   ++context_.stats.misses;
-  context_.stats.tensor_read_bytes += target.size();
   return Ticket(std::move(state));
 }
 
@@ -136,7 +136,6 @@ TargetReader::DeviceRead TargetReader::device_read(const TensorRecord& record,
       {record.info, OnDrive{&store->file(*record.drive.stored), *record.drive.stored}, target},
       record.drive.stored,
       store};
-  context_.stats.tensor_read_bytes += record.bytes();
   context_.operation_begun();
   return read;
 }
@@ -151,6 +150,7 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
                [this, engine = context_.hold(), extent = std::move(read.extent),
                 store = std::move(read.store), bytes,
                 state = std::move(state)](Result<std::uint64_t> done) {
+                 count_read(done);
                  delivered(*state, bytes, error_of(std::move(done)));
                });
   } catch (const std::bad_alloc&) {
@@ -211,6 +211,12 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
     context_.operation_ended();
     throw;
   }
+}
+
+/// Of a tensor that comes from its drive. Its result has the bytes that were moved.
+void TargetReader::count_read(const Result<std::uint64_t>& read) {
+  const BriefLock lock(context_);
+  context_.stats.tensor_read_bytes += read.has_value() ? *read : 0;
 }
 
 /// Counted before the ticket ends: a caller that waits for it may ask for the count.

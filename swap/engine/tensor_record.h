@@ -19,6 +19,14 @@ namespace penstock {
 struct WaitingGet {
   std::shared_ptr<TicketState> ticket;
   Access access = Access::kRead;
+  bool is_counted = false;
+
+  /// Adds it to one counter of hits, late ones and misses, and only once: a get that waits is
+  /// served anew when what it waits for is over.
+  void count_as(std::uint64_t& counter) noexcept {
+    counter += is_counted ? 0U : 1U;
+    is_counted = true;
+  }
 };
 
 /// What drives have of a tensor.

@@ -135,6 +135,22 @@ TEST_F(SwapEngineUpdateTest, WithoutReadersNothingIsCopied) {
   }
 }
 
+TEST_F(SwapEngineUpdateTest, EachGetIsOneOfHitLateAndMiss) {
+  for (const bool in_ram : {false, true}) {
+    open_with_content(in_ram);
+    const SwapStats before = engine_->stats();
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      update().release();
+      read().release();
+      const SwapStats now = engine_->stats();
+      EXPECT_EQ(now.gets - before.gets, 2 * round);
+      EXPECT_EQ(now.hits + now.resident_hits + now.late + now.misses,
+                before.hits + before.resident_hits + before.late + before.misses + 2 * round);
+    }
+    EXPECT_EQ(engine_->stats().misses - before.misses > 0, !in_ram);
+  }
+}
+
 TEST_F(SwapEngineUpdateTest, WhatWasTakenToReadIsNotCommitted) {
   open_with_content(false);
   const Result<void> committed = engine_->commit(read()).wait();
