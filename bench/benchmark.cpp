@@ -55,6 +55,7 @@ class Group {
   std::vector<std::jthread> start(const BenchmarkOptions& options);
   void watch(const BenchmarkOptions& options, const std::stop_token& ended);
   BenchmarkProgress progress() const;
+  CpuTime measured_from(const CpuTime& prepared) const;
   void share_helpers_cpu(const CpuTime& process);
 
   std::vector<std::unique_ptr<Member>> members_;
@@ -98,9 +99,9 @@ void Group::run(const BenchmarkOptions& options) {
   begun_ = Clock::now();
   const CpuTime before = process_cpu_time();
   finished_.arrive_and_wait();
-  const CpuTime spent = process_cpu_time() - before;
+  const CpuTime after = process_cpu_time();
   threads.clear();  // joins
-  share_helpers_cpu(spent);
+  share_helpers_cpu(after - measured_from(before));
 }
 
 /// A thread a member, and one that watches. A member whose thread the system refuses fails, and the
@@ -224,6 +225,18 @@ BenchmarkProgress Group::progress() const {
   return progress;
 }
 
+// What the process had spent when the first of them began to measure: behind its `ramp_time`.
+CpuTime Group::measured_from(const CpuTime& prepared) const {
+  std::optional<CpuTime> first;
+  for (const std::unique_ptr<Member>& member : members_) {
+    const std::optional<CpuTime>& begun = member->result.process_before;
+    if (begun && (!first || begun->seconds() < first->seconds())) {
+      first = begun;
+    }
+  }
+  return first.value_or(prepared);
+}
+
 // Threads of engines and of the kernel work for all: what the process has spent beyond the jobs'
 // own threads goes to the jobs by the bytes that they have moved.
 void Group::share_helpers_cpu(const CpuTime& process) {
@@ -244,6 +257,9 @@ void Group::share_helpers_cpu(const CpuTime& process) {
         bytes == 0 ? 0 : static_cast<double>(result.read.io_bytes + result.write.io_bytes) / bytes;
     result.user_seconds += share * std::max(helpers.user_seconds, 0.0);
     result.system_seconds += share * std::max(helpers.system_seconds, 0.0);
+    if (result.swap) {
+      result.swap->set_cpu(result.user_seconds + result.system_seconds);
+    }
   }
 }
 

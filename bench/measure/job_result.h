@@ -8,6 +8,7 @@
 
 #include "alloc/result.h"
 #include "bench/measure/course.h"
+#include "bench/measure/cpu_clock.h"
 #include "bench/measure/latency_histogram.h"
 
 namespace penstock::bench {
@@ -47,7 +48,15 @@ struct SwapResult {
   std::uint64_t padding_bytes = 0;
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
+  std::uint64_t busy_ns = 0;  ///< of the drive: what `overlap` is a share of
   double cpu_ms_per_gb = 0;
+
+  void set_cpu(double seconds) noexcept {
+    const auto moved = static_cast<double>(read_bytes + write_bytes);
+    cpu_ms_per_gb = moved == 0 ? 0 : seconds * 1e12 / moved;
+  }
+  /// Adds what another thread's engine did at the same time.
+  void merge(const SwapResult& other);
 };
 
 /// Ratios of ours to a peer's over pairs of runs on the same files, in turns.
@@ -82,6 +91,7 @@ struct JobResult {
   std::uint64_t elapsed_ns = 0;
   double user_seconds = 0;
   double system_seconds = 0;
+  std::optional<CpuTime> process_before;  ///< of the whole process, when measuring began
   std::optional<SwapResult> swap;
   std::optional<PairResult> pair;
 
@@ -95,7 +105,7 @@ struct JobResult {
   /// Why, where `error` is not 0.
   Error failure() const;
   /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time,
-  /// latencies and courses; of two errors the first one is kept. Leaves `swap` and `pair` alone.
+  /// latencies, courses and `swap`; of two errors the first one is kept. Leaves `pair` alone.
   void merge(const JobResult& other);
 };
 

@@ -34,6 +34,7 @@ class RawRun final : public WorkloadRun {
   Memory arena_;  // outlives the engine, whose kernel knows it
   std::unique_ptr<IoEngine> engine_;
   std::unique_ptr<RequestLoop> loop_;
+  CpuTime cpu_before_;  // of this thread, when measuring began
 };
 
 Result<void> RawRun::prepare(RunControl& control) {
@@ -63,9 +64,9 @@ Result<void> RawRun::make_engine_and_memory() {
 }
 
 Result<void> RawRun::run(RunControl& control, JobResult& result) {
-  const CpuTime before = thread_cpu_time();
+  cpu_before_ = thread_cpu_time();
   Result<void> outcome = move_bytes(control, result);
-  const CpuTime spent = thread_cpu_time() - before;
+  const CpuTime spent = thread_cpu_time() - cpu_before_;
   result.user_seconds = spent.user_seconds;
   result.system_seconds = spent.system_seconds;
   if (job_.unlink) {
@@ -83,6 +84,8 @@ Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
     feed_->restart_total();
   }
   pace.runtime_ns = job_.runtime_ns;
+  cpu_before_ = thread_cpu_time();
+  result.process_before = process_cpu_time();
   Result<void> outcome = loop_->run(*feed_, pace, control);
   std::uint64_t elapsed_ns = loop_->elapsed_ns();
   if (outcome.has_value() && job_.ends_synced) {

@@ -4,14 +4,6 @@
 #include <utility>
 
 namespace penstock::bench {
-namespace {
-
-double milliseconds(const CpuTime& time) {
-  return (time.user_seconds + time.system_seconds) * 1e3;
-}
-
-}  // namespace
-
 SwapMeter::SwapMeter(const SwapEngine& engine, const SwapDevice& device, RunControl& control)
     : engine_(engine), device_(device), control_(control) {}
 
@@ -72,6 +64,7 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
   swap.read_bytes = now.io.read_bytes - before_.io.read_bytes;
   swap.write_bytes = now.io.write_bytes - before_.io.write_bytes;
   const std::uint64_t busy = now.io.busy_ns - before_.io.busy_ns;
+  swap.busy_ns = busy;
   if (busy > 0) {
     swap.overlap =
         1.0 - static_cast<double>(std::min(swap.stall_ns, busy)) / static_cast<double>(busy);
@@ -93,15 +86,12 @@ void SwapMeter::report(JobResult& result) {
   SwapResult swap = swap_result(now);
   swap.pageable_bytes = pageable_bytes_max_;
   result.courses = {course_.samples()};
-  const std::uint64_t moved = swap.read_bytes + swap.write_bytes;
   if (!device_.is_simulated()) {
     const CpuTime own = thread_cpu_time() - thread_before_;
     result.user_seconds = own.user_seconds;
     result.system_seconds = own.system_seconds;
-    if (moved > 0) {
-      swap.cpu_ms_per_gb =
-          milliseconds(process_cpu_time() - process_before_) / (static_cast<double>(moved) * 1e-9);
-    }
+    result.process_before = process_before_;
+    swap.set_cpu(own.seconds());  // the group adds the engine's threads
   }
   result.swap = std::move(swap);
 }
