@@ -70,7 +70,7 @@ std::string direction_lines(const char* name, const DirectionResult& result) {
 
 std::string swap_lines(const SwapResult& swap) {
   std::string text = fmt::format(
-      "  swap     stalled {}, {:.1f} % of the drive's time hidden behind compute\n"
+      "  swap     stalled {}, {:.1f} % of the drive's time without a waiting get\n"
       "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
       "           pinned {}, at most {} in use, {} of pageable memory beside; read {}, written {}, "
       "padding {}\n",

@@ -292,10 +292,12 @@ Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor,
   if (!wrong) {
     return {};
   }
-  return system_error(EILSEQ,
-                      fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
-                                  "written",
-                                  number, job_.trace, format_bytes(tensor.bytes), *wrong));
+  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
+               fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
+                           "written",
+                           number, job_.trace, format_bytes(tensor.bytes), *wrong),
+               {},
+               {}};
 }
 
 Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {
