@@ -173,6 +173,23 @@ def merged(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("evaluation, then weights are changed in place in GatheredParameters", short=1)
+def changed_after_evaluation(trial: Trial) -> None:
+    """What the evaluation has read ahead and not used is changed too; the first layers are frozen, so that it stays."""
+    model = Stack(8)
+    for layer in model.layers[:4]:
+        layer.linear.weight.requires_grad_(False)
+    engine = trial.initialize(model, trial.config(zero_optimization__stage3_max_reuse_distance=0))
+    for _ in range(2):
+        trial.steps(engine, 2)
+        _evaluate(trial, engine)
+        with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
+            for layer in engine.module.layers:
+                layer.linear.weight.data += 0.01
+        _evaluate(trial, engine)
+    trial.record_weights(engine)
+
+
 class Dropped(Stack):
     """Each pass leaves a layer out: what was read ahead for it is not used."""
 

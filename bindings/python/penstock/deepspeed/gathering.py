@@ -12,22 +12,39 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch import distributed
 
 from penstock.deepspeed.self_changing import note_self_changing
+
+_IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def finish_gathers() -> None:
-    """What any coordinator has begun to gather is waited for and released; it is gathered again when it is used."""
+    """What any coordinator has begun to gather is waited for. It is released, and gathered again when it is used."""
     for coordinator in list(_coordinators):
         _finish(coordinator)
 
 
 def _finish(coordinator: Any) -> None:
+    in_flight = getattr(coordinator, _IN_FLIGHT, None)
+    if in_flight is not None and _is_its_partition():
+        while in_flight:
+            in_flight.popitem()[1].wait()
+        return
     finish = getattr(coordinator, "_clean_inflight_param_registry", None)  # from DeepSpeed 0.15 on
     if finish is not None:
         finish()
+
+
+def _is_its_partition() -> bool:
+    """Whether a parameter that is gathered has the memory of its partition. With parameters in RAM it is gathered at
+    once there, and a change in place stays, so it may not be released on the way.
+    """
+    from deepspeed.accelerator import get_accelerator
+
+    return distributed.get_world_size() == 1 and bool(get_accelerator().is_synchronized_device())
 
 
 def _make_changeable(params: Iterable[Any]) -> None:
