@@ -93,6 +93,16 @@ def destroyed_and_kept(trial: Trial) -> None:
     trial.engines.append(second)
 
 
+@habit("deepspeed.initialize again for the model of an engine that lives")
+def initialized_again(trial: Trial) -> None:
+    model = Stack(2)
+    first = trial.initialize(model)
+    trial.steps(first, 2)
+    second = trial.initialize(model)
+    trial.steps(second, 3)
+    trial.record_weights(second)
+
+
 @habit("a notebook's cell, run again and again", short=1)
 def notebook(trial: Trial) -> None:
     engine, on_drive = None, []
