@@ -16,7 +16,12 @@ _ATTRIBUTE = "penstock_name"
 
 def name_parameters(module: Any) -> None:
     for name, param in module.named_parameters():
-        setattr(param, _ATTRIBUTE, name)
+        setattr(param, _ATTRIBUTE, own_name(name))
+
+
+def own_name(name: str) -> str:
+    """Without what PEFT's wrappers add: the name in the model's files, which `penstock plan` has."""
+    return name.removeprefix("base_model.model.").replace(".base_layer.", ".")
 
 
 def named_init(original: Callable[..., None]) -> Callable[..., None]:
@@ -44,6 +49,21 @@ def named_post_init(original: Callable[..., None]) -> Callable[..., None]:
             session.plan_is_stale = True
 
     return post_init
+
+
+def named_conversion(original: Callable[..., None]) -> Callable[..., None]:
+    """Of DeepSpeedZeRoOffload._convert_to_zero_parameters: what zero.Init has not seen (PEFT's adapters) gets its names
+    before the engine partitions it.
+    """
+
+    @functools.wraps(original)
+    def convert(self: Any, ds_config: Any, module: Any, mpu: Any) -> None:
+        for name, param in module.named_parameters():
+            if full_name(param) is None:
+                setattr(param, _ATTRIBUTE, own_name(name))
+        original(self, ds_config, module, mpu)
+
+    return convert
 
 
 def first_name(param: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import messages
 from penstock._core import state_format
+from penstock.deepspeed.naming import full_name, own_name
 from penstock.errors import CompatibilityError, ConfigError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class NarrowStates:
         """Of sub-group `number`, this rank's `numel` elements: those in a row, and their format."""
         partitions = stage3.fp16_partitioned_groups[number]
         segments = [
-            (int(partition.ds_numel), self._format(stage3.param_names[param], int(param.ds_numel)))
+            (int(partition.ds_numel), self._format(_name(stage3, param), int(param.ds_numel)))
             for param, partition in zip(stage3.fp16_groups[number], partitions, strict=True)
         ]
         if sum(count for count, _ in segments) != numel:
@@ -70,13 +71,18 @@ class NarrowStates:
 
     def _check_patterns(self, stage3: Any) -> None:
         """Warns of patterns that are no trained parameter's: a name may be misspelt."""
-        names = [stage3.param_names[param] for group in stage3.fp16_groups for param in group]
+        names = [_name(stage3, param) for group in stage3.fp16_groups for param in group]
         for pattern in self._fp32_patterns:
             if not any(state_format("8bit", [pattern], name, 1 << 40) == "fp32" for name in names):
                 messages.warn("idle-pattern", f"penstock.fp32_states has '{pattern}', which matches no parameter")
 
     def _format(self, name: str, numel: int) -> str:
         return state_format(self._narrow, self._fp32_patterns, name, numel)
+
+
+def _name(stage3: Any, param: Any) -> str:
+    """As rules have it."""
+    return full_name(param) or own_name(stage3.param_names[param])
 
 
 def setting_of(config: dict[str, Any]) -> str:

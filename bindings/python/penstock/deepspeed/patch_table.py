@@ -125,6 +125,15 @@ TABLE: tuple[Place, ...] = (
     # Names of parameters.
     Place(PARTITION_PARAMETERS, "Init", "__init__", naming.named_init, text=False),
     Place(PARTITION_PARAMETERS, "Init", "_post_init_method", naming.named_post_init, ("self", "module"), text=False),
+    Place(
+        "runtime/zero/parameter_offload.py",
+        "DeepSpeedZeRoOffload",
+        "_convert_to_zero_parameters",
+        naming.named_conversion,
+        ("self", "ds_config", "module", "mpu"),
+        required=False,
+        text=False,
+    ),
     # The optimizer's swapper.
     Place(
         ENGINE,
