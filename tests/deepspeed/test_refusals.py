@@ -52,6 +52,13 @@ def test_an_engine_without_an_optimizer_has_no_checkpoints() -> None:
         refuse_other_writers(SimpleNamespace(checkpoint_engine=None))
 
 
+def test_optimizer_states_without_a_path_are_one_sentence(runner: Runner, swap: Path) -> None:
+    config = linear_config(swap, zero_optimization__offload_optimizer__nvme_path=None)
+    run = runner.script(SCRIPT, [runner.config(config), "1", "AdamW"])
+    assert run.returncode == 1
+    assert 'offload_optimizer has no "nvme_path": name a directory there' in run.last_line, run.output
+
+
 def test_it_is_refused_while_the_model_is_built(runner: Runner, swap: Path) -> None:
     is_refused(runner, swap, linear_config(swap, **REFUSED["deepcompile"]), "deepcompile")
 

@@ -70,6 +70,9 @@ class Session:
     def open_namespace(self, name: str, nvme_path: Any) -> int:
         """What a swapper keeps, on `penstock.paths` where that is given, else on its own nvme_path."""
         everywhere = (self.config.get("penstock") or {}).get("paths")
+        if not everywhere and nvme_path is None:
+            block = "offload_param" if name == "parameters" else "offload_optimizer"
+            raise ConfigError(f'{block} has no "nvme_path": name a directory there, or in penstock.paths')
         space: int = self.engine.open_namespace(name, [] if everywhere else [os.fspath(nvme_path)])
         self._namespaces += 1
         return space
