@@ -152,9 +152,10 @@ PENSTOCK_API int penstock_state(penstock_engine* engine, const char* name,
 // --- Contents in and out ----------------------------------------------------------------------
 
 typedef enum penstock_access {
-  PENSTOCK_READ = 0,   ///< the content stays what it is; all readers share the memory
-  /// The holder changes the content, then commits it or drops the lease, which leaves the content as
-  /// it was; but a tensor that is kept in RAM (`ram_bytes`, rules) has one copy, which is changed.
+  PENSTOCK_READ = 0,  ///< the content stays what it is; all readers share the memory
+  /// The holder changes the content, then commits it or drops the lease, which leaves the content
+  /// as it was; but a tensor that is kept in RAM (`ram_bytes`, rules) has one copy, which is
+  /// changed.
   PENSTOCK_UPDATE = 1
 } penstock_access;
 
