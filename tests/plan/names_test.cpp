@@ -70,29 +70,54 @@ TEST(NaturalOrderTest, IsStrictForNamesThatDifferInZerosOnly) {
   EXPECT_FALSE(natural_less("a01", "a01"));
 }
 
-TEST(ModelOrderTest, IsThatOfBuilding) {
-  const std::vector<std::string> order{"model.embed_tokens.weight",
-                                       "model.layers.2.self_attn.q_proj.weight",
-                                       "model.layers.2.self_attn.q_proj.bias",
-                                       "model.layers.2.self_attn.k_proj.weight",
-                                       "model.layers.2.self_attn.v_proj.weight",
-                                       "model.layers.2.self_attn.o_proj.weight",
-                                       "model.layers.2.self_attn.q_norm.weight",
-                                       "model.layers.2.mlp.gate.weight",
-                                       "model.layers.2.mlp.experts.9.gate_proj.weight",
-                                       "model.layers.2.mlp.experts.9.up_proj.weight",
-                                       "model.layers.2.mlp.experts.9.down_proj.weight",
-                                       "model.layers.2.mlp.experts.10.gate_proj.weight",
-                                       "model.layers.2.input_layernorm.weight",
-                                       "model.layers.2.post_attention_layernorm.weight",
-                                       "model.layers.10.self_attn.q_proj.weight",
-                                       "model.norm.weight",
-                                       "lm_head.weight"};
+void expect_order(const std::vector<std::string>& order) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (std::size_t j = 0; j < order.size(); ++j) {
       EXPECT_EQ(model_order_less(order[i], order[j]), i < j) << order[i] << " " << order[j];
     }
   }
+}
+
+TEST(ModelOrderTest, IsThatOfBuilding) {
+  expect_order({"model.embed_tokens.weight", "model.layers.2.self_attn.q_proj.weight",
+                "model.layers.2.self_attn.q_proj.bias", "model.layers.2.self_attn.k_proj.weight",
+                "model.layers.2.self_attn.v_proj.weight", "model.layers.2.self_attn.o_proj.weight",
+                "model.layers.2.self_attn.q_norm.weight", "model.layers.2.mlp.gate.weight",
+                "model.layers.2.mlp.experts.9.gate_proj.weight",
+                "model.layers.2.mlp.experts.9.up_proj.weight",
+                "model.layers.2.mlp.experts.9.down_proj.weight",
+                "model.layers.2.mlp.experts.10.gate_proj.weight",
+                "model.layers.2.input_layernorm.weight",
+                "model.layers.2.post_attention_layernorm.weight",
+                "model.layers.10.self_attn.q_proj.weight", "model.norm.weight", "lm_head.weight"});
+}
+
+// As transformers 5.23 builds T5 and BERT.
+TEST(ModelOrderTest, OfEncodersAndDecoders) {
+  expect_order({"shared.weight", "encoder.block.0.layer.0.SelfAttention.q.weight",
+                "encoder.block.0.layer.0.SelfAttention.k.weight",
+                "encoder.block.0.layer.0.SelfAttention.v.weight",
+                "encoder.block.0.layer.0.SelfAttention.o.weight",
+                "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                "encoder.block.0.layer.0.layer_norm.weight",
+                "encoder.block.0.layer.1.DenseReluDense.wi_0.weight",
+                "encoder.block.0.layer.1.DenseReluDense.wo.weight",
+                "encoder.block.0.layer.1.layer_norm.weight",
+                "encoder.block.1.layer.0.SelfAttention.q.weight", "encoder.final_layer_norm.weight",
+                "decoder.block.0.layer.0.SelfAttention.q.weight",
+                "decoder.block.0.layer.1.EncDecAttention.q.weight",
+                "decoder.final_layer_norm.weight", "lm_head.weight"});
+  expect_order(
+      {"bert.embeddings.word_embeddings.weight", "bert.embeddings.position_embeddings.weight",
+       "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.LayerNorm.weight",
+       "bert.encoder.layer.0.attention.self.query.weight",
+       "bert.encoder.layer.0.attention.self.key.weight",
+       "bert.encoder.layer.0.attention.self.value.weight",
+       "bert.encoder.layer.0.attention.output.dense.weight",
+       "bert.encoder.layer.0.attention.output.LayerNorm.weight",
+       "bert.encoder.layer.0.intermediate.dense.weight", "bert.encoder.layer.0.output.dense.weight",
+       "bert.encoder.layer.0.output.LayerNorm.weight", "bert.pooler.dense.weight",
+       "classifier.weight"});
 }
 
 }  // namespace
