@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -39,7 +40,7 @@ std::optional<DType> dtype_of(const PlanRequest& request) {
 }
 
 std::string check_adapter(const std::string& text) {
-  const Result<TensorInfo> adapter = parse_adapter(text);
+  const Result<Adapter> adapter = parse_adapter(text);
   return adapter ? std::string() : adapter.error().message;
 }
 
@@ -138,6 +139,20 @@ Ranks ranks_of(const PlanRequest& request, const ConfigSource& source, Config& c
   return ranks;
 }
 
+// Their names where a type was given.
+Result<std::set<std::string>> add_adapters(const PlanRequest& request, Inventory& inventory) {
+  std::set<std::string> typed;
+  for (const std::string& text : request.adapters) {
+    const Adapter adapter = parse_adapter(text).value();  // checked by check_adapter()
+    Result<std::vector<std::string>> names = add_adapter(inventory, adapter.tensor);
+    PENSTOCK_TRY(names);
+    if (adapter.has_type) {
+      typed.insert(names->begin(), names->end());
+    }
+  }
+  return typed;
+}
+
 TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inventory,
                          Config config) {
   TrainingSetup setup;
@@ -179,9 +194,8 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   Inventory& inventory = tensors->inventory;
   std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
   PENSTOCK_TRY(choose_trained(inventory, trainable));
-  for (const std::string& adapter : adapters) {
-    PENSTOCK_TRY(add_adapter(inventory, parse_adapter(adapter).value()));
-  }
+  Result<std::set<std::string>> typed = add_adapters(*this, inventory);
+  PENSTOCK_TRY(typed);
   const std::optional<TypeSource> launched =
       source.accelerate ? source.accelerate->type : std::nullopt;
   if (const Result<void> settled =
@@ -199,8 +213,9 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   if (!drive.empty()) {
     machine.drives = parse_drive(drive).value();  // checked by check_drive()
   }
-  return make_swap_plan(make_setup(*this, ranks, std::move(inventory), std::move(planned)),
-                        machine);
+  TrainingSetup setup = make_setup(*this, ranks, std::move(inventory), std::move(planned));
+  setup.typed_tensors = std::move(*typed);
+  return make_swap_plan(std::move(setup), machine);
 }
 
 void add_job_options(CLI::App& verb, PlanRequest& request) {
@@ -242,8 +257,9 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
       ->type_name("PATTERN");
   verb.add_option("--adapter", request.adapters,
                   "Trained tensors that the inventory lacks, such as "
-                  "model.layers.*.mlp.up_proj.lora_A=8x1024; * makes one for each layer; may be "
-                  "given several times")
+                  "model.layers.*.mlp.up_proj.lora_A=8x1024; * makes one for each layer; of DTYPE "
+                  "(PEFT makes adapters of fp32, unless autocast_adapter_dtype is False) or the "
+                  "model's type; may be given several times")
       ->check(check_adapter)
       ->allow_extra_args(false)
       ->type_name("NAME=ROWSxCOLS[:DTYPE]");

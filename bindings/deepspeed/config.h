@@ -55,7 +55,9 @@ struct DeepSpeedConfig {
   std::string optimizer_type;  ///< optimizer.type as written; empty: the script brings one
   bool has_cpu_adam = true;    ///< offloaded states are stepped by DeepSpeedCPUAdam
   bool is_elementwise = true;  ///< by it, or by another optimizer that can be stepped in chunks
-  std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type, in fp32
+  std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type
+  std::uint64_t master_element_bytes = 4;  ///< 2 under `…_master_weights_and_grads`
+  std::uint64_t state_element_bytes = 4;   ///< of the optimizer's states
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

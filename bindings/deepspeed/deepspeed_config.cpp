@@ -205,6 +205,33 @@ bool is_elementwise(const std::string& written_type) {
          std::ranges::count(kTorch, std::string_view(written_type)) != 0;
 }
 
+// Of a section that may have more keys than penstock knows.
+bool has_flag(ConfigSection& top, std::string_view section, const char* key) {
+  const json* const found = top.given(section);
+  return found != nullptr && found->is_object() && found->contains(key) && (*found)[key] == true;
+}
+
+// Masters have the gradients' type. States follow them in torch's optimizers, and in DeepSpeed's
+// own if they are told so.
+void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
+  const bool has_narrow_masters = has_flag(top, "bf16", "bf16_master_weights_and_grads") ||
+                                  has_flag(top, "fp16", "fp16_master_weights_and_grads");
+  const json* const optimizer = top.given("optimizer");
+  const json::json_pointer params("/params/fp32_optimizer_states");
+  const bool follows = optimizer != nullptr && optimizer->is_object() &&
+                       optimizer->contains(params) && is_false(&(*optimizer)[params]);
+  const bool states_follow = follows || has_flag(top, "bf16", "bf16_optimizer_states");
+  config.master_element_bytes = has_narrow_masters ? 2 : 4;
+  const std::string type = lower_case(config.optimizer_type);
+  const bool is_own = config.has_cpu_adam || type == "lion" || type == "adagrad";
+  config.state_element_bytes = states_follow || !is_own ? config.master_element_bytes : 4;
+  // penstock/deepspeed/step_choice.py steps whole sub-groups of such.
+  if (has_narrow_masters || states_follow) {
+    config.has_cpu_adam = false;
+    config.is_elementwise = false;
+  }
+}
+
 }  // namespace
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
@@ -226,6 +253,7 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   }
   config.has_cpu_adam = has_cpu_adam(top, config.optimizer_type);
   config.is_elementwise = is_elementwise(config.optimizer_type);
+  read_state_types(top, config);
   const json* const optimizer = top.given("optimizer");
   if (optimizer != nullptr && optimizer->is_object()) {
     config.optimizer_states =

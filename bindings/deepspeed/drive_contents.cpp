@@ -7,10 +7,10 @@ namespace penstock {
 namespace {
 
 // DeepSpeed builds it on the drive, whatever becomes of it later.
-bool is_built(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors, std::size_t i) {
+bool is_built(const TrainingSetup& setup, std::size_t i) {
   const std::vector<TensorInfo>& listed = setup.inventory.tensors;
   return setup.has_config && setup.param_device() == OffloadDevice::kNvme && i < listed.size() &&
-         listed[i].role == Role::kParam && tensors[i].bytes >= setup.swappable_bytes_min();
+         listed[i].role == Role::kParam && setup.is_large(listed[i]);
 }
 
 // Before there is a plan ram_bytes go to rules and then to what comes first.
@@ -43,7 +43,7 @@ DriveContents expect_drive_contents(const TrainingSetup& setup, const EngineConf
                                     const Placement& placement, const ParameterFetches& fetches) {
   std::vector<bool> built(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    built[i] = is_built(setup, tensors, i);
+    built[i] = is_built(setup, i);
   }
   const std::vector<bool> in_ram =
       fills_ram_first(tensors, built, config, placement.budgets.ram_bytes);

@@ -7,8 +7,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint64_t kGradientBytes = 4;  // of the copy that is stepped, fp32
-
 std::uint64_t largest_weights_bytes(const TrainingSetup& setup) {
   std::uint64_t largest = 0;
   for (const TensorInfo& info : setup.inventory.tensors) {
@@ -42,7 +40,8 @@ std::uint64_t step_bytes(const TrainingSetup& setup) {
     return largest_chunk_bytes(setup) +
            (setup.param_device() == OffloadDevice::kNvme ? largest_weights_bytes(setup) : 0);
   }
-  return largest * (4 + kGradientBytes + dtype_bytes(setup.config.deepspeed.held_dtype())) +
+  return largest * (2 * setup.config.deepspeed.master_element_bytes +
+                    dtype_bytes(setup.config.deepspeed.held_dtype())) +
          setup.moment_bytes(largest);
 }
 

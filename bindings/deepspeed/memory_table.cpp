@@ -13,7 +13,6 @@ constexpr std::size_t kStorages = 4;
 constexpr std::array<std::string_view, kComponents> kComponentNames{
     "parameters", "gradients", "master", "moments", "activations", "buffers"};
 constexpr std::array<std::string_view, kStorages> kStorageNames{"device", "ram", "pinned", "nvme"};
-constexpr std::uint64_t kMasterBytes = 4;  // fp32
 
 using Cells = std::array<std::array<std::uint64_t, kStorages>, kComponents>;
 
@@ -107,7 +106,8 @@ void add_optimizer(const TrainingSetup& setup, Cells& cells) {
     }
     const std::uint64_t elements = share(setup, info, 1);
     if (!has_masters && !is_own_master(setup, info)) {
-      cell(cells, Component::kMaster, storage) += elements * kMasterBytes;
+      cell(cells, Component::kMaster, storage) +=
+          elements * setup.config.deepspeed.master_element_bytes;
     }
     if (!has_moments) {
       cell(cells, Component::kMoments, storage) += setup.moment_bytes(elements);

@@ -71,7 +71,7 @@ std::vector<PlanWarning> warn_about_states(const TrainingSetup& setup) {
     warnings.push_back(
         {"optimizer-states",
          fmt::format("optimizer_states is \"{}\", and training refuses it: only DeepSpeedCPUAdam "
-                     "has such states",
+                     "with masters and states of float32 has such states",
                      name),
          std::string(kKey),
          {},

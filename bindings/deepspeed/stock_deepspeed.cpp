@@ -13,7 +13,6 @@ namespace {
 
 // DeepSpeed's AIO_ALIGNED_BYTES, per thread of a request.
 constexpr std::uint64_t kAlignedBytes = 1024;
-constexpr std::uint64_t kMasterElementBytes = 4;
 
 std::uint64_t padded_elements(const TrainingSetup& setup, std::uint64_t elements,
                               std::uint64_t element_bytes) {
@@ -160,9 +159,9 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   }
   const OffloadConfig& offload = *setup.config.deepspeed.offload_optimizer;
   const std::uint64_t largest = setup.largest_sub_group();
+  const std::uint64_t element_bytes = setup.config.deepspeed.master_element_bytes;
   stock.optimizer_pinned_bytes = multiply_saturating(
-      padded_elements(setup, largest, kMasterElementBytes) * kMasterElementBytes,
-      offload.buffer_count);
+      padded_elements(setup, largest, element_bytes) * element_bytes, offload.buffer_count);
   if (offload.nvme_paths.empty()) {
     warn(stock, "nvme-path", "zero_optimization.offload_optimizer.nvme_path",
          "offload_optimizer.nvme_path is missing");

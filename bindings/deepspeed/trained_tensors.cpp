@@ -113,12 +113,13 @@ Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>
   return {};
 }
 
-Result<TensorInfo> parse_adapter(const std::string& text) {
+Result<Adapter> parse_adapter(const std::string& text) {
   const std::size_t equals = text.rfind('=');
   if (equals == 0 || equals == std::string::npos) {
     return no_adapter(text, "has no NAME=");
   }
-  TensorInfo info;
+  Adapter adapter;
+  TensorInfo& info = adapter.tensor;
   info.name = text.substr(0, equals);
   PENSTOCK_TRY(check_tensor_name(info.name));
   std::string_view shape = std::string_view(text).substr(equals + 1);
@@ -128,6 +129,7 @@ Result<TensorInfo> parse_adapter(const std::string& text) {
       return no_adapter(text, "names no type: " + dtype.error().message);
     }
     info.dtype = *dtype;
+    adapter.has_type = true;
     shape = shape.substr(0, colon);
   }
   const std::size_t times = shape.find('x');
@@ -141,10 +143,10 @@ Result<TensorInfo> parse_adapter(const std::string& text) {
   if (!info.fits_63_bits()) {
     return no_adapter(text, "is larger than 2^63 bytes");
   }
-  return info;
+  return adapter;
 }
 
-Result<void> add_adapter(Inventory& inventory, const TensorInfo& adapter) {
+Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorInfo& adapter) {
   const std::vector<TensorInfo> adapters = one_for_each(inventory, adapter);
   if (adapters.empty()) {
     return fault(Fault::kInvalidArgument,
@@ -163,11 +165,13 @@ Result<void> add_adapter(Inventory& inventory, const TensorInfo& adapter) {
                                one.name));
     }
   }
+  std::vector<std::string> names;
   for (const TensorInfo& one : adapters) {
+    names.push_back(one.name);
     const auto at = static_cast<std::ptrdiff_t>(place_behind(inventory, one.name));
     inventory.tensors.insert(inventory.tensors.begin() + at, one);
   }
-  return {};
+  return names;
 }
 
 }  // namespace penstock

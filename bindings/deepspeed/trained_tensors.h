@@ -12,13 +12,18 @@ namespace penstock {
 /// keyboard.
 Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns);
 
-/// Reads `NAME=ROWSxCOLS[:DTYPE]`, fp32 where no type is given. Errors: another form.
-Result<TensorInfo> parse_adapter(const std::string& text);
+struct Adapter {
+  TensorInfo tensor;      ///< fp32 where no type is given
+  bool has_type = false;  ///< one is given
+};
+
+/// Reads `NAME=ROWSxCOLS[:DTYPE]`. Errors: another form.
+Result<Adapter> parse_adapter(const std::string& text);
 
 /// Adds the trained tensors of an adapter such as LoRA's. `*` in its name makes one for each word
 /// that stands there between dots in the inventory's names, such as the number of a layer. Each
-/// goes behind the tensor that shares most of its path, else behind the first. Errors: a name that
-/// is taken; a `*` that nothing stands for.
-Result<void> add_adapter(Inventory& inventory, const TensorInfo& adapter);
+/// goes behind the tensor that shares most of its path, else behind the first. Returns their names.
+/// Errors: a name that is taken; a `*` that nothing stands for.
+Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorInfo& adapter);
 
 }  // namespace penstock

@@ -71,7 +71,7 @@ void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTen
     stay(tensor, Place::kDevice, "the configuration does not offload parameters");
   } else if (setup.has_config && setup.param_device() == OffloadDevice::kCpu) {
     stay(tensor, Place::kRam, "offload_param.device is cpu: DeepSpeed keeps it in RAM");
-  } else if (tensor.bytes < setup.swappable_bytes_min()) {
+  } else if (!setup.is_large(info)) {
     const bool persists = info.elements() <= threshold;
     stay(tensor, persists ? Place::kDevice : Place::kRam,
          fmt::format("smaller than {} bytes, not worth I/O; DeepSpeed keeps it {}",
@@ -80,7 +80,9 @@ void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTen
   }
 }
 
-void place_optimizer_state(const TrainingSetup& setup, Role role, PlanTensor& tensor) {
+// By `judged_bytes` it is worth I/O or not.
+void place_optimizer_state(const TrainingSetup& setup, Role role, std::uint64_t judged_bytes,
+                           PlanTensor& tensor) {
   if (!setup.has_config) {
     return;
   }
@@ -89,7 +91,7 @@ void place_optimizer_state(const TrainingSetup& setup, Role role, PlanTensor& te
     stay(tensor, Place::kDevice, "the configuration does not offload the optimizer");
   } else if (device == OffloadDevice::kCpu || role == Role::kGradient) {
     stay(tensor, Place::kRam, "DeepSpeed keeps it in RAM");
-  } else if (tensor.bytes < setup.swappable_bytes_min()) {
+  } else if (judged_bytes < setup.swappable_bytes_min()) {
     stay(tensor, Place::kRam, "too small to be worth I/O");
   }
 }
@@ -101,7 +103,7 @@ PlanTensor rank_tensor(const TrainingSetup& setup, const TensorInfo& info) {
   if (info.role == Role::kParam) {
     place_parameter(setup, info, tensor);
   } else if (is_optimizer_state(info.role)) {
-    place_optimizer_state(setup, info.role, tensor);
+    place_optimizer_state(setup, info.role, tensor.bytes, tensor);
   } else {
     stay(tensor, Place::kDevice, "buffers of the model stay on the device");
   }
@@ -136,12 +138,12 @@ void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
   }
 }
 
-// Where it lies is decided for the whole state, by the bytes that it has without penstock.
+// Where it lies is decided for the whole state, by the bytes of the sub-group's master.
 PlanTensor whole_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes,
-                       bool is_stepped = true) {
+                       std::uint64_t master_bytes, bool is_stepped = true) {
   PlanTensor whole =
       plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment, is_stepped}, bytes);
-  place_optimizer_state(setup, Role::kMoment, whole);
+  place_optimizer_state(setup, Role::kMoment, master_bytes, whole);
   return whole;
 }
 
@@ -170,7 +172,10 @@ std::vector<ChunkBytes> chunk_bytes(const TrainingSetup& setup) {
   std::vector<ChunkBytes> bytes;
   if (!setup.steps_in_chunks()) {
     for (const SubGroup& group : setup.sub_groups()) {
-      bytes.push_back({{group.elements * 4}, {moment_bytes(setup.optimizer, group.elements) / 2}});
+      bytes.push_back({{group.elements * setup.config.deepspeed.master_element_bytes},
+                       {setup.optimizer == OptimizerKind::kAdamW
+                            ? group.elements * setup.config.deepspeed.state_element_bytes
+                            : moment_bytes(setup.optimizer, group.elements) / 2}});
     }
     return bytes;
   }
@@ -193,16 +198,18 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
   const std::vector<SubGroup> groups = setup.sub_groups();
   // In the order in which training makes them: masters at the start, moments in the first step.
   const std::vector<ChunkBytes> bytes = chunk_bytes(setup);
+  const std::uint64_t element_bytes = setup.config.deepspeed.master_element_bytes;
   for (std::size_t i = 0; i < groups.size() && !has_masters; ++i) {
-    const std::uint64_t whole = groups[i].elements * 4;
-    append_chunks(whole_state(setup, fmt::format("sub-group {} master", i), whole), bytes[i].master,
-                  tensors);
+    const std::uint64_t whole = groups[i].elements * element_bytes;
+    append_chunks(whole_state(setup, fmt::format("sub-group {} master", i), whole, whole),
+                  bytes[i].master, tensors);
   }
   for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
-    const std::uint64_t whole =
-        setup.steps_in_chunks() ? groups[i].elements * 4 : bytes[i].moment.front();
+    const std::uint64_t master = groups[i].elements * element_bytes;
+    const std::uint64_t whole = setup.steps_in_chunks() ? master : bytes[i].moment.front();
+    const std::uint64_t judged = setup.optimizer == OptimizerKind::kAdamW ? master : whole;
     for (const OptimizerState& state : setup.optimizer_states()) {
-      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, state.name), whole,
+      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, state.name), whole, judged,
                                 state.is_stepped),
                     bytes[i].moment, tensors);
     }
@@ -213,7 +220,8 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
 
 DType TrainingSetup::held_dtype(const TensorInfo& tensor) const noexcept {
   const bool follows = has_config && is_floating(tensor.dtype) &&
-                       (tensor.role == Role::kParam || tensor.role == Role::kGradient);
+                       (tensor.role == Role::kParam || tensor.role == Role::kGradient) &&
+                       !typed_tensors.contains(tensor.name);
   return follows ? config.deepspeed.held_dtype() : tensor.dtype;
 }
 
@@ -224,6 +232,12 @@ std::uint64_t TrainingSetup::rank_elements(const TensorInfo& tensor) const noexc
 
 std::uint64_t TrainingSetup::rank_bytes(const TensorInfo& tensor) const noexcept {
   return rank_elements(tensor) * dtype_bytes(held_dtype(tensor));
+}
+
+bool TrainingSetup::is_large(const TensorInfo& tensor) const noexcept {
+  const DType dtype =
+      typed_tensors.contains(tensor.name) ? config.deepspeed.held_dtype() : held_dtype(tensor);
+  return rank_elements(tensor) * dtype_bytes(dtype) >= swappable_bytes_min();
 }
 
 OffloadDevice TrainingSetup::param_device() const noexcept {
@@ -299,8 +313,9 @@ std::vector<OptimizerState> TrainingSetup::optimizer_states() const {
 }
 
 std::uint64_t TrainingSetup::moment_bytes(std::uint64_t elements) const {
-  return optimizer == OptimizerKind::kAdamW ? optimizer_states().size() * 4 * elements
-                                            : penstock::moment_bytes(optimizer, elements);
+  return optimizer == OptimizerKind::kAdamW
+             ? optimizer_states().size() * config.deepspeed.state_element_bytes * elements
+             : penstock::moment_bytes(optimizer, elements);
 }
 
 std::uint64_t TrainingSetup::partition_elements(const TensorInfo& tensor) const noexcept {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "bindings/deepspeed/config.h"
@@ -22,15 +24,20 @@ struct TrainingSetup {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   bool optimizer_is_given = false;  ///< beside the file, whose section does not count then
   bool trained_is_given = false;    ///< the user has said which parameters are trained
+  /// Tensors whose type the user has given: the configuration's is not theirs.
+  std::set<std::string> typed_tensors = {};
   bool generates = false;  ///< the trainer gathers all parameters for generation, once a step
   std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
 
   /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of
-  /// a floating type, else the inventory's own.
+  /// a floating type, else its own.
   DType held_dtype(const TensorInfo& tensor) const noexcept;
   /// Elements of this rank: ceil(elements / world size) of what the stage divides, else all.
   std::uint64_t rank_elements(const TensorInfo& tensor) const noexcept;
   std::uint64_t rank_bytes(const TensorInfo& tensor) const noexcept;
+  /// Whether a parameter's share is large enough for the drives, as DeepSpeed reckons: in the
+  /// configuration's type, also where its own is another.
+  bool is_large(const TensorInfo& tensor) const noexcept;
 
   /// Where DeepSpeed keeps what it does not keep on the device.
   OffloadDevice param_device() const noexcept;

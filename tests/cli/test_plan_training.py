@@ -20,6 +20,18 @@ def test_lora_is_described_by_what_it_adds(penstock):
     assert sum(tensor["name"].endswith("lora_A") for tensor in plan["tensors"]) == 28
 
 
+def test_an_adapter_has_the_type_that_is_given(penstock):
+    name = "model.layers.0.self_attn.q_proj.lora_A"
+    bytes_of = {}
+    for dtype in ("", ":f32", ":bf16"):
+        plan = penstock.json(
+            "plan", QWEN, "--config", FULL, "--trainable", "none", "--adapter", f"{name}=2048x1024{dtype}", *MEMORY
+        )
+        [bytes_of[dtype]] = [tensor["bytes"] for tensor in plan["tensors"] if tensor["name"] == name]
+    whole = 2048 * 1024
+    assert bytes_of == {"": 2 * whole, ":f32": 4 * whole, ":bf16": 2 * whole}
+
+
 def test_a_frozen_model_but_for_its_norms(penstock):
     plan = penstock.json("plan", QWEN, "--config", FULL, "--ram", "0", "--trainable", "*norm.weight", *MEMORY)
     norms = 28 * (2 * 1024 + 2 * 128) + 1024

@@ -161,7 +161,7 @@ TEST(MachineFitTest, WhatDoesNotFitHereIsAWarning) {
 
 TEST(MachineFitTest, RanksShareTheMachine) {
   MachineFacts machine = test::baseline_machine();
-  machine.paths.push_back({"/n", true, 2'000'000'000, ""});
+  machine.paths.push_back({"/n", true, 3'000'000'000, ""});
   TrainingSetup setup = small_model("[]");
   setup.optimizer = OptimizerKind::kNone;
   EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));

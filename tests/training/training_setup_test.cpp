@@ -30,6 +30,18 @@ TEST(TrainingSetupTest, TheConfigurationDecidesTheType) {
   EXPECT_EQ(rank_tensors(test::setup_without_config(three()))[0].bytes, 3'001'000U * 2);
 }
 
+TEST(TrainingSetupTest, ATypeThatTheUserGivesIsKept) {
+  TrainingSetup setup = test::setup_with(three(), R"({"bf16": {"enabled": true},
+      "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/n"}}})");
+  setup.typed_tensors = {"large", "middle"};
+  setup.inventory.tensors[0].dtype = setup.inventory.tensors[1].dtype = DType::kF32;
+  setup.inventory.tensors[1].shape = {400'000};
+  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  EXPECT_EQ(tensors[0].bytes, 3'001'000U * 4);
+  EXPECT_EQ(tensors[1].bytes, 400'000U * 4);
+  EXPECT_FALSE(tensors[1].swappable) << "DeepSpeed reckons with 2 bytes an element";
+}
+
 TEST(TrainingSetupTest, IndicesKeepTheirOwnType) {
   Inventory inventory;
   inventory.tensors.push_back({"index", DType::kI64, {10}, Role::kParam});
@@ -202,6 +214,39 @@ TEST(TrainingSetupTest, WarnsOfStatesThatTrainingRefusesOrIgnores) {
   EXPECT_THAT(codes(test::setup_with(three(), R"({"penstock": {"optimizer_states": "4bit"},
                                                   "zero_optimization": {"stage": 3}})")),
               ElementsAre("idle-states"));
+}
+
+// Bytes of the master and of exp_avg of the first sub-group.
+std::pair<std::uint64_t, std::uint64_t> bytes_under(const char* keys) {
+  const std::vector<PlanTensor> tensors = rank_tensors(narrow_setup("", keys));
+  const auto is_chunk = [](const PlanTensor& tensor) {
+    return tensor.name.starts_with("sub-group") && tensor.name.find('/') != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(tensors, is_chunk), 0) << keys;
+  return {bytes_named(tensors, "sub-group 0 master"), bytes_named(tensors, "sub-group 0 exp_avg_")};
+}
+
+TEST(TrainingSetupTest, MastersAndStatesOf16BitsAreSteppedWhole) {
+  using testing::Pair;
+  constexpr std::uint64_t kElements = 3'001'000;
+  EXPECT_THAT(bytes_under(R"("bf16": {"bf16_master_weights_and_grads": true},)"),
+              Pair(kElements * 2, kElements * 4));
+  EXPECT_THAT(bytes_under(R"("bf16": {"bf16_master_weights_and_grads": true,
+                                      "bf16_optimizer_states": true},)"),
+              Pair(kElements * 2, kElements * 2));
+  EXPECT_THAT(bytes_under(R"("fp16": {"fp16_master_weights_and_grads": true}, "optimizer":
+                            {"type": "AdamW", "params": {"fp32_optimizer_states": false}},)"),
+              Pair(kElements * 2, kElements * 2));
+  EXPECT_THAT(
+      bytes_under(R"("optimizer": {"type": "AdamW", "params": {"fp32_optimizer_states": false}},)"),
+      Pair(kElements * 4, kElements * 4))
+      << "the masters' type";
+}
+
+TEST(TrainingSetupTest, SixteenBitMastersHaveNoNarrowStates) {
+  EXPECT_THAT(codes(narrow_setup(R"("optimizer_states": "8bit")",
+                                 R"("bf16": {"bf16_master_weights_and_grads": true},)")),
+              ElementsAre("optimizer-states!"));
 }
 
 TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
