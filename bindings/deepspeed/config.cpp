@@ -100,6 +100,7 @@ Result<Config> parse_config(std::string_view text, const std::string& origin) {
   ConfigSection top(*parsed, "", reading, kDeepSpeedTable);
   Config config;
   config.deepspeed = read_deepspeed_config(top);
+  config.deepspeed.refused = refused_settings(*parsed);
   config.deepspeed.is_given = parsed->size() > parsed->count("penstock") + parsed->count("$schema");
   PenstockConfig block = read_penstock_config(top);
   config.penstock = std::move(block.engine);

@@ -11,6 +11,7 @@
 #include "alloc/result.h"
 #include "bindings/deepspeed/optimizer_state.h"
 #include "bindings/deepspeed/plan_warning.h"
+#include "bindings/deepspeed/refused_settings.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"
 #include "swap/update/state_format.h"
@@ -58,6 +59,7 @@ struct DeepSpeedConfig {
   std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type
   std::uint64_t master_element_bytes = 4;  ///< 2 under `…_master_weights_and_grads`
   std::uint64_t state_element_bytes = 4;   ///< of the optimizer's states
+  std::vector<RefusedSetting> refused;     ///< where the training swaps
   std::optional<OffloadConfig> offload_param;
   std::optional<OffloadConfig> offload_optimizer;
   AioConfig aio;

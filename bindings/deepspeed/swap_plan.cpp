@@ -79,6 +79,8 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
                      : lower_bound_seconds(plan.traffic, config.paths, plan.setup.ranks_on_node);
   plan.stock = predict_stock_deepspeed(plan.setup);
   plan.warnings = plan.setup.config.warnings;
+  std::ranges::move(warn_about_refusals(plan.setup), std::back_inserter(plan.warnings));
+  std::ranges::move(warn_about_optimizer(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_states(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_machine(machine, plan.setup, plan.placement,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cli_support import assert_one_sentence
-from plan_files import EMBEDDING, KEYS, MEMORY, QWEN, SEED, component
+from plan_files import EMBEDDING, FULL, KEYS, MEMORY, QWEN, SEED, component
 
 
 def test_what_does_not_fit_is_said_first_and_is_status_3(penstock):
@@ -106,3 +106,38 @@ def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
     assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
     assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
     assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "impossible: ", EMBEDDING, str(smallest))
+
+
+REFUSED = {
+    "zenflow": {},
+    "offload_optimizer": {"device": "nvme", "nvme_path": "/n", "super_offload": True, "ratio": 0.5},
+    "zero_hpz_partition_size": 2,
+    "mics_shard_size": 2,
+    "zero_quantized_weights": True,
+    "zero_quantized_nontrainable_weights": True,
+    "zero_quantized_gradients": True,
+}
+
+
+def test_what_training_refuses_is_refused_in_its_words(penstock, write):
+    refusals = pytest.importorskip("penstock.deepspeed.refusals")
+    document = json.loads(SEED.read_text()) | {"compile": {"deepcompile": True}}
+    document["zero_optimization"] |= REFUSED
+    plan = penstock.json("plan", QWEN, "--config", write("refused.json", document), *MEMORY, code=3)
+    found = [warning["text"] for warning in plan["warnings"] if warning["code"] == "refused"]
+    assert found == [refusal.sentence for refusal in refusals.TABLE]
+
+
+def test_a_durable_store_is_not_for_training(penstock, write):
+    document = json.loads(SEED.read_text()) | {"penstock": {"mode": "durable"}}
+    done = penstock("plan", QWEN, "--config", write("durable.json", document), *MEMORY)
+    assert done.returncode == 3
+    assert_one_sentence(done, "does not fit: penstock.mode is 'durable': training swaps to scratch stores")
+
+
+def test_the_assumed_optimizer_is_said(penstock, write):
+    document = json.loads(FULL.read_text())
+    for optimizer, key in ({"type": "Muon"}, "optimizer.type"), (None, "optimizer"):
+        document["optimizer"] = optimizer
+        plan = penstock.json("plan", QWEN, "--config", write("optimizer.json", document), "--ram", "0", *MEMORY)
+        assert [w["key"] for w in plan["warnings"] if w["code"] == "assumed"] == [key]

@@ -1,0 +1,169 @@
+#include "bindings/deepspeed/refused_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "alloc/lower_case.h"
+#include "bindings/deepspeed/training_setup.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+struct Refusal {
+  const char* pointer;  ///< of JSON
+  bool (*applies)(const json& value);
+  RefusedSetting setting;
+};
+
+bool is_there(const json&) {
+  return true;
+}
+
+bool is_on(const json& value) {
+  return value == true;
+}
+
+bool is_above_zero(const json& value) {
+  return value.is_number() && value.get<double>() > 0;
+}
+
+bool is_above_one(const json& value) {
+  return value.is_number() && value.get<double>() > 1;
+}
+
+// 0 is as if it were not given.
+bool is_below_one(const json& value) {
+  return is_above_zero(value) && value.get<double>() < 1;
+}
+
+constexpr std::array<Refusal, 9> kRefusals{{
+    {"/zero_optimization/zenflow",
+     is_there,
+     {"zero_optimization.zenflow",
+      "zero_optimization.zenflow does not work with tensors on NVMe: ZenFlow steps part of the "
+      "weights with states of its own, which are not swapped; remove `zenflow`, or offload to "
+      "device cpu"}},
+    {"/zero_optimization/offload_optimizer/super_offload",
+     is_on,
+     {"zero_optimization.offload_optimizer.super_offload",
+      "offload_optimizer.super_offload does not work with tensors on NVMe: SuperOffload steps "
+      "masters in other processes, which do not see what is swapped; remove `super_offload`, or "
+      "offload to device cpu"}},
+    {"/compile/deepcompile",
+     is_on,
+     {"compile.deepcompile",
+      "compile.deepcompile does not work with tensors on NVMe: compiled graphs gather parameters "
+      "without the swapper; set `deepcompile` to false, or offload to device cpu"}},
+    {"/zero_optimization/zero_hpz_partition_size",
+     is_above_one,
+     {"zero_optimization.zero_hpz_partition_size",
+      "zero_hpz_partition_size does not work with parameters on NVMe: DeepSpeed has no place for "
+      "their second partition; set it to 1, or offload_param.device to cpu",
+      true}},
+    {"/zero_optimization/offload_optimizer/ratio",
+     is_below_one,
+     {"zero_optimization.offload_optimizer.ratio",
+      "offload_optimizer.ratio below 1 does not work with parameters on NVMe: DeepSpeed makes the "
+      "masters of swapped parameters in host memory only; set `ratio` to 1, or "
+      "offload_param.device to cpu",
+      true}},
+    {"/zero_optimization/mics_shard_size",
+     is_above_zero,
+     {"zero_optimization.mics_shard_size",
+      "zero_optimization.mics_shard_size does not work with tensors on NVMe: MiCS gathers "
+      "parameters in a way that penstock was not tested with; remove it, or offload to device "
+      "cpu"}},
+    {"/zero_optimization/zero_quantized_weights",
+     is_on,
+     {"zero_optimization.zero_quantized_weights",
+      "zero_optimization.zero_quantized_weights does not work with tensors on NVMe: penstock was "
+      "not tested with quantized tensors; set it to false, or offload to device cpu"}},
+    {"/zero_optimization/zero_quantized_nontrainable_weights",
+     is_on,
+     {"zero_optimization.zero_quantized_nontrainable_weights",
+      "zero_optimization.zero_quantized_nontrainable_weights does not work with tensors on NVMe: "
+      "penstock was not tested with quantized tensors; set it to false, or offload to device "
+      "cpu"}},
+    {"/zero_optimization/zero_quantized_gradients",
+     is_on,
+     {"zero_optimization.zero_quantized_gradients",
+      "zero_optimization.zero_quantized_gradients does not work with tensors on NVMe: penstock was "
+      "not tested with quantized tensors; set it to false, or offload to device cpu"}},
+}};
+
+constexpr RefusedSetting kDurable{
+    "penstock.mode",
+    "penstock.mode is 'durable': training swaps to scratch stores, leave it out or say 'scratch'"};
+
+PlanWarning refusal(const RefusedSetting& setting) {
+  return {"refused", std::string(setting.sentence), std::string(setting.key), {}, true};
+}
+
+// Those whose states and step the plan knows; torch's have capital letters.
+bool is_known(const std::string& type) {
+  constexpr std::array<std::string_view, 9> kKnown{"adam",    "adamw", "lion",  "adagrad", "adamax",
+                                                   "rmsprop", "sgd",   "nadam", "radam"};
+  const std::string lower = lower_case(type);
+  return type == "Adadelta" || lower.find("8bit") != std::string::npos ||
+         lower.find("4bit") != std::string::npos ||
+         std::ranges::count(kKnown, std::string_view(lower)) != 0;
+}
+
+}  // namespace
+
+std::vector<RefusedSetting> refused_settings(const json& file) {
+  std::vector<RefusedSetting> refused;
+  for (const Refusal& each : kRefusals) {
+    const json::json_pointer pointer(each.pointer);
+    if (file.contains(pointer) && !file[pointer].is_null() && each.applies(file[pointer])) {
+      refused.push_back(each.setting);
+    }
+  }
+  return refused;
+}
+
+std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup) {
+  std::vector<PlanWarning> warnings;
+  const auto& offload = setup.config.deepspeed.offload_optimizer;
+  const bool swaps_parameters = setup.param_device() == OffloadDevice::kNvme;
+  const bool swaps_optimizer =
+      setup.stage == 3 && offload && offload->device == OffloadDevice::kNvme;
+  if (!setup.has_config || (!swaps_parameters && !swaps_optimizer)) {
+    return warnings;
+  }
+  for (const RefusedSetting& setting : setup.config.deepspeed.refused) {
+    if (swaps_parameters || !setting.needs_parameters) {
+      warnings.push_back(refusal(setting));
+    }
+  }
+  if (setup.config.penstock.mode == StoreMode::kDurable) {
+    warnings.push_back(refusal(kDurable));
+  }
+  return warnings;
+}
+
+std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup) {
+  const std::string& type = setup.config.deepspeed.optimizer_type;
+  if (!setup.swaps_optimizer() || setup.optimizer_is_given || is_known(type)) {
+    return {};
+  }
+  if (type.empty()) {
+    return {{"assumed",
+             "the configuration has no optimizer; planned as AdamW with all parameters in one "
+             "group. With other groups the script's sub-groups, or with another optimizer its "
+             "states, differ",
+             "optimizer"}};
+  }
+  return {{"assumed",
+           fmt::format("penstock does not know the states of {}; planned with Adam's two for every "
+                       "parameter",
+                       type),
+           "optimizer.type"}};
+}
+
+}  // namespace penstock

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/deepspeed/plan_warning.h"
+
+namespace penstock {
+
+struct TrainingSetup;
+
+/// A setting of a DeepSpeed configuration that training refuses where it swaps.
+struct RefusedSetting {
+  std::string_view key;           ///< dotted
+  std::string_view sentence;      ///< as penstock/deepspeed/refusals.py has it
+  bool needs_parameters = false;  ///< only where parameters are on NVMe
+};
+
+/// Those that the whole configuration `file` has.
+std::vector<RefusedSetting> refused_settings(const nlohmann::json& file);
+
+/// One warning for each that training refuses in this setup, each a misfit.
+std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup);
+
+/// What the plan takes for granted of an optimizer that swaps: the script brings its own, or it is
+/// one whose states are not known.
+std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup);
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+#include "bindings/deepspeed/refused_settings.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/training/training_fixture.h"
+#include "tests/training/warning_matcher.h"
+
+namespace penstock {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// With keys of zero_optimization and, behind it, of the top.
+TrainingSetup setup_of(const char* param, const char* optimizer, const char* zero = "",
+                       const char* top = "") {
+  Inventory inventory;
+  inventory.tensors.push_back({"large", DType::kBF16, {3001, 1000}, Role::kParam});
+  return test::setup_with(inventory, fmt::format(R"({{"zero_optimization": {{"stage": 3,
+      "offload_param": {{"device": "{}", "nvme_path": "/n"}},
+      "offload_optimizer": {{"device": "{}", "nvme_path": "/n"}} {}}} {}}})",
+                                                 param, optimizer, zero, top));
+}
+
+TEST(RefusedSettingsTest, WhatTrainingRefusesDoesNotFit) {
+  const char* const kZenflow = R"(, "zenflow": {})";
+  const SwapPlan plan =
+      make_swap_plan(setup_of("nvme", "nvme", kZenflow), test::baseline_machine());
+  EXPECT_TRUE(plan.feasibility.feasible);
+  ASSERT_NE(plan.misfit(), nullptr);
+  EXPECT_THAT(*plan.misfit(), AllOf(Warns("refused", "zero_optimization.zenflow"),
+                                    Says("does not work with tensors on NVMe")));
+  EXPECT_THAT(warn_about_refusals(setup_of("cpu", "nvme", kZenflow)),
+              ElementsAre(Warns("refused", "zero_optimization.zenflow")));
+  EXPECT_THAT(warn_about_refusals(setup_of("cpu", "cpu", kZenflow)), IsEmpty());
+}
+
+TEST(RefusedSettingsTest, EachIsFoundAndItsHarmlessValueIsNot) {
+  for (const auto& [refused, harmless] : {
+           std::pair{R"(, "zero_hpz_partition_size": 2)", R"(, "zero_hpz_partition_size": 1)"},
+           std::pair{R"(, "mics_shard_size": 2)", R"(, "mics_shard_size": -1)"},
+           std::pair{R"(, "zero_quantized_weights": true)", R"(, "zero_quantized_weights": false)"},
+           std::pair{R"(, "zero_quantized_gradients": true)", R"(, "zenflow": null)"},
+       }) {
+    EXPECT_THAT(warn_about_refusals(setup_of("nvme", "none", refused)).size(), 1U) << refused;
+    EXPECT_THAT(warn_about_refusals(setup_of("nvme", "none", harmless)), IsEmpty()) << harmless;
+  }
+  const auto with_top = [](const char* top) {
+    return warn_about_refusals(setup_of("nvme", "none", "", top));
+  };
+  EXPECT_THAT(with_top(R"(, "compile": {"deepcompile": true})"),
+              ElementsAre(Warns("refused", "compile.deepcompile")));
+  EXPECT_THAT(with_top(R"(, "penstock": {"mode": "durable"})"),
+              ElementsAre(Warns("refused", "penstock.mode")));
+  EXPECT_THAT(with_top(R"(, "penstock": {"mode": "scratch"})"), IsEmpty());
+}
+
+TEST(RefusedSettingsTest, SomeNeedParametersOnNvme) {
+  const char* const kPartition = R"(, "zero_hpz_partition_size": 2)";
+  EXPECT_THAT(warn_about_refusals(setup_of("cpu", "nvme", kPartition)), IsEmpty());
+}
+
+TEST(RefusedSettingsTest, WhatIsAssumedOfTheOptimizerIsSaid) {
+  EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "nvme")),
+              ElementsAre(AllOf(Warns("assumed", "optimizer"), Says("in one group"))));
+  EXPECT_THAT(
+      warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "Muon"})")),
+      ElementsAre(AllOf(Warns("assumed", "optimizer.type"), Says("states of Muon"))));
+  EXPECT_THAT(
+      warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "AdamW"})")),
+      IsEmpty());
+  EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "cpu")), IsEmpty());
+}
+
+}  // namespace
+}  // namespace penstock
