@@ -15,6 +15,7 @@
 #include "bindings/deepspeed/checkpoint_summary.h"
 #include "bindings/inventory/checkpoint.h"
 #include "bindings/inventory/inventory_file.h"
+#include "swap/plan/name_pattern.h"
 
 namespace penstock::cli {
 namespace {
@@ -38,6 +39,25 @@ std::vector<PlanWarning> warn_of_adapter(const std::string& path) {
   return {{"adapter-only",
            fmt::format("{} holds an adapter only; name the model that it belongs to as well, whose "
                        "tensors are not in this plan",
+                       excerpt(path))}};
+}
+
+// transformers 5 makes one tensor of a layer's experts when it loads them. A JSON inventory says
+// what there is.
+std::vector<PlanWarning> warn_of_experts(const Inventory& inventory, const std::string& path) {
+  const auto is_of_expert = [](const TensorInfo& tensor) {
+    return matches_pattern("*.experts.0.*", tensor.name);
+  };
+  std::error_code error;
+  const bool is_model = fs::is_directory(path, error) || fs::path(path).extension() != ".json";
+  if (!is_model || std::ranges::none_of(inventory.tensors, is_of_expert)) {
+    return {};
+  }
+  return {{"separate-experts",
+           fmt::format("{} has tensors of each expert; transformers 5 joins those of a layer when "
+                       "it loads them, and training swaps what it has joined: `python -m "
+                       "penstock.inventory` writes an inventory of that from the model's "
+                       "config.json",
                        excerpt(path))}};
 }
 
@@ -123,7 +143,9 @@ Result<InventorySource> read_one(const std::string& path) {
   if (!inventory) {
     return std::move(inventory).error();
   }
-  return InventorySource{std::move(*inventory), warn_of_adapter(path)};
+  std::vector<PlanWarning> warnings = warn_of_adapter(path);
+  std::ranges::move(warn_of_experts(*inventory, path), std::back_inserter(warnings));
+  return InventorySource{std::move(*inventory), std::move(warnings)};
 }
 
 }  // namespace

@@ -148,3 +148,14 @@ def test_an_adapter_is_called_one(penstock, write, tmp_path):
         plan = penstock.json("plan", path, *MEMORY)
         [warning] = [warning for warning in plan["warnings"] if warning["code"] == "adapter-only"]
         assert str(path) in warning["text"]
+
+
+def test_experts_that_are_joined_by_loading(penstock, write, tmp_path):
+    names = [f"model.layers.0.mlp.experts.{expert}.up_proj.weight" for expert in range(2)]
+    path = write("model.safetensors", safetensors_bytes({name: ("BF16", [64, 64], 8192) for name in names}))
+    plan = penstock.json("plan", path, *MEMORY)
+    [warning] = [warning for warning in plan["warnings"] if warning["code"] == "separate-experts"]
+    assert "python -m penstock.inventory" in warning["text"]
+    entries = [{"name": name, "dtype": "bf16", "shape": [64, 64], "role": "param"} for name in names]
+    plan = penstock.json("plan", write("inventory.json", {"tensors": entries}), *MEMORY)
+    assert not [warning for warning in plan["warnings"] if warning["code"] == "separate-experts"]
