@@ -79,16 +79,47 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("has_narrow_states", [False, True], ids=["states of fp32", "states of bf16"])
+def test_masters_of_16_bits(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path, has_narrow_states: bool
+) -> None:
+    types = {"enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": has_narrow_states}
+    changes = {"bf16": types, "penstock": {"ram_bytes": "20MiB"}}
+    config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, **changes)
+    run = runner.full_finetune(small_model, config, 3)
+    assert run.returncode == 0, run.output
+    compare(planned(small_model, config, tmp_path, "--trainable", "all"), runner.stats()["plan"])
+
+
+@pytest.mark.deep
+def test_the_smallest_limit_of_the_drive_is_enough(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path
+) -> None:
+    drive: dict[str, Any] = {"path": str(swap), "max_bytes": 4096}
+    config = full_finetune_config(swap, penstock={"ram_bytes": 0, "paths": [drive]})
+    file = tmp_path / "limited.json"
+    file.write_text(json.dumps(config))
+    command = [BINARY, "plan", small_model, "--config", file]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1, refused.stderr
+    drive["max_bytes"] = int(refused.stderr.partition("the smallest value that works is ")[2].split()[0].rstrip("."))
+    run = runner.full_finetune(small_model, config, 3)
+    assert run.returncode == 0, run.output
+    assert runner.stats()["plan"]["nvme_bytes"] > 0
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "optimizer",
     [
         {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True, "amsgrad": True}},
+        {"type": "AdamW", "params": {"lr": 1e-4, "fp32_optimizer_states": False}},
         {"type": "Lion", "params": {"lr": 1e-4}},
         {"type": "Adagrad", "params": {"lr": 1e-4}},
         {"type": "RMSprop", "params": {"lr": 1e-4, "momentum": 0.9, "centered": True}},
         {"type": "SGD", "params": {"lr": 1e-4}},
     ],
-    ids=["torch AdamW with AMSGrad", "Lion", "Adagrad", "RMSprop", "SGD without states"],
+    ids=["torch AdamW with AMSGrad", "states in the masters' type", "Lion", "Adagrad", "RMSprop", "SGD without states"],
 )
 def test_optimizers_without_kernels(
     runner: Runner, small_model: Path, swap: Path, tmp_path: Path, optimizer: dict[str, Any]
