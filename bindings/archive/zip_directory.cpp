@@ -57,7 +57,8 @@ class Reader {
   Result<std::vector<std::byte>> bytes_at(std::uint64_t offset, std::uint64_t bytes) const;
   Result<Place> find_directory() const;
   Result<Place> find_directory64(std::uint64_t end_offset) const;
-  Result<ZipRecord> read_entry(WireReader& fields) const;
+  Result<ZipRecord> read_entry(WireReader& fields);
+  Result<void> take_name(std::string name, ZipRecord& record);
   Result<void> read_sizes64(std::span<const std::byte> extra, ZipRecord& record,
                             std::uint64_t& packed_bytes) const;
   Result<void> read_header(ZipRecord& record, std::uint64_t directory_offset) const;
@@ -65,6 +66,7 @@ class Reader {
 
   const File& file_;
   std::uint64_t file_bytes_ = 0;
+  std::optional<std::string> folder_;  // around all records, with its '/'
 };
 
 Error Reader::bad(const std::string& what) const {
@@ -164,7 +166,7 @@ Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {
 }
 
 /// One entry of the central directory; what it does not say comes from the local header.
-Result<ZipRecord> Reader::read_entry(WireReader& fields) const {
+Result<ZipRecord> Reader::read_entry(WireReader& fields) {
   if (fields.left() < kEntryBytes || fields.take_u32() != kEntryMagic) {
     return bad("its table of records is damaged");
   }
@@ -186,8 +188,7 @@ Result<ZipRecord> Reader::read_entry(WireReader& fields) const {
     return bad("its table of records is damaged");
   }
   const std::span<const std::byte> name = fields.take_bytes(name_bytes);
-  record.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  record.name.erase(0, record.name.find('/') + 1);  // npos + 1 is 0
+  PENSTOCK_TRY(take_name({reinterpret_cast<const char*>(name.data()), name.size()}, record));
   PENSTOCK_TRY(read_sizes64(fields.take_bytes(extra_bytes), record, packed_bytes));
   fields.take_bytes(comment_bytes);
   if (method != 0 || packed_bytes != record.bytes || (flags & kEncrypted) != 0) {
@@ -195,6 +196,22 @@ Result<ZipRecord> Reader::read_entry(WireReader& fields) const {
                            excerpt(record.name)));
   }
   return record;
+}
+
+/// torch looks for every record in the folder of the first one.
+Result<void> Reader::take_name(std::string name, ZipRecord& record) {
+  const std::size_t folder_bytes = name.find('/') + 1;  // npos + 1 is 0
+  record.name = name.substr(folder_bytes);
+  name.resize(folder_bytes);
+  if (!folder_) {
+    folder_ = std::move(name);
+  } else if (*folder_ != name) {
+    return bad(fmt::format(
+        "its records lie in two folders, '{}' and '{}', which torch.save never writes; its table "
+        "of records is damaged",
+        excerpt(*folder_), excerpt(name)));
+  }
+  return {};
 }
 
 /// The ZIP64 extra field has those of the three numbers that do not fit, in this order.
@@ -225,18 +242,28 @@ Result<void> Reader::read_header(ZipRecord& record, std::uint64_t directory_offs
       fmt::format("record {} does not lie where the table says; the file is cut short or damaged",
                   excerpt(record.name)));
   if (record.header_offset > directory_offset ||
-      directory_offset - record.header_offset < kHeaderBytes) {
+      directory_offset - record.header_offset <
+          kHeaderBytes + folder_->size() + record.name.size()) {
     return damaged;
   }
-  std::array<std::byte, kHeaderBytes> header{};
-  PENSTOCK_TRY(file_.read_at(record.header_offset, header));
-  WireReader fields(header);
+  const std::string name = *folder_ + record.name;
+  const Result<std::vector<std::byte>> header =
+      bytes_at(record.header_offset, kHeaderBytes + name.size());
+  PENSTOCK_TRY(header);
+  WireReader fields(*header);
   if (fields.take_u32() != kHeaderMagic) {
     return damaged;
   }
   fields.take_bytes(22);
   const auto name_bytes = fields.take_u16();
   const auto extra_bytes = fields.take_u16();
+  if (name_bytes != name.size() ||
+      !std::ranges::equal(fields.take_bytes(name_bytes), std::as_bytes(std::span(name)))) {
+    return bad(
+        fmt::format("record {} has another name in front of its bytes than in the table; "
+                    "one of them is damaged",
+                    excerpt(record.name)));
+  }
   record.offset = record.header_offset + kHeaderBytes + name_bytes + extra_bytes;
   if (record.offset > directory_offset || record.bytes > directory_offset - record.offset) {
     return damaged;

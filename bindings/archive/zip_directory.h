@@ -35,9 +35,10 @@ struct ZipDirectory {
 };
 
 /// Reads the central directory and the local headers, in memory of the directory's size. Each
-/// record lies within the file and outside the directory, and no two overlap. `file` is open
-/// buffered. Errors: errno with the path; Fault::kInvalidArgument, with what is wrong: no ZIP
-/// archive, cut short, compressed or encrypted records, two of one name.
+/// record lies within the file and outside the directory, and no two overlap; all are in one
+/// folder, and each has the same name in both places. `file` is open buffered. Errors: errno with
+/// the path; Fault::kInvalidArgument, with what is wrong: no ZIP archive, cut short, compressed or
+/// encrypted records, two of one name.
 Result<ZipDirectory> read_zip_directory(const File& file);
 
 /// Writes a record's CRC-32 wherever the archive keeps it. `file` is open buffered, to write.

@@ -175,6 +175,25 @@ TEST_F(ZipDirectoryTest, RefusesWhatIsNoArchiveOfRecords) {
               HasSubstr("two records data/0"));
 }
 
+TEST_F(ZipDirectoryTest, RefusesDamagedNames) {
+  const std::string good = archive({{"data/0", "first"}, {"data/1", "second"}});
+  const std::size_t first = good.find("model/data/0", good.find("PK\x01\x02"));
+  const std::size_t second = good.find("model/data/1", first);
+  std::string exchanged = good;
+  std::swap(exchanged[first + 11], exchanged[second + 11]);
+  EXPECT_THAT(refusal(exchanged), HasSubstr("record data/1 has another name"));
+  std::string longer = good;  // in front of the bytes
+  longer[26] += 1;
+  EXPECT_THAT(refusal(longer), HasSubstr("record data/0 has another name"));
+  std::string moved = good;
+  moved[second] = 'n';
+  EXPECT_THAT(refusal(moved), HasSubstr("two folders, 'model/' and 'nodel/'"));
+  const std::string alone = archive({{"data/0", "first"}});
+  std::string renamed = alone;
+  renamed[alone.rfind("model/")] = 'n';
+  EXPECT_THAT(refusal(renamed), HasSubstr("another name"));
+}
+
 TEST_F(ZipDirectoryTest, NoCutAndNoFlippedBitOfAnArchiveMakesItCrash) {
   const std::string good =
       archive({{"data/0", "first", true, true}, {"data/1", "second", false}}, true);
