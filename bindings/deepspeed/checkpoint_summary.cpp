@@ -38,6 +38,7 @@ class Summarizer {
   void judge_groups();
   void judge_steps();
   void note_place();
+  void note_undescribed(const std::vector<std::string>& names);
 
   void cannot(std::string why) { summary_.resumption.obstacles.push_back(std::move(why)); }
 
@@ -96,6 +97,7 @@ void Summarizer::read_model(CheckpointFile& file) {
   config_stage_ = shard.zero_stage;
   summary_.groups = std::move(shard.groups);
   summary_.tensors = std::move(shard.tensors);
+  note_undescribed(shard.undescribed);
   has_optimizer_inside_ = shard.has_optimizer;
   if (shard.has_optimizer) {
     read_optimizer(file, *archive);
@@ -300,6 +302,15 @@ void Summarizer::note_place() {
   if (data_parallel_ && static_cast<std::uint64_t>(*data_parallel_) != summary_.data_parallel) {
     summary_.notes.push_back(
         fmt::format("it claims {} data-parallel ranks, which is not believed", *data_parallel_));
+  }
+}
+
+void Summarizer::note_undescribed(const std::vector<std::string>& names) {
+  if (!names.empty()) {
+    summary_.notes.push_back(
+        fmt::format("not listed and not counted: tensors that are quantized, sparse, nested or on "
+                    "the meta device ({} of them, the first is {})",
+                    names.size(), names.front()));
   }
 }
 

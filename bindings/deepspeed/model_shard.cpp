@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "bindings/deepspeed/tensor_walk.h"
 #include "swap/plan/natural_order.h"
 #include "swap/plan/tensor_name.h"
 
@@ -39,6 +40,7 @@ class ModelReader {
   const PickleDocument& pickle_;
   ModelShard shard_;
   std::unordered_map<std::string_view, ArchivedTensor> module_;
+  std::unordered_set<std::string_view> undescribed_;  // of the module
   std::unordered_set<std::string_view> seen_;
   std::unordered_set<PickleRef> groups_seen_;
 };
@@ -71,6 +73,8 @@ void ModelReader::read_module() {
   for_each_named(archive_.find({"module"}), [this](std::string_view name, PickleRef value) {
     if (std::optional<ArchivedTensor> tensor = archive_.tensor(value)) {
       module_.insert_or_assign(name, std::move(*tensor));
+    } else if (rebuilds_tensor(pickle_, value)) {
+      undescribed_.insert(name);
     }
   });
 }
@@ -142,6 +146,11 @@ void ModelReader::read_rest() {
       add(name, tensor.shape, buffers.contains(name) ? "buffer" : role);
     }
   }
+  for (const std::string_view name : undescribed_) {
+    if (!seen_.contains(name)) {
+      shard_.undescribed.push_back(tensor_name(name));
+    }
+  }
 }
 
 ModelShard ModelReader::read() {
@@ -157,6 +166,7 @@ ModelShard ModelReader::read() {
   read_shared();
   read_rest();
   std::ranges::sort(shard_.tensors, natural_less, &ModelTensor::name);
+  std::ranges::sort(shard_.undescribed, natural_less);
   return std::move(shard_);
 }
 

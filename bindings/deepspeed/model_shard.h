@@ -38,6 +38,9 @@ struct ModelShard {
   bool has_optimizer = false;  ///< in the same file: without ZeRO
   std::vector<ParameterGroup> groups;
   std::vector<ModelTensor> tensors;  ///< in natural order of their names
+  /// Tensors that are not among these: quantized, sparse, nested, on the meta device. In natural
+  /// order.
+  std::vector<std::string> undescribed;
 };
 
 ModelShard read_model_shard(const TorchArchive& archive);

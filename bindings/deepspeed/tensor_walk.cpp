@@ -18,7 +18,7 @@ constexpr std::string_view kStorage = "Storage";
 constexpr int kWrappersMax = 8;  // a parameter of a subclass of a tensor is two
 constexpr int kStepsMax = 12;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kStorages{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kStorages{
     {{"Float", "float32"},
      {"Double", "float64"},
      {"Half", "float16"},
@@ -28,7 +28,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kStorage
      {"Short", "int16"},
      {"Char", "int8"},
      {"Byte", "uint8"},
-     {"Bool", "bool"}}};
+     {"Bool", "bool"},
+     {"ComplexFloat", "complex64"},
+     {"ComplexDouble", "complex128"}}};
+
+// Types that penstock only counts the bytes of.
+constexpr std::array<std::pair<std::string_view, std::uint32_t>, 2> kCounted{
+    {{"complex32", 32}, {"complex128", 128}}};
 
 std::string_view without_prefix(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
@@ -40,7 +46,9 @@ ElementType element_type(std::string_view torch_name) {
   const std::string_view name = without_prefix(torch_name, kTorch);
   const Result<DType> dtype = parse_dtype(name);
   if (dtype.has_error()) {
-    return {excerpt(name), 0};
+    const auto counted =
+        std::ranges::find(kCounted, name, [](const auto& pair) { return pair.first; });
+    return {excerpt(name), counted == kCounted.end() ? 0 : counted->second};
   }
   return {std::string(dtype_name(*dtype)), dtype_bits(*dtype)};
 }
@@ -88,6 +96,12 @@ std::optional<TensorCall> find_tensor_call(const PickleDocument& pickle, PickleR
     }
   }
   return std::nullopt;
+}
+
+bool rebuilds_tensor(const PickleDocument& pickle, PickleRef value) {
+  const std::string_view called = pickle.called(value);
+  return called.starts_with("torch._utils._rebuild_") ||
+         called.starts_with("torch._tensor._rebuild_");
 }
 
 TensorWalk::TensorWalk(const PickleDocument& pickle) : pickle_(pickle), steps_(pickle.size()) {

@@ -32,6 +32,10 @@ struct TensorCall {
 /// Nothing where a value is no such call. Parameters and subclasses are seen through.
 std::optional<TensorCall> find_tensor_call(const PickleDocument& pickle, PickleRef value);
 
+/// Whether a value is any tensor, also one that find_tensor_call() finds nothing of: quantized,
+/// sparse, nested, on the meta device.
+bool rebuilds_tensor(const PickleDocument& pickle, PickleRef value);
+
 /// All tensors of a pickle, from its root on, each once; the pickle outlives the walk.
 class TensorWalk {
  public:

@@ -71,6 +71,10 @@ TEST(TensorWalkTest, KnowsTypes) {
   EXPECT_EQ(storage_type("torch.storage.UntypedStorage").bits, 8U);
   EXPECT_EQ(storage_type("torch.LongStorage").bits, 64U);
   EXPECT_EQ(storage_type("torch.QInt8Storage").bits, 0U);
+  EXPECT_EQ(storage_type("torch.ComplexFloatStorage").name, "c64");
+  EXPECT_EQ(storage_type("torch.ComplexDoubleStorage").name, "complex128");
+  EXPECT_EQ(storage_type("torch.ComplexDoubleStorage").bits, 128U);
+  EXPECT_EQ(element_type("torch.complex32").bits, 32U);
   EXPECT_EQ(element_type("torch.float8_e4m3fn").name, "f8_e4m3");
 }
 

@@ -235,6 +235,26 @@ def test_without_zero(penstock, tmp_path):
     assert_one_sentence(penstock("inspect", tmp_path / "run"), "holds no optimizer states")
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize|Sparse CSR")
+def test_tensors_of_rare_kinds(penstock, tmp_path):
+    """Complex ones have their bytes; what has no strides and one storage is left out with a note."""
+    ones = torch.ones(3, 4)
+    complex_ones = {name: ones.to(dtype) for name, dtype in (("c64", torch.complex64), ("c128", torch.complex128))}
+    quantized = torch.quantize_per_tensor(ones, 1.0, 0, torch.qint8)
+    left_out = {"w.q": quantized, "w.coo": ones.to_sparse(), "w.csr": ones.to_sparse_csr(), "w.meta": ones.to("meta")}
+    module = {"module": {**complex_ones, **left_out, "state": None}, "param_shapes": None, "frozen_param_shapes": None}
+    (tmp_path / "global_step7").mkdir()
+    (tmp_path / "latest").write_text("global_step7")
+    state = model_state(0, 1, 0, **module, shared_params=None, optimizer={"state": {}, "param_groups": []})
+    torch.save(state, tmp_path / "global_step7" / "mp_rank_00_model_states.pt")
+    report = penstock.json("inspect", tmp_path)
+    tensors = {t["name"]: (t["dtype"], t["bytes"]) for t in report["tensors"]}
+    assert tensors == {"c64": ("c64", 96), "c128": ("complex128", 192)}
+    (note,) = report["notes"]
+    assert "not counted" in note and "4 of them, the first is w.coo" in note
+    assert note in penstock("inspect", tmp_path).stdout
+
+
 def test_leftovers_are_reported(penstock, run):
     (run / "global_step500" / ".x_optim_states.pt.123.partial").write_bytes(b"half")
     assert penstock.json("inspect", run)["leftovers"] == ["global_step500/.x_optim_states.pt.123.partial"]
