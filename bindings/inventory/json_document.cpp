@@ -90,6 +90,10 @@ class StrictReader final : public json::json_sax_t {
 }  // namespace
 
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
+  // nlohmann's parser takes a NUL behind the document for its end, whatever comes after it.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return fault(code, fmt::format("{} is not valid JSON: byte {} is NUL", origin, nul));
+  }
   StrictReader reader;
   if (!json::sax_parse(text.begin(), text.end(), &reader)) {
     return fault(code, fmt::format("{} {}", origin, reader.problem()));

@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // The format's own limit; a file that claims more would make us read gigabytes of "header".
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
 
@@ -33,11 +34,29 @@ Error not_safetensors(std::string message) {
   return fault(Fault::kInvalidArgument, std::move(message));
 }
 
+// As the safetensors library multiplies: from the left, so that a 0 behind does not help.
+bool has_countable_shape(const TensorInfo& info) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t side : info.shape) {
+    if (side != 0 && elements > ~std::uint64_t{0} / side) {
+      return false;
+    }
+    elements *= side;
+  }
+  return true;
+}
+
 Result<DataRange> read_range(const json& entry, const TensorInfo& info, std::uint64_t data_bytes) {
   const auto found = entry.find("data_offsets");
   if (found == entry.end() || !found->is_array() || found->size() != 2 ||
       !(*found)[0].is_number_unsigned() || !(*found)[1].is_number_unsigned()) {
     return not_safetensors("has no data_offsets of two numbers");
+  }
+  if (!has_countable_shape(info)) {
+    return not_safetensors(
+        fmt::format("has a shape whose sides multiply to more than 2^64, which the format does not "
+                    "allow in front of a 0 either: [{}]",
+                    fmt::join(info.shape, ", ")));
   }
   const DataRange range{(*found)[0].get<std::uint64_t>(), (*found)[1].get<std::uint64_t>(), 0};
   if (range.begin > range.end || range.end > data_bytes) {
@@ -114,6 +133,10 @@ std::string safetensors_dtype_name(DType dtype) {
 Result<Checkpoint> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                             const std::string& origin) {
   const std::string what = "the safetensors header of " + origin;
+  if (text.starts_with(kByteOrderMark)) {
+    return not_safetensors(
+        fmt::format("{} begins with a byte order mark, which the format does not allow", what));
+  }
   Result<json> parsed = parse_json(text, what, Fault::kInvalidArgument);
   PENSTOCK_TRY(parsed);
   if (!parsed->is_object()) {

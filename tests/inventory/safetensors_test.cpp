@@ -52,6 +52,20 @@ TEST(SafetensorsTest, NeverTrustsOffsets) {
   EXPECT_THAT(
       message(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1]}})", 8),
       HasSubstr("more than 2^63 bytes"));
+  EXPECT_THAT(
+      message(R"({"a":{"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0),
+      HasSubstr("multiply to more than 2^64"));
+  EXPECT_EQ(
+      message(R"({"a":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0),
+      "no error");
+}
+
+TEST(SafetensorsTest, TakesNothingAroundTheDocument) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})";
+  EXPECT_EQ(message(" " + header + " \n", 8), "no error");
+  EXPECT_THAT(message("\xef\xbb\xbf" + header, 8), HasSubstr("a byte order mark"));
+  EXPECT_THAT(message(header + std::string(2, '\0'), 8), HasSubstr("byte 53 is NUL"));
+  EXPECT_THAT(message(header + std::string("\0 anything", 10), 8), HasSubstr("is NUL"));
 }
 
 TEST(SafetensorsTest, SaysWhatIsWrongWithTheRest) {
