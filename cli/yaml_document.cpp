@@ -7,9 +7,6 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <unordered_map>
@@ -18,6 +15,7 @@
 
 #include "alloc/excerpt.h"
 #include "alloc/utf8.h"
+#include "cli/yaml_scalar.h"
 
 namespace penstock::cli {
 namespace {
@@ -27,46 +25,6 @@ using nlohmann::json;
 constexpr std::size_t kDepthMax = 64;
 // Aliases of aliases multiply; what people write by hand has some dozens of values.
 constexpr std::size_t kValuesMax = 10'000;
-
-template <std::size_t N>
-bool is_one_of(std::string_view text, const std::array<std::string_view, N>& words) {
-  return std::ranges::find(words, text) != words.end();
-}
-
-// The whole text as a number, or nothing. A leading plus, which from_chars() refuses, is allowed.
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  if (text.starts_with('+')) {
-    text.remove_prefix(1);
-  }
-  Number value{};
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && stopped == text.data() + text.size();
-  return is_whole ? std::optional(value) : std::nullopt;
-}
-
-json plain_scalar(const std::string& text) {
-  constexpr std::array<std::string_view, 5> kNull{"", "~", "null", "Null", "NULL"};
-  constexpr std::array<std::string_view, 9> kTrue{"yes",  "Yes", "YES", "true", "True",
-                                                  "TRUE", "on",  "On",  "ON"};
-  constexpr std::array<std::string_view, 9> kFalse{"no",    "No",  "NO",  "false", "False",
-                                                   "FALSE", "off", "Off", "OFF"};
-  if (is_one_of(text, kNull)) {
-    return nullptr;
-  }
-  if (is_one_of(text, kTrue) || is_one_of(text, kFalse)) {
-    return is_one_of(text, kTrue);
-  }
-  if (text.find_first_not_of("+-.0123456789eE") != std::string::npos) {
-    return text;
-  }
-  if (const auto whole = number_in<std::int64_t>(text)) {
-    return *whole < 0 ? json(*whole) : json(static_cast<std::uint64_t>(*whole));
-  }
-  // PyYAML wants a point in a floating number, so that 5e8 is a text to it.
-  const auto number = number_in<double>(text);
-  return number && text.find('.') != std::string::npos ? json(*number) : json(text);
-}
 
 // Builds the value from the parser's events. The first problem sticks, and the rest is skipped.
 class ValueBuilder final : public YAML::EventHandler {

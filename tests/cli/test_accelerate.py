@@ -231,6 +231,20 @@ def test_a_yaml_that_is_wrong_is_one_sentence(penstock, write, text, parts):
     assert_one_sentence(done, *parts)
 
 
+SCALARS = """0 00 -0 +1 010 -010 08 0_ 0_1 1_0 1__0 _1 0x2 +0x_F -0x1f 0xg 0b10 0b2 0o7 1:30 190:20:30 1:60 0:30 1:123
+    1. 1.5 .5 -.5 +.5 +1.5 . -. 1e3 1.5e3 1.5e+3 .5e-1 -1_0._5 ._5 1.5e+ 1.5.2 9223372036854775807 0b 0x no""".split()
+
+
+def test_scalars_are_what_pyyaml_reads(penstock, write):
+    """A refused value stands in the message."""
+    yaml = pytest.importorskip("yaml")
+    for scalar in SCALARS:
+        value = yaml.safe_load(scalar)
+        said = f"is {value}: accelerate" if isinstance(value, str) else f"is {json.dumps(value)}; a text"
+        done = penstock("plan", QWEN, "--config", write("accelerate.yaml", f"distributed_type: {scalar}"))
+        assert done.returncode == 1 and said in done.stderr, (scalar, said, done.stderr)
+
+
 def test_no_file_at_all(penstock, tmp_path):
     (tmp_path / "d.yml").mkdir()
     for name, part in (("gone.yaml", "No such file"), ("d.yml", "not a regular file")):
