@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,12 +26,28 @@ struct ImportOptions {
   bool as_json = false;
 };
 
+/// --path names where an existing store has contents; a new one has them in its own directory.
+Result<void> check_paths(const StoreChoice& store) {
+  std::error_code ignored;
+  if (store.paths.empty() ||
+      std::filesystem::exists(std::filesystem::path(store.directory) / "manifest", ignored)) {
+    return {};
+  }
+  return fault(Fault::kInvalidArgument,
+               fmt::format("there is no store in {} yet, and --path names further directories of "
+                           "an existing one; a new store has all contents in its own directory: "
+                           "leave --path out",
+                           store.directory),
+               store.directory);
+}
+
 Result<ImportReport> import(const ImportOptions& options) {
   const Result<Checkpoint> checkpoint = load_checkpoint(options.source);
   if (checkpoint.has_error()) {
     return checkpoint.error();
   }
   PENSTOCK_TRY(check_importable(*checkpoint));  // before a store is made for it
+  PENSTOCK_TRY(check_paths(options.store));
   Result<std::unique_ptr<IoQueue>> queue = start_queue();
   if (queue.has_error()) {
     return std::move(queue).error();

@@ -51,6 +51,16 @@ def test_shards_in_and_out(penstock, checkpoint, tmp_path):
     assert penstock("import", tmp_path / "out", tmp_path / "again").returncode == 0, "ours can be read by ourselves"
 
 
+def test_a_new_store_has_no_further_paths(penstock, checkpoint, tmp_path):
+    source = checkpoint(model())
+    done = penstock("import", source, tmp_path / "store", "--path", tmp_path / "away")
+    assert done.returncode == 1
+    assert_one_sentence(done, str(tmp_path / "store"), "leave --path out")
+    assert not (tmp_path / "store").exists()
+    assert penstock("import", source, tmp_path / "store").returncode == 0
+    assert penstock("import", source, tmp_path / "store", "--path", tmp_path / "away").returncode == 0
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
 def test_types_are_converted_as_torch_does(penstock, checkpoint, tmp_path, dtype):
     target = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[dtype]
