@@ -8,9 +8,11 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "alloc/excerpt.h"
 #include "bindings/archive/checkpoint_import.h"
 #include "bindings/inventory/checkpoint.h"
 #include "cli/document_text.h"
+#include "cli/printable.h"
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
@@ -41,6 +43,15 @@ Result<void> check_paths(const StoreChoice& store) {
                store.directory);
 }
 
+void note_unnamed(const Checkpoint& checkpoint, const std::string& source) {
+  if (checkpoint.unnamed > 0) {
+    fmt::print(stderr,
+               "penstock: {}: {} tensors of its shards are not in the index's weight_map and are "
+               "not imported, as transformers does not load them; the first is {}\n",
+               printable(source), checkpoint.unnamed, excerpt(checkpoint.first_unnamed));
+  }
+}
+
 Result<ImportReport> import(const ImportOptions& options) {
   const Result<Checkpoint> checkpoint = load_checkpoint(options.source);
   if (checkpoint.has_error()) {
@@ -58,6 +69,7 @@ Result<ImportReport> import(const ImportOptions& options) {
     return std::move(store).error();
   }
   Result<ImportReport> report = fault(Fault::kInvalidArgument, "not run");
+  note_unnamed(*checkpoint, options.source);
   {
     ProgressLine progress("imported");
     report = import_checkpoint(

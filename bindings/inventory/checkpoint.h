@@ -22,6 +22,9 @@ struct Checkpoint {
   std::vector<std::string> files;
   std::vector<CheckpointTensor> tensors;        ///< in natural order of their names
   std::map<std::string, std::string> metadata;  ///< of the first file that has a key
+  /// Tensors of the files that the index does not name, which are not part of the model.
+  std::size_t unnamed = 0;
+  std::string first_unnamed{};
 
   Inventory inventory() const;
 };

@@ -76,6 +76,8 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
       if (names.erase(tensor.info.name) != 0) {
         checkpoint.tensors.push_back(
             {std::move(tensor.info), checkpoint.files.size(), tensor.offset});
+      } else if (++checkpoint.unnamed == 1) {
+        checkpoint.first_unnamed = std::move(tensor.info.name);
       }
     }
     checkpoint.files.push_back(shard_path);

@@ -51,6 +51,17 @@ def test_shards_in_and_out(penstock, checkpoint, tmp_path):
     assert penstock("import", tmp_path / "out", tmp_path / "again").returncode == 0, "ours can be read by ourselves"
 
 
+def test_tensors_that_the_index_does_not_name(penstock, checkpoint, tmp_path):
+    tensors = model()
+    checkpoint(tensors, "sharded/all.safetensors")
+    named = dict.fromkeys(list(tensors)[:-2], "all.safetensors")
+    (tmp_path / "sharded" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": named}))
+    done = penstock("import", tmp_path / "sharded", tmp_path / "store")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert "2 tensors of its shards are not in the index" in done.stderr
+    assert any(f"the first is {name}\n" in done.stderr for name in list(tensors)[-2:])
+
+
 def test_a_new_store_has_no_further_paths(penstock, checkpoint, tmp_path):
     source = checkpoint(model())
     done = penstock("import", source, tmp_path / "store", "--path", tmp_path / "away")
