@@ -44,11 +44,11 @@ def filling(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def fill(self: Any, param: Any) -> Any:
+        if getattr(param, "_z3_optimizer", self) is not self:
+            return None  # a hook of an engine that a later one of the same model has replaced: it ends no backward
         reduced: set[int] | None = getattr(self, _ATTRIBUTE, None)
         # DeepSpeed passes over a gradient that a tiled computation goes on adding to.
-        # A later engine of the model ends its backwards, while hooks of this one are still called.
-        is_own = getattr(param, "_z3_optimizer", self) is self
-        if reduced is not None and is_own and getattr(param, "ds_grad_is_ready", True):
+        if reduced is not None and getattr(param, "ds_grad_is_ready", True):
             if param.ds_id in reduced:
                 raise ArgumentError(_second_gradient(param))
             reduced.add(param.ds_id)
