@@ -19,6 +19,7 @@ install(DIRECTORY alloc io swap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstoc
 install(DIRECTORY bindings/archive bindings/inventory DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock/bindings"
   COMPONENT development FILES_MATCHING PATTERN "*.h")
 install(FILES bindings/deepspeed/config.h bindings/deepspeed/optimizer_state.h bindings/deepspeed/plan_warning.h
+  bindings/deepspeed/refused_setting.h
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/penstock/bindings/deepspeed" COMPONENT development)  # a file for an engine
 install(EXPORT penstock_cpp FILE penstockCppTargets.cmake NAMESPACE penstock::
   DESTINATION "${package_dir}" COMPONENT development)

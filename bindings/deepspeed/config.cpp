@@ -10,6 +10,7 @@
 #include "bindings/deepspeed/deepspeed_config.h"
 #include "bindings/deepspeed/deepspeed_keys.h"
 #include "bindings/deepspeed/penstock_config.h"
+#include "bindings/deepspeed/refused_settings.h"
 #include "bindings/inventory/input_file.h"
 #include "bindings/inventory/json_document.h"
 #include "swap/plan/saturating.h"

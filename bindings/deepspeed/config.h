@@ -11,7 +11,7 @@
 #include "alloc/result.h"
 #include "bindings/deepspeed/optimizer_state.h"
 #include "bindings/deepspeed/plan_warning.h"
-#include "bindings/deepspeed/refused_settings.h"
+#include "bindings/deepspeed/refused_setting.h"
 #include "swap/plan/engine_config.h"
 #include "swap/plan/inventory.h"
 #include "swap/update/state_format.h"

@@ -211,8 +211,8 @@ bool has_flag(ConfigSection& top, std::string_view section, const char* key) {
   return found != nullptr && found->is_object() && found->contains(key) && (*found)[key] == true;
 }
 
-// Masters have the gradients' type. States follow them in torch's optimizers, and in DeepSpeed's
-// own if they are told so.
+// Masters have the gradients' type. States have that of the masters in torch's optimizers, and in
+// DeepSpeed's own where `fp32_optimizer_states` is false.
 void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
   const bool has_narrow_masters = has_flag(top, "bf16", "bf16_master_weights_and_grads") ||
                                   has_flag(top, "fp16", "fp16_master_weights_and_grads");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 #include "alloc/lower_case.h"
 #include "bindings/deepspeed/training_setup.h"

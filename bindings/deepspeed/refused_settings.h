@@ -1,22 +1,14 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "bindings/deepspeed/plan_warning.h"
+#include "bindings/deepspeed/refused_setting.h"
 
 namespace penstock {
 
 struct TrainingSetup;
-
-/// A setting of a DeepSpeed configuration that training refuses where it swaps.
-struct RefusedSetting {
-  std::string_view key;           ///< dotted
-  std::string_view sentence;      ///< as penstock/deepspeed/refusals.py has it
-  bool needs_parameters = false;  ///< only where parameters are on NVMe
-};
 
 /// Those that the whole configuration `file` has.
 std::vector<RefusedSetting> refused_settings(const nlohmann::json& file);

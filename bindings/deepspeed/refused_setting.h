@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+namespace penstock {
+
+/// A setting of a DeepSpeed configuration that training refuses where it swaps.
+struct RefusedSetting {
+  std::string_view key;           ///< dotted
+  std::string_view sentence;      ///< as penstock/deepspeed/refusals.py has it
+  bool needs_parameters = false;  ///< only where parameters are on NVMe
+};
+
+}  // namespace penstock
