@@ -8,6 +8,7 @@
 #include "alloc/check.h"
 #include "bindings/deepspeed/leased_memory.h"
 #include "bindings/deepspeed/moment_chunks.h"
+#include "bindings/deepspeed/refused_settings.h"
 
 namespace penstock {
 namespace {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "tests/bench/swap_jobs.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
@@ -62,6 +63,23 @@ TEST(BenchmarkTest, GroupReportingMakesOneOfNeighbours) {
   EXPECT_EQ(results[0].threads, 6U);
   EXPECT_EQ(results[0].read.io_bytes, 6 * kMiB);
   EXPECT_EQ(results[1].read.clat.count(), 48U);
+}
+
+TEST(BenchmarkTest, TheSwapBlockOfAGroupIsThatOfAllItsThreads) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 2), Phase::kTrain);
+  const SwapResult one = run_benchmark({job}).value().at(0).swap.value();
+  ASSERT_GT(one.read_bytes, 0U);
+  job.numjobs = 3;
+  job.group_reporting = true;
+  const std::vector<JobResult> results = run_benchmark({job}).value();
+  ASSERT_EQ(results.size(), 1U);
+  const SwapResult& all = results[0].swap.value();  // each thread has a drive of its own
+  EXPECT_EQ(all.hits + all.late + all.misses, 3 * (one.hits + one.late + one.misses));
+  EXPECT_EQ(all.read_bytes, 3 * one.read_bytes);
+  EXPECT_EQ(all.write_bytes, 3 * one.write_bytes);
+  EXPECT_EQ(all.stall_ns, 3 * one.stall_ns);
+  EXPECT_NEAR(all.overlap, one.overlap, 1e-9);
 }
 
 TEST(BenchmarkTest, AnErrorWithoutErrnoIsEinval) {
