@@ -88,9 +88,9 @@ def destroyed_and_kept(trial: Trial) -> None:
     first = _life(trial)
     first.destroy()
     second = _life(trial)
+    trial.engines.append(second)
     trial.steps(second, 2)
     trial.record_weights(second)
-    trial.engines.append(second)
 
 
 @habit("deepspeed.initialize again for the model of an engine that lives")

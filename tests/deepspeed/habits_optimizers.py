@@ -204,8 +204,8 @@ def muon(trial: Trial) -> None:
 def _emptied(trial: Trial, kind: Any) -> None:
     """All its states are taken from it, later those of one sub-group: it makes them anew."""
     engine = _engine_with(trial, kind, lr=1e-3)
-    states = engine.optimizer.optimizer.state
     trial.steps(engine, 3)
+    states = engine.optimizer.optimizer.state  # another one than before where a checkpoint was loaded
     states.clear()
     trial.steps(engine, 2)
     states[next(iter(states))] = {}
@@ -280,8 +280,8 @@ def _in_place(trial: Trial, kind: Any, **arguments: Any) -> None:
 def _put_aside(trial: Trial, kind: Any, **arguments: Any) -> None:
     """Its states are put aside, it makes others, and the first ones come back."""
     engine = _engine_with(trial, kind, lr=1e-3, **arguments)
-    states = engine.optimizer.optimizer.state
     trial.steps(engine, 2)
+    states = engine.optimizer.optimizer.state
     aside = {master: dict(group) for master, group in states.items()}
     states.clear()
     trial.steps(engine, 2)
