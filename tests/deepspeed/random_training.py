@@ -58,6 +58,9 @@ class RandomTraining:
         deepspeed.get_accelerator().is_fp16_supported = lambda: True  # torch computes with it on any processor
         self.settle_sizes()
         self.config = trial.on_reference(change(trial.config(), drawn["config"]))
+        block = self.config.get("penstock") or {}
+        if trial.device != "cpu" and block.get("max_pinned_bytes") == "4MiB":  # transfers to a device need some
+            block["max_pinned_bytes"] = "5MiB"
         self.engine = self.build()
 
     def settle_sizes(self) -> None:

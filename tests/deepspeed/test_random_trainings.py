@@ -14,7 +14,10 @@ from conftest import free_port
 from habit_process import run
 
 SHORT = (12, 36, 1014)
-DEEP = (0, 2, 3, 5, 10, 14, 15, 18, 20, 24, 25, 27, 28, 30, 31, 42, 46, 48, 51, 283, 1001, 1033, 1041, 1058, 1093, 1420)
+DEEP = (
+    0, 2, 3, 5, 10, 14, 15, 18, 20, 24, 25, 27, 28, 30, 31, 42, 46, 48, 51, 283,
+    1001, 1033, 1041, 1058, 1093, 1420, 3038,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(seed, marks=pytest.mark.deep) for seed in DEEP)])

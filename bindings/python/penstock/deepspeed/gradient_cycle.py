@@ -125,13 +125,21 @@ class GradientCycle:
             self._zero.discard(param.ds_id)
 
     def restore_averaged_gradients(self) -> None:
-        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew."""
+        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew.
+
+        What a script has frozen since has zeros there, where its partition is: not always where gradients are.
+        """
         stage3 = self._optimizer
         if stage3.offload_optimizer:
             return
         for number, group in enumerate(stage3.fp16_groups):
-            if stage3.averaged_gradients.get(number) is None:
+            gradients = stage3.averaged_gradients.get(number)
+            if gradients is None:
                 stage3.averaged_gradients[number] = [self._slice(param) for param in group]
+                continue
+            for index, param in enumerate(group):
+                if not param.requires_grad:
+                    gradients[index] = torch.zeros_like(self._slice(param))
 
     def _clear_if_void(self) -> None:
         if self._void:
