@@ -51,9 +51,10 @@ class CheckpointReading:
     def publish(self) -> None:
         self._intake.publish()
         if self.states is not None and self.saved_format != self._format and self._engine.global_rank == 0:
-            messages.note(
+            messages.warn(
+                "converted-states",
                 f"{self.path} was saved with {self.saved_format} states, which are {self._format} from here on: this "
-                "run does not go on in the same digits"
+                "run does not go on in the same digits",
             )
 
     def note_format(self, module: dict[str, Any]) -> None:
