@@ -93,7 +93,10 @@ def destroyed_and_kept(trial: Trial) -> None:
     trial.record_weights(second)
 
 
-@habit("deepspeed.initialize again for the model of an engine that lives")
+@habit(
+    "deepspeed.initialize again for the model of an engine that lives",
+    cpu_only="two runs of stock differ there, and skip steps for gradients that are not finite",
+)
 def initialized_again(trial: Trial) -> None:
     model = Stack(2)
     first = trial.initialize(model)

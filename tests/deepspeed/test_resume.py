@@ -9,7 +9,7 @@ import pytest
 from conftest import free_port
 from habit import HABITS
 from habit_process import Outcome, run
-from trial import Checkpoint
+from trial import DEVICE, Checkpoint
 
 SAVE_BY_THEMSELVES = ("habits_saving", "habits_trainer")
 TRAINING = [
@@ -17,8 +17,14 @@ TRAINING = [
     for name, habit in HABITS.items()
     if not habit.refused and not habit.fails and habit.train.__module__ not in SAVE_BY_THEMSELVES
 ]
-# What is not in a checkpoint of DeepSpeed: 16-bit weights that a script has changed, without their masters.
-LOSES_ITS_CHANGES = "GatheredParameters(modifier_rank=0) between steps"
+NOT_RESUMED = {
+    "GatheredParameters(modifier_rank=0) between steps": "16-bit weights without their masters are in no checkpoint",
+    "hooks of the step of DeepSpeed's CPU Adam": "a hook of one step, which may be before the load",
+    "hooks of the step of torch AdamW, that come and go": "a hook of one step, which may be before the load",
+    "torch.autograd.grad of the input, then a backward": "a pass before the step is of the model before the load",
+}
+# On a device a change ends with the gathered copy, which lives longer once DeepSpeed has recorded an order of use.
+NOT_RESUMED_ON_A_DEVICE = "weights that a forward changes in place"
 AFTER = (2, 3, 6)  # of nine steps
 SHORT = {("plain training, bf16", 1)}
 
@@ -28,7 +34,7 @@ def _case(name: str, ranks: int) -> object:
     return pytest.param(name, ranks, id=f"{name}-{ranks}", marks=marks)
 
 
-CASES = [_case(name, ranks) for name in TRAINING for ranks in HABITS[name].ranks if name != LOSES_ITS_CHANGES]
+CASES = [_case(name, ranks) for name in TRAINING for ranks in HABITS[name].ranks if name not in NOT_RESUMED]
 
 
 def _run(name: str, where: Path, ranks: int, checkpoint: tuple[str, tuple[int, ...], bool]) -> Outcome:
@@ -47,6 +53,8 @@ def _after(steps: int, outcome: Outcome) -> list[list[str]]:
 
 @pytest.mark.parametrize(("name", "ranks"), CASES)
 def test_resumed(name: str, ranks: int, tmp_path: Path) -> None:
+    if DEVICE != "cpu" and (HABITS[name].cpu_only or name == NOT_RESUMED_ON_A_DEVICE):
+        pytest.skip(HABITS[name].cpu_only or "a change ends with the gathered copy there")
     where = str(tmp_path / "checkpoint")
     through = _run(name, tmp_path / "through", ranks, (where, AFTER, False))
     saved = [steps for steps in AFTER if Checkpoint.seen(steps) in through.seen[0]]
