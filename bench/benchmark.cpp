@@ -258,7 +258,7 @@ void Group::share_helpers_cpu(const CpuTime& process) {
     result.user_seconds += share * std::max(helpers.user_seconds, 0.0);
     result.system_seconds += share * std::max(helpers.system_seconds, 0.0);
     if (result.swap) {
-      result.swap->set_cpu(result.user_seconds + result.system_seconds);
+      result.swap->cpu_seconds = result.user_seconds + result.system_seconds;
     }
   }
 }

@@ -78,7 +78,7 @@ std::string json_text(const ReplayOptions& options, const JobResult& result) {
                               {"written", result.write.total_ios},
                               {"read_bytes", swap.read_bytes},
                               {"write_bytes", swap.write_bytes},
-                              {"overlap", swap.overlap},
+                              {"overlap", swap.overlap()},
                               {"hits", swap.hits},
                               {"late", swap.late},
                               {"misses", swap.misses},

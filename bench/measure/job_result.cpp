@@ -5,6 +5,14 @@
 #include <system_error>
 
 namespace penstock::bench {
+namespace {
+
+double ms_per_gb(double seconds, std::uint64_t bytes) noexcept {
+  return bytes == 0 ? 0 : seconds * 1e12 / static_cast<double>(bytes);
+}
+
+}  // namespace
+
 void DirectionResult::merge(const DirectionResult& other) {
   io_bytes += other.io_bytes;
   total_ios += other.total_ios;
@@ -13,16 +21,19 @@ void DirectionResult::merge(const DirectionResult& other) {
   clat.merge(other.clat);
 }
 
+double SwapResult::overlap() const noexcept {
+  return busy_ns == 0 ? 0 : static_cast<double>(hidden_ns) / static_cast<double>(busy_ns);
+}
+
+double SwapResult::cpu_ms_per_gb() const noexcept {
+  return ms_per_gb(cpu_seconds, read_bytes + write_bytes);
+}
+
 void SwapResult::merge(const SwapResult& other) {
-  const double cpu_seconds =
-      (cpu_ms_per_gb * static_cast<double>(read_bytes + write_bytes) +
-       other.cpu_ms_per_gb * static_cast<double>(other.read_bytes + other.write_bytes)) *
-      1e-12;
-  const double hidden_ns =
-      overlap * static_cast<double>(busy_ns) + other.overlap * static_cast<double>(other.busy_ns);
   stall_ns += other.stall_ns;
   busy_ns += other.busy_ns;
-  overlap = busy_ns == 0 ? 0 : hidden_ns / static_cast<double>(busy_ns);
+  hidden_ns += other.hidden_ns;
+  cpu_seconds += other.cpu_seconds;
   hits += other.hits;
   late += other.late;
   misses += other.misses;
@@ -33,7 +44,6 @@ void SwapResult::merge(const SwapResult& other) {
   padding_bytes += other.padding_bytes;
   read_bytes += other.read_bytes;
   write_bytes += other.write_bytes;
-  set_cpu(cpu_seconds);
 }
 
 double JobResult::cpu_percent(double seconds) const noexcept {
@@ -42,8 +52,7 @@ double JobResult::cpu_percent(double seconds) const noexcept {
 }
 
 double JobResult::cpu_ms_per_gb() const noexcept {
-  const auto bytes = static_cast<double>(read.io_bytes + write.io_bytes);
-  return bytes == 0 ? 0 : (user_seconds + system_seconds) * 1e12 / bytes;
+  return ms_per_gb(user_seconds + system_seconds, read.io_bytes + write.io_bytes);
 }
 
 void JobResult::fail(const Error& why) {

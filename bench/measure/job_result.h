@@ -37,7 +37,6 @@ struct DirectionResult {
 /// What a swap engine did for a job. Times in nanoseconds.
 struct SwapResult {
   std::uint64_t stall_ns = 0;
-  double overlap = 0;  ///< share of the drive's busy time that compute hid, 0..1
   std::uint64_t hits = 0;
   std::uint64_t late = 0;
   std::uint64_t misses = 0;
@@ -48,13 +47,14 @@ struct SwapResult {
   std::uint64_t padding_bytes = 0;
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
-  std::uint64_t busy_ns = 0;  ///< of the drive: what `overlap` is a share of
-  double cpu_ms_per_gb = 0;
+  std::uint64_t busy_ns = 0;    ///< of the drive
+  std::uint64_t hidden_ns = 0;  ///< of `busy_ns`: while compute went on
+  double cpu_seconds = 0;
 
-  void set_cpu(double seconds) noexcept {
-    const auto moved = static_cast<double>(read_bytes + write_bytes);
-    cpu_ms_per_gb = moved == 0 ? 0 : seconds * 1e12 / moved;
-  }
+  /// Share of the drive's busy time that compute hid, 0 to 1.
+  double overlap() const noexcept;
+  /// CPU for each 1e9 bytes that the drive moved; 0 where none were.
+  double cpu_ms_per_gb() const noexcept;
   /// Adds what another thread's engine did at the same time.
   void merge(const SwapResult& other);
 };

@@ -73,7 +73,7 @@ ordered_json direction(const DirectionResult& result) {
 
 ordered_json swap_numbers(const SwapResult& swap) {
   return {{"stall_ns", swap.stall_ns},
-          {"overlap", swap.overlap},
+          {"overlap", swap.overlap()},
           {"hits", swap.hits},
           {"late", swap.late},
           {"misses", swap.misses},
@@ -84,7 +84,7 @@ ordered_json swap_numbers(const SwapResult& swap) {
           {"padding_bytes", swap.padding_bytes},
           {"read_bytes", swap.read_bytes},
           {"write_bytes", swap.write_bytes},
-          {"cpu_ms_per_gb", swap.cpu_ms_per_gb}};
+          {"cpu_ms_per_gb", swap.cpu_ms_per_gb()}};
 }
 
 ordered_json pair_numbers(const PairResult& pair) {

@@ -74,7 +74,7 @@ std::string swap_lines(const SwapResult& swap) {
       "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
       "           pinned {}, at most {} in use, {} of pageable memory beside; read {}, written {}, "
       "padding {}\n",
-      duration(static_cast<double>(swap.stall_ns)), 100 * swap.overlap, swap.hits, swap.late,
+      duration(static_cast<double>(swap.stall_ns)), 100 * swap.overlap(), swap.hits, swap.late,
       swap.misses, swap.pool_waits, format_bytes(swap.pinned_bytes),
       format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
       format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),

@@ -79,7 +79,7 @@ TEST(BenchmarkTest, TheSwapBlockOfAGroupIsThatOfAllItsThreads) {
   EXPECT_EQ(all.read_bytes, 3 * one.read_bytes);
   EXPECT_EQ(all.write_bytes, 3 * one.write_bytes);
   EXPECT_EQ(all.stall_ns, 3 * one.stall_ns);
-  EXPECT_NEAR(all.overlap, one.overlap, 1e-9);
+  EXPECT_NEAR(all.overlap(), one.overlap(), 1e-9);
 }
 
 TEST(BenchmarkTest, AnErrorWithoutErrnoIsEinval) {

@@ -75,10 +75,10 @@ inline std::string figures(const JobResult& result) {
     text += fmt::format(" {}+{}@{}", sample.read_bytes, sample.write_bytes, sample.at_ns);
   }
   if (const auto& swap = result.swap) {
-    text += fmt::format("\n{} {} {} {} {} {} {} {} {} {} {} {}", swap->stall_ns, swap->overlap,
+    text += fmt::format("\n{} {} {} {} {} {} {} {} {} {} {} {}", swap->stall_ns, swap->overlap(),
                         swap->hits, swap->late, swap->misses, swap->pinned_bytes,
                         swap->peak_live_bytes, swap->pool_waits, swap->padding_bytes,
-                        swap->read_bytes, swap->write_bytes, swap->cpu_ms_per_gb);
+                        swap->read_bytes, swap->write_bytes, swap->cpu_ms_per_gb());
   }
   return text;
 }

@@ -38,7 +38,7 @@ TEST(SwapRun, OnDemandTakesWhatTheDriveTakes) {
   EXPECT_EQ(result.read.total_ios, 20U);
   EXPECT_EQ(result.read.clat.max(), 8 * kMiBNs + kTrailerNs + kLatencyNs);
   EXPECT_EQ(result.write.io_bytes, 0U);
-  EXPECT_EQ(result.swap->overlap, 0.0);
+  EXPECT_EQ(result.swap->overlap(), 0.0);
 }
 
 TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
@@ -50,7 +50,7 @@ TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
   EXPECT_EQ(result.swap->stall_ns, 0U);
   EXPECT_EQ(result.elapsed_ns, 13 * 20 * kMiBNs);
   EXPECT_EQ(result.swap->hits, 13U);
-  EXPECT_EQ(result.swap->overlap, 1.0);
+  EXPECT_EQ(result.swap->overlap(), 1.0);
   EXPECT_LE(result.swap->pinned_bytes, 64 * kMiB);
 }
 
@@ -103,7 +103,7 @@ TEST(SwapRun, MovesWhatThePhaseMoves) {
   EXPECT_GE(result.read.io_bytes, kElements * 12);
   EXPECT_EQ(result.read.total_ios, 2 * 4 + 3 * kChunks);
   EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
-  EXPECT_EQ(result.swap->cpu_ms_per_gb, 0.0);
+  EXPECT_EQ(result.swap->cpu_ms_per_gb(), 0.0);
 }
 
 TEST(SwapRun, AnUpdateReadsAndWritesEveryState) {
@@ -180,7 +180,7 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   job.loops = 2;
   const JobResult result = run_job(job);
   EXPECT_EQ(result.write.total_ios, 2 * (4 + 3 * kChunks));
-  EXPECT_GT(result.swap->cpu_ms_per_gb, 0.0);
+  EXPECT_GT(result.swap->cpu_ms_per_gb(), 0.0);
   EXPECT_FALSE(result.courses.at(0).empty());
 }
 

@@ -63,12 +63,8 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
   swap.padding_bytes = now.padding_bytes - before_.padding_bytes;
   swap.read_bytes = now.io.read_bytes - before_.io.read_bytes;
   swap.write_bytes = now.io.write_bytes - before_.io.write_bytes;
-  const std::uint64_t busy = now.io.busy_ns - before_.io.busy_ns;
-  swap.busy_ns = busy;
-  if (busy > 0) {
-    swap.overlap =
-        1.0 - static_cast<double>(std::min(swap.stall_ns, busy)) / static_cast<double>(busy);
-  }
+  swap.busy_ns = now.io.busy_ns - before_.io.busy_ns;
+  swap.hidden_ns = swap.busy_ns - std::min(swap.stall_ns, swap.busy_ns);
   return swap;
 }
 
@@ -91,7 +87,7 @@ void SwapMeter::report(JobResult& result) {
     result.user_seconds = own.user_seconds;
     result.system_seconds = own.system_seconds;
     result.process_before = process_before_;
-    swap.set_cpu(own.seconds());  // the group adds the engine's threads
+    swap.cpu_seconds = own.seconds();  // the group adds the engine's threads
   }
   result.swap = std::move(swap);
 }
