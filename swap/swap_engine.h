@@ -101,7 +101,7 @@ class SwapEngine final : public TensorDirectory {
   /// that is not safe, and why, with each flush() until it is put again; called in a ticket's
   /// callback.
   Result<void> flush();
-  /// Errors: the first of a row of failed writes, if no ticket has reported it. Never blocks.
+  /// Errors: the first failed write that no ticket and no call has reported. Never blocks.
   Result<void> check();
   /// Plans again for the tensors that are declared now. Implied by the first get().
   Result<void> plan();

@@ -1,33 +1,32 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "alloc/result.h"
 #include "swap/engine/ticket_state.h"
 
 namespace penstock {
 
-/// The first of a row of failed writes, until a caller knows of it: by its ticket, or by the next
-/// call that says so. Guarded by the engine's lock.
+/// Failed writes until a caller knows of them: by their tickets, or by the next call that says so.
+/// That says the first of all that there are then. Guarded by the engine's lock.
 class WriteFailures {
  public:
+  WriteFailures() { unknown_.reserve(1); }
   /// `ticket` is what the error goes to, too; may be null.
   void note(const Error& error, std::shared_ptr<TicketState> ticket) noexcept;
-  /// A write has succeeded: what fails next is a row of its own.
-  void note_success() noexcept { is_known_ = false; }
-  /// Errors: the failure that no caller knows of; it is known from here on.
+  /// Errors: the first failure that no caller knows of; all of them are known from here on.
   Result<void> take();
 
  private:
   struct Failure {
     Error error;
     std::shared_ptr<TicketState> ticket;
+    bool may_be_said_by_ticket() const noexcept { return ticket && ticket.use_count() > 1; }
   };
-  bool is_pending();
+  void drop_known() noexcept;
 
-  std::optional<Failure> first_;
-  bool is_known_ = false;  // and no write has succeeded since
+  std::vector<Failure> unknown_;  // in their order, at most one that no ticket can say any more
 };
 
 }  // namespace penstock

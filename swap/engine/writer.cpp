@@ -147,7 +147,6 @@ std::optional<Error> Writer::stage(const TensorRecord& record, const Writing& wr
 
 /// The content is whole on its drive: the older one is given up. Contents may arrive out of order.
 void Writer::publish(TensorRecord& record, Writing& writing, Locked& locked) noexcept {
-  failures_.note_success();
   if (writing.generation <= record.drive.generation) {
     return;
   }

@@ -11,7 +11,7 @@ Error failure(const char* sentence) {
   return fault(Fault::kExhausted, sentence);
 }
 
-TEST(WriteFailuresTest, TheFirstOfARowIsSaidOnce) {
+TEST(WriteFailuresTest, TheFirstIsSaidOnce) {
   WriteFailures failures;
   EXPECT_TRUE(failures.take().has_value());
   failures.note(failure("first"), nullptr);
@@ -20,17 +20,24 @@ TEST(WriteFailuresTest, TheFirstOfARowIsSaidOnce) {
   ASSERT_TRUE(said.has_error());
   EXPECT_EQ(said.error().message, "first");
   EXPECT_TRUE(failures.take().has_value());
-  failures.note(failure("third"), nullptr);
-  EXPECT_TRUE(failures.take().has_value()) << "of the same row";
 }
 
-TEST(WriteFailuresTest, ASuccessEndsTheRow) {
+TEST(WriteFailuresTest, OneBehindAFailureThatWasSaidIsSaidToo) {
   WriteFailures failures;
   failures.note(failure("first"), nullptr);
   EXPECT_TRUE(failures.take().has_error());
-  failures.note_success();
   failures.note(failure("next"), nullptr);
-  EXPECT_TRUE(failures.take().has_error());
+  EXPECT_EQ(failures.take().error().message, "next");
+}
+
+TEST(WriteFailuresTest, ATicketHidesNoFailureBehindIt) {
+  WriteFailures failures;
+  const auto waited_for = std::make_shared<TicketState>();
+  failures.note(failure("first"), waited_for);
+  failures.note(failure("dropped"), std::make_shared<TicketState>());
+  waited_for->note_error_reported();
+  EXPECT_EQ(failures.take().error().message, "dropped");
+  EXPECT_TRUE(failures.take().has_value());
 }
 
 TEST(WriteFailuresTest, WhatATicketHasSaidIsKnown) {

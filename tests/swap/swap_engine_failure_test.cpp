@@ -62,8 +62,21 @@ TEST_F(SwapEngineFailureTest, AFailureWithoutAWaitIsReportedByTheNextCall) {
   EXPECT_EQ(flushed.error().system_errno(), ENOSPC);
   EXPECT_TRUE(engine_->check().has_value()) << "reported once";
   (void)commit(tensor, content(4 * kMiB, 3));
-  EXPECT_TRUE(engine_->flush().has_value()) << "nothing has succeeded since: the same failure";
+  EXPECT_TRUE(engine_->flush().has_error()) << "it is not on the drive either";
   expect_content(tensor, content(4 * kMiB, 3));
+}
+
+TEST_F(SwapEngineFailureTest, EveryLostPutIsReported) {
+  open_small(6 * kMiB, 0);
+  const TensorId tensor = declare("t", 4 * kMiB);
+  put(tensor, content(4 * kMiB, 1));
+  EXPECT_TRUE(engine_->put(tensor, content(4 * kMiB, 2)).wait().has_error());
+  for (unsigned round = 0; round < 3; ++round) {
+    (void)engine_->put(tensor, content(4 * kMiB, 3));
+    EXPECT_TRUE(engine_->flush().has_error()) << round;
+    EXPECT_TRUE(engine_->flush().has_value()) << round;
+    expect_content(tensor, content(4 * kMiB, 1));
+  }
 }
 
 TEST_F(SwapEngineFailureTest, ACommittedContentStaysInMemoryWhenItsWriteFails) {
