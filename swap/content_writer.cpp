@@ -19,6 +19,7 @@ ContentWriter::~ContentWriter() {
 }
 
 Result<void> ContentWriter::begin(TensorId tensor) {
+  PENSTOCK_TRY(between_contents());
   Result<ContentStreams::NewContent> room = streams_->reserve(tensor);
   PENSTOCK_TRY(room);
   left_bytes_ = room->bytes;
@@ -26,13 +27,20 @@ Result<void> ContentWriter::begin(TensorId tensor) {
     writer_->begin(room->stored, room->store->file(*room->stored));
   }
   given_.push_back({tensor, std::move(room->lease), nullptr, std::move(room->store)});
+  is_open_ = true;
   return {};
 }
 
+Result<void> ContentWriter::between_contents() const {
+  return is_open_ ? Result<void>(fault(Fault::kInvalidArgument, "a content has not ended"))
+                  : Result<void>();
+}
+
 Result<void> ContentWriter::append(std::span<const std::byte> bytes) {
-  if (given_.empty() || bytes.size() > left_bytes_) {
-    return fault(Fault::kWrongSize, fmt::format("{} bytes for a content of which {} are left",
-                                                bytes.size(), given_.empty() ? 0 : left_bytes_));
+  const std::uint64_t left = is_open_ ? left_bytes_ : 0;
+  if (!is_open_ || bytes.size() > left) {
+    return fault(Fault::kWrongSize,
+                 fmt::format("{} bytes for a content of which {} are left", bytes.size(), left));
   }
   Given& given = given_.back();
   left_bytes_ -= bytes.size();
@@ -45,10 +53,13 @@ Result<void> ContentWriter::append(std::span<const std::byte> bytes) {
 }
 
 Result<void> ContentWriter::end() {
-  if (given_.empty() || left_bytes_ > 0) {
-    return fault(Fault::kWrongSize,
-                 fmt::format("a content ends {} bytes early", given_.empty() ? 0 : left_bytes_));
+  if (!is_open_) {
+    return fault(Fault::kInvalidArgument, "no content has begun");
   }
+  if (left_bytes_ > 0) {
+    return fault(Fault::kWrongSize, fmt::format("a content ends {} bytes early", left_bytes_));
+  }
+  is_open_ = false;
   Given& given = given_.back();
   if (given.lease) {
     return {};
@@ -60,6 +71,7 @@ Result<void> ContentWriter::end() {
 }
 
 Result<void> ContentWriter::publish() {
+  PENSTOCK_TRY(between_contents());
   PENSTOCK_TRY(writer_->drain());
   for (Given& given : given_) {
     const Ticket ticket = given.lease ? streams_->commit(given.lease)

@@ -26,7 +26,7 @@ class ContentWriter {
   ~ContentWriter();
 
   /// What follows is the next content of `tensor`. Errors: it is not known; ENOSPC with path and
-  /// tensor.
+  /// tensor; the one before has not ended.
   Result<void> begin(TensorId tensor);
   /// Its next bytes; copied. Errors: more than the tensor has; of an earlier write.
   Result<void> append(std::span<const std::byte> bytes);
@@ -34,8 +34,8 @@ class ContentWriter {
   Result<void> end();
   /// Blocks until what was given is written. Errors: of a write; nothing can be published then.
   Result<void> drain() { return writer_->drain(); }
-  /// As drain(); then all of it becomes the tensors' contents. Errors: of a
-  /// write, and no tensor has changed. Once.
+  /// As drain(); then all of it becomes the tensors' contents. Errors: of a write, or a content has
+  /// not ended, and no tensor has changed. Once.
   Result<void> publish();
 
  private:
@@ -47,10 +47,13 @@ class ContentWriter {
     std::shared_ptr<const SwapStore> store;
   };
   ContentWriter(std::shared_ptr<ContentStreams> streams, std::unique_ptr<StoredWriter> writer);
+  /// Errors: a content has begun and not ended.
+  Result<void> between_contents() const;
 
   std::shared_ptr<ContentStreams> streams_;
   std::vector<Given> given_;  // the last one is being given, until end()
   std::uint64_t left_bytes_ = 0;
+  bool is_open_ = false;                  // between begin() and end()
   std::unique_ptr<StoredWriter> writer_;  // last: it waits for what is under way
 };
 

@@ -158,6 +158,12 @@ TEST_F(SwapEngineStreamTest, WrongSizesAndUnknownTensorsAreErrors) {
   EXPECT_THAT(writer.append(content(101, 1)).error().message, HasSubstr("of which 100 are left"));
   writer.append(content(99, 1)).value();
   EXPECT_THAT(writer.end().error().message, HasSubstr("ends 1 bytes early"));
+  EXPECT_THAT(writer.begin(tensor).error().message, HasSubstr("has not ended"));
+  EXPECT_THAT(writer.publish().error().message, HasSubstr("has not ended"));
+  writer.append(content(1, 1)).value();
+  writer.end().value();
+  EXPECT_THAT(writer.end().error().message, HasSubstr("no content has begun"));
+  EXPECT_THAT(writer.append(content(1, 1)).error().message, HasSubstr("of which 0 are left"));
   EXPECT_TRUE(writer.begin(TensorId{1234}).has_error());
   EXPECT_TRUE(engine_->read({TensorId{1234}}).has_error());
   EXPECT_THAT(engine_->read({tensor}).error().message, HasSubstr("has no content yet"));
