@@ -42,10 +42,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
         std::move(place), target, IoPriority::kDemand,
         [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
-          count_read(read);
-          state->fulfil(error_of(std::move(read)), {});
-          const BriefLock finished(context_);
-          context_.operation_ended();
+          end(*state, std::move(read), true, 0);
         });
     PENSTOCK_TRY(transfer);
     HostTransfer::start(*transfer);
@@ -148,11 +145,8 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
     (*devices_.of(target))
         ->move(std::move(read.request),
                [this, engine = context_.hold(), extent = std::move(read.extent),
-                store = std::move(read.store), bytes,
-                state = std::move(state)](Result<std::uint64_t> done) {
-                 count_read(done);
-                 delivered(*state, bytes, error_of(std::move(done)));
-               });
+                store = std::move(read.store), bytes, state = std::move(state)](
+                   Result<std::uint64_t> done) { end(*state, std::move(done), true, bytes); });
   } catch (const std::bad_alloc&) {
     const BriefLock lock(context_);
     context_.operation_ended();
@@ -202,7 +196,7 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
     const auto done = [this, engine = context_.hold(), held = lease, state,
                        bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
       held.release();
-      delivered(*state, bytes, error_of(std::move(copied)));
+      end(*state, std::move(copied), false, bytes);
     };
     (*devices_.of(target))
         ->move({std::move(info), InMemory{lease.span(), is_pinned}, target}, done);
@@ -213,19 +207,16 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
   }
 }
 
-/// Of a tensor that comes from its drive. Its result has the bytes that were moved.
-void TargetReader::count_read(const Result<std::uint64_t>& read) {
-  const BriefLock lock(context_);
-  context_.stats.tensor_read_bytes += read.has_value() ? *read : 0;
-}
-
-/// Counted before the ticket ends: a caller that waits for it may ask for the count.
-void TargetReader::delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error) {
-  {
+/// `moved` are bytes of the content, `to_device` those of the device's tensor. They are counted
+/// before the ticket ends: a caller that waits for it may ask for the counts.
+void TargetReader::end(TicketState& state, Result<std::uint64_t> moved, bool from_drive,
+                       std::uint64_t to_device) {
+  if (moved.has_value()) {
     const BriefLock lock(context_);
-    context_.stats.to_device_bytes += error ? 0 : bytes;
+    context_.stats.tensor_read_bytes += from_drive ? *moved : 0;
+    context_.stats.to_device_bytes += to_device;
   }
-  state.fulfil(std::move(error), {});
+  state.fulfil(error_of(std::move(moved)), {});
   const BriefLock lock(context_);
   context_.operation_ended();
 }

@@ -39,8 +39,8 @@ class TargetReader : private EnginePart {
                                 const DeviceTensor& target);
   void copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
                       const DeviceTensor& target, const std::shared_ptr<TicketState>& state);
-  void count_read(const Result<std::uint64_t>& read);
-  void delivered(TicketState& state, std::uint64_t bytes, std::optional<Error> error);
+  void end(TicketState& state, Result<std::uint64_t> moved, bool from_drive,
+           std::uint64_t to_device);
 
   Reader& reader_;
   Planner& planner_;
