@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "alloc/out_of_memory.h"
 #include "swap/engine/engine_core.h"
 #include "swap/engine/guarded_call.h"
 #include "swap/engine/lease_token.h"
@@ -33,8 +34,14 @@ std::function<void(const Warning&)> warning_to(std::function<void(const Warning&
     if (!caller || log_is_asked_for()) {
       log_warning(warning);
     }
-    if (caller) {
-      caller(warning);
+    try {
+      if (caller) {
+        caller(warning);
+      }
+    } catch (...) {  // this may be the I/O thread, which nothing could catch it on
+      if_memory_allows([] {
+        log_warning({WarningCode::kCallbackThrew, "the callback `warn` threw, which it must not"});
+      });
     }
   };
 }
