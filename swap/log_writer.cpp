@@ -22,6 +22,7 @@
 #include <system_error>
 #include <utility>
 
+#include "alloc/lower_case.h"
 #include "alloc/result.h"
 #include "swap/rank.h"
 
@@ -111,7 +112,7 @@ class LineFormatter final : public spdlog::formatter {
 
 LogSettings LogSettings::from_environment() {
   LogSettings settings;
-  const std::string level = variable("PENSTOCK_LOG_LEVEL");
+  const std::string level = lower_case(variable("PENSTOCK_LOG_LEVEL"));
   const auto* const known = std::ranges::find(kLevels, level, &NamedLevel::name);
   if (known != kLevels.end()) {
     settings.level = known->level;
@@ -182,7 +183,9 @@ LogWriter::LogWriter(LogSettings settings, const LogWriter* previous)
   int file = STDERR_FILENO;
   int refusal = 0;
   if (!settings_.file.empty()) {
-    file = ::open(settings_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kFileMode);
+    // A pipe that nothing reads is refused, where a blocking open() would wait for a reader.
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+    file = ::open(settings_.file.c_str(), kFlags, kFileMode);
     refusal = file < 0 ? errno : 0;
   }
   output_ = std::make_shared<Output>(file < 0 ? STDERR_FILENO : file);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +106,16 @@ TEST_F(LogTest, OnlyWhatTheLevelAllowsIsWritten) {
   log_to(path("unknown"), "verbose");
   EXPECT_TRUE(log_enabled(LogLevel::kWarning)) << "the default";
   EXPECT_FALSE(log_enabled(LogLevel::kInfo));
+  log_to(path("capitals"), "DEBUG");
+  EXPECT_TRUE(log_enabled(LogLevel::kDebug));
+}
+
+TEST_F(LogTest, APipeWithoutAReaderIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), S_IRUSR | S_IWUSR), 0);
+  testing::internal::CaptureStderr();
+  log_to(path("pipe"));
+  flush_log();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("[log-file]"));
 }
 
 TEST_F(LogTest, AFileThatCannotBeWrittenIsAWarningOnStderr) {
