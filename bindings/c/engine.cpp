@@ -16,6 +16,13 @@ namespace {
 // How many warnings of engines this thread is telling a program of just now.
 thread_local int warnings_under_way = 0;
 
+struct WarningUnderWay {
+  WarningUnderWay() { ++warnings_under_way; }
+  ~WarningUnderWay() { --warnings_under_way; }  // also where the program's function throws
+  WarningUnderWay(const WarningUnderWay&) = delete;
+  WarningUnderWay& operator=(const WarningUnderWay&) = delete;
+};
+
 // Rounding and sums of tensors must stay within 64 bits.
 constexpr std::uint64_t kTensorBytesMax = std::uint64_t{1} << 56;
 
@@ -55,9 +62,8 @@ Result<std::shared_ptr<OpenEngine>> open_engine(const penstock_engine_options& g
   options.ranks_on_node = given.ranks_on_node == 0 ? 1 : given.ranks_on_node;
   if (given.warn != nullptr) {
     options.warn = [warn = given.warn, context = given.warn_context](const Warning& warning) {
-      ++warnings_under_way;
+      const WarningUnderWay under_way;
       warn(context, warning.line().c_str());
-      --warnings_under_way;
     };
   }
   Result<std::vector<PathConfig>> paths = read_paths(given);
@@ -81,6 +87,11 @@ Result<TensorInfo> read_tensor_info(const char* name, const penstock_tensor_info
   PENSTOCK_TRY(dtype);
   const Result<Role> role = parse_role(info->role != nullptr ? info->role : "param");
   PENSTOCK_TRY(role);
+  if (info->dimensions > kTensorAxesMax) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("tensor '{}' has {} dimensions; {} are allowed", *known_as,
+                             info->dimensions, kTensorAxesMax));
+  }
   if (info->dimensions != 0) {
     PENSTOCK_TRY(required(info->shape, "the tensor's shape"));
   }

@@ -46,6 +46,10 @@ class HandleTable {
     return found->second;
   }
 
+  /// Around a fork(): else a child may have the lock for ever that another thread held.
+  void lock_for_fork() noexcept { mutex_.lock(); }
+  void unlock_after_fork() noexcept { mutex_.unlock(); }
+
   /// Ends the handle. Errors: as find().
   Result<std::shared_ptr<Object>> take(const Handle* handle) {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,10 @@
 #include "bindings/c/handles.h"
 
+#include <pthread.h>
+
 #include <string>
+
+#include "alloc/excerpt.h"
 
 namespace penstock::c {
 namespace {
@@ -10,6 +14,22 @@ template <class Table>
 Table& immortal(HandleWords words, std::uintptr_t kind) {
   return *std::make_unique<Table>(words, kind).release();
 }
+
+void lock_tables() noexcept {
+  engines().lock_for_fork();
+  leases().lock_for_fork();
+  tickets().lock_for_fork();
+}
+
+void unlock_tables() noexcept {
+  tickets().unlock_after_fork();
+  leases().unlock_after_fork();
+  engines().unlock_after_fork();
+}
+
+// A child made by fork() may open an engine of its own. Without memory it may find a table locked.
+[[maybe_unused]] const int kForkHandlers =
+    ::pthread_atfork(lock_tables, unlock_tables, unlock_tables);
 
 }  // namespace
 
@@ -47,8 +67,9 @@ Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name)
   const std::optional<TensorId> tensor = (*open)->swap->find((*open)->space, *known_as);
   if (!tensor) {
     PENSTOCK_TRY((*open)->swap->usable());  // in a child made by fork() nothing is found
-    Error error = fault(Fault::kUnknownTensor,
-                        fmt::format("there is no tensor '{}': declare it first", *known_as));
+    Error error =
+        fault(Fault::kUnknownTensor,
+              fmt::format("there is no tensor '{}': declare it first", excerpt(*known_as)));
     error.tensor = *known_as;
     return error;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ Result<DType> parse_dtype(std::string_view text);
 enum class Role : std::uint8_t { kParam, kMaster, kMoment, kGradient, kBuffer };
 std::string_view role_name(Role role) noexcept;
 Result<Role> parse_role(std::string_view text);
+
+/// Axes of a shape; more than any library makes.
+inline constexpr std::size_t kTensorAxesMax = 64;
 
 struct TensorInfo {
   std::string name;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/c/c_fixture.h"
@@ -124,22 +125,53 @@ TEST_F(CLifetime, EnginesCloseUnderTheirUsers) {
 
 TEST_F(CLifetime, AForkedChildFindsTheEngineClosed) {
   put("a", 1);
+  penstock_lease* const held = get("a");
   const ::pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::vector<unsigned char> data(kBytes);
+    void* memory = nullptr;
+    std::size_t bytes = 0;
     penstock_lease* lease = nullptr;
     const int expected = PENSTOCK_ERROR_CLOSED;
     const bool right = penstock_put(engine_, "a", data.data(), kBytes) == expected &&
                        penstock_get_into(engine_, "a", data.data(), kBytes) == expected &&
                        penstock_get(engine_, "a", PENSTOCK_READ, &lease) == expected &&
                        penstock_allocate(engine_, "a", &lease) == expected &&
+                       penstock_lease_memory(held, &memory, &bytes) == expected &&
                        penstock_forget(engine_, "a") == expected;
     ::_exit(right ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  EXPECT_EQ(penstock_release(held), PENSTOCK_OK);
+}
+
+TEST_F(CLifetime, AForkedChildMayOpenAnEngineWhateverOtherThreadsDo) {
+  put("a", 1);
+  std::atomic<bool> ends{false};
+  std::thread asking([&] {
+    penstock_tensor_state state{};
+    state.struct_size = sizeof state;
+    while (!ends) {
+      (void)penstock_state(engine_, "a", &state);
+    }
+  });
+  for (int child_number = 0; child_number < 20; ++child_number) {
+    const ::pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(30);  // a lock that no thread has any more would be waited for here
+      penstock_tensor_state state{};
+      state.struct_size = sizeof state;
+      ::_exit(penstock_state(engine_, "a", &state) == PENSTOCK_ERROR_CLOSED ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ends = true;
+  asking.join();
 }
 
 TEST_F(CLifetime, NoEngineIsClosedByItsOwnWarning) {
@@ -158,6 +190,7 @@ TEST_F(CLifetime, NoEngineIsClosedByItsOwnWarning) {
   options.warn = [](void* given, const char*) {
     auto* const known = static_cast<Context*>(given);
     known->status = penstock_close(known->engine);
+    throw std::runtime_error("a callback must not throw, and this one does");
   };
   options.warn_context = &context;
   ASSERT_EQ(penstock_close(engine_), PENSTOCK_OK);

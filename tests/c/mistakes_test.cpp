@@ -69,6 +69,8 @@ TEST_F(CMistakes, TensorsThatCannotBe) {
   info.shape = shape;
   info.dimensions = 2;
   expect_error(penstock_declare(engine_, "a", &info), PENSTOCK_ERROR_ARGUMENT, "2^56");
+  info.dimensions = SIZE_MAX;
+  expect_error(penstock_declare(engine_, "a", &info), PENSTOCK_ERROR_ARGUMENT, "64 are allowed");
   info.dimensions = 0;
   info.dtype = "float23";
   expect_error(penstock_declare(engine_, "a", &info), PENSTOCK_ERROR_ARGUMENT, "float23");
