@@ -14,9 +14,19 @@ namespace nb = nanobind;
 
 namespace penstock::python {
 
-void LeaseObject::expect_held() const {
+std::optional<Error> LeaseObject::gone() const {
   if (!lease) {
-    raise(fault(Fault::kClosed, "this lease was released"));
+    return fault(Fault::kClosed, "this lease was released");
+  }
+  if (process.elsewhere()) {
+    return fault(Fault::kClosed, "this lease is of the process that has forked this one");
+  }
+  return std::nullopt;
+}
+
+void LeaseObject::expect_held() const {
+  if (std::optional<Error> error = gone()) {
+    raise(*std::move(error));
   }
 }
 
@@ -26,8 +36,8 @@ namespace {
 /// refuses a writer.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   LeaseObject* object = nb::inst_ptr<LeaseObject>(nb::handle(self));
-  if (!object->lease) {
-    PyErr_SetString(PyExc_BufferError, "this lease was released");
+  if (const std::optional<Error> error = object->gone()) {
+    PyErr_SetString(PyExc_BufferError, error->message.c_str());
     return -1;
   }
   // The view's own hold on the memory: release() of the lease does not pull it away.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import json
@@ -39,6 +40,43 @@ def test_bytes_have_the_buffer_protocol(engine: penstock.Engine) -> None:
     with engine.get("bytes") as lease:
         assert bytes(lease) == b"abc" * 5000
         assert memoryview(lease).nbytes == 15000
+
+
+def test_arrays_of_ctypes_come_back(engine: penstock.Engine) -> None:
+    """Their buffers have no strides."""
+    engine.put("numbers", (ctypes.c_int32 * 3000)(*range(3000)))
+    assert (engine.get("numbers").array.view("int32") == numpy.arange(3000)).all(), "a buffer is its bytes"
+    out = (ctypes.c_int32 * 3000)()
+    assert engine.get_async("numbers", out=out).result() is None
+    assert list(out) == list(range(3000))
+
+
+def test_what_torch_shows_the_negative_of(engine: penstock.Engine) -> None:
+    torch = pytest.importorskip("torch")
+    shown = torch._neg_view(torch.arange(3000.0))
+    engine.put("negative", shown)
+    assert (engine.get("negative").array == -numpy.arange(3000.0)).all()
+    with pytest.raises(penstock.ArgumentError, match="negative"):
+        engine.get_async("negative", out=shown)
+
+
+def test_a_forget_that_a_signal_ends_leaves_the_name_usable(engine: penstock.Engine, monkeypatch) -> None:
+    """Wherever it comes: here behind the core's."""
+    forget = penstock._core.SwapEngine.forget
+    data = numpy.ones(3000, "uint8")
+
+    def ended(core, number: int) -> None:
+        forget(core, number)
+        raise KeyboardInterrupt
+
+    engine.put("a", data)
+    monkeypatch.setattr(penstock._core.SwapEngine, "forget", ended)
+    with pytest.raises(KeyboardInterrupt):
+        engine.forget("a")
+    monkeypatch.undo()
+    assert "a" not in engine.names()
+    engine.put("a", data)
+    assert (engine.get("a").array == data).all()
 
 
 def test_torch_shares_the_memory() -> None:
@@ -148,6 +186,10 @@ def test_errors_are_of_the_right_class(engine: penstock.Engine, tmp_path: Path) 
         engine.put("c", numpy.zeros(10, dtype="complex64"))
     with pytest.raises(penstock.ConfigError, match="ram_bytes"):
         penstock.Engine(config={"penstock": {"ram_byte": 0}}, path=tmp_path)
+    latin = tmp_path / "latin.json"
+    latin.write_bytes(b'{"penstock": {"paths": ["/caf\xe9"]}}')
+    with pytest.raises(penstock.ConfigError, match="is not UTF-8, at byte 29"):
+        penstock.Engine(config=latin)
     with pytest.raises(penstock.ConfigError, match="no-such"):
         penstock.Engine(config=tmp_path / "no-such.json")
     with pytest.raises(penstock.Error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,22 @@ def test_a_lease_to_read_is_read_only(engine: penstock.Engine) -> None:
             engine.get_async("a", out=lease).result()
         assert (other.array == 7).all()
     with engine.get("a") as lease:
+        assert (lease.array == 7).all()
+
+
+def test_a_forked_child_has_no_lease_of_its_parents(engine: penstock.Engine) -> None:
+    with engine.get("a") as lease:
+        child = os.fork()
+        if child == 0:  # its memory is not mapped here
+            ways = (lambda: lease.array, lambda: lease.data_ptr, lambda: numpy.from_dlpack(lease), lambda: bytes(lease))
+            refused = 0
+            for way in ways:
+                try:
+                    way()
+                except (penstock.ClosedError, BufferError, TypeError):
+                    refused += 1
+            os._exit(0 if refused == len(ways) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert (lease.array == 7).all()
 
 

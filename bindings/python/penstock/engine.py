@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 
 from penstock._core import Future, Lease, SwapEngine
 from penstock.device_array import capsule_of, device_name, device_of
-from penstock.errors import ArgumentError, ConfigError, UnknownTensorError
+from penstock.errors import ArgumentError, ConfigError, Error, UnknownTensorError
 
 # DLPack type codes and the names that the engine gives their types.
 _BY_TYPE_NAME = {
@@ -77,6 +78,8 @@ class Engine:
     def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
         array = _contiguous(tensor)
+        if _is_negative(array):
+            array = array.resolve_neg()
         device = _device(array, convert, device)
         dtype, shape = _describe(array)
         handed_over = None if device is None else self._on_device(array, device, False)
@@ -110,6 +113,8 @@ class Engine:
         if out is None:
             return self._core.get(tensor_id, update)
         array = _contiguous(out)
+        if _is_negative(array):
+            raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
         device = _device(array, convert, device)
         try:
             if device is None:
@@ -132,8 +137,16 @@ class Engine:
     def forget(self, name: str) -> None:
         """Drops a tensor and its space on drives; leases that are out stay valid."""
         with self._declaring:
-            self._core.forget(self._id(name))
-            del self._ids[name], self._described[name]
+            number = self._id(name)
+            described = self._described.pop(name)
+            # The name first: a Ctrl-C between the two must not leave one whose tensor is gone. One before the core's
+            # forget() leaves a tensor without a name, which _declared() forgets.
+            del self._ids[name]
+            try:
+                self._core.forget(number)
+            except Error:
+                self._ids[name], self._described[name] = number, described
+                raise
 
     def flush(self) -> None:
         """Blocks until everything put or committed is where it belongs; raises the first failure.
@@ -230,6 +243,8 @@ def _read_config(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> t
             return file.read(), os.fspath(config)
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {os.fspath(config)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the configuration {os.fspath(config)} is not UTF-8, at byte {error.start}") from error
 
 
 def _paths(path: Any) -> list[str]:
@@ -254,10 +269,21 @@ def _kind(tensor: Any) -> str:
     return f"this {type(tensor).__module__}.{type(tensor).__qualname__}".replace("builtins.", "")
 
 
+def _is_negative(tensor: Any) -> bool:
+    """Of torch: a view, such as `z.conj().imag`, whose numbers are the negative of what is in memory."""
+    is_negative = getattr(tensor, "is_neg", None)
+    return callable(is_negative) and bool(is_negative())
+
+
 def _contiguous(tensor: Any) -> Any:
     """What the engine can take: a torch tensor loses its autograd history, anything else is itself."""
     detach = getattr(tensor, "detach", None)
-    return detach() if callable(detach) else tensor
+    if callable(detach):
+        return detach()
+    if not hasattr(tensor, "__dlpack__") and not hasattr(tensor, "dtype"):
+        with contextlib.suppress(TypeError):
+            return memoryview(tensor)  # has strides, which a ctypes array has not
+    return tensor
 
 
 def _describe(array: Any) -> tuple[str, list[int]]:
