@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -117,6 +118,12 @@ bool is_known(const std::string& type) {
 }
 
 }  // namespace
+
+std::vector<RefusedSetting> all_refused_settings() {
+  std::vector<RefusedSetting> settings;
+  std::ranges::transform(kRefusals, std::back_inserter(settings), &Refusal::setting);
+  return settings;
+}
 
 std::vector<RefusedSetting> refused_settings(const json& file) {
   std::vector<RefusedSetting> refused;

@@ -10,6 +10,9 @@ namespace penstock {
 
 struct TrainingSetup;
 
+/// Each that there is: what training asks for a sentence, and the plan for a setting.
+std::vector<RefusedSetting> all_refused_settings();
+
 /// Those that the whole configuration `file` has.
 std::vector<RefusedSetting> refused_settings(const nlohmann::json& file);
 

@@ -1,13 +1,16 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "archive_object.h"
 #include "bindings/deepspeed/process_memory.h"
+#include "bindings/deepspeed/refused_settings.h"
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
@@ -34,6 +37,13 @@ NB_MODULE(_core, module) {
   penstock::python::bind_step_kernels(module);
   penstock::python::bind_squared_sum(module);
   module.attr("ONE_RANK_BUCKET_ELEMENTS") = penstock::kOneRankBucketElements;
+  module.def("refused_settings", [] {
+    std::map<std::string, std::string> sentences;
+    for (const penstock::RefusedSetting& setting : penstock::all_refused_settings()) {
+      sentences.emplace(setting.key, setting.sentence);
+    }
+    return sentences;
+  });
   module.def("deliver_warnings", &penstock::python::deliver_warnings);
   module.def("warning_codes", [] {
     std::vector<std::string> names;

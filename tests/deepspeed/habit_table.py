@@ -20,10 +20,10 @@ def table() -> list[str]:
     """All lines, head first."""
     import habits  # noqa: F401
     from habit import HABITS
-    from penstock.deepspeed.refusals import TABLE
+    from penstock.deepspeed.refusals import sentences
 
     served = [(habit.name, ", ".join(map(str, habit.ranks)), habit.result) for habit in HABITS.values()]
-    refused = [(sentence.split()[0], "any", f"refused: {sentence}") for sentence in (row.sentence for row in TABLE)]
+    refused = [(sentence.split()[0], "any", f"refused: {sentence}") for sentence in sentences()]
     rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (*served, *refused)]
     return [*_HEAD, *rows]
 

@@ -7,6 +7,9 @@ __version__: str
 ONE_RANK_BUCKET_ELEMENTS: int
 """Gradients that DeepSpeed collects before it reduces them, at most, where there is one rank."""
 
+def refused_settings() -> dict[str, str]:
+    """Dotted keys of a DeepSpeed configuration that do not work with swapped tensors; why, and what to do instead."""
+
 def deliver_warnings() -> None:
     """Says what engines have warned of since the last call into one. Calls into an engine do the same."""
 
