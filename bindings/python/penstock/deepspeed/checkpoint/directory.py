@@ -9,10 +9,15 @@ import os
 import re
 import shutil
 
+from penstock import messages
+
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 # What DeepSpeed writes into it: not what a script has put beside.
-_OWN_FILE = re.compile(r"(model|optim)_states\.pt$")
+_OWN_FILE = re.compile(
+    r"((bf16_|fp16_)?zero_pp_rank_\d+_)?(mp_rank_\d+|expp_rank_\d+_mp_rank_\d+)_(model|optim)_states\.pt"
+    r"|layer_(\d+_)?expert_\d+_mp_rank_\d+_model_states\.pt"
+)
 
 
 class PartialCheckpoint:
@@ -20,7 +25,10 @@ class PartialCheckpoint:
 
     def __init__(self, save_dir: str, tag: str) -> None:
         self._save_dir = save_dir
-        self.final = os.path.join(save_dir, tag)
+        self._named = os.path.join(save_dir, tag).rstrip(os.sep)  # as DeepSpeed has it
+        # What a link names is replaced, and the link stays.
+        self.final = os.path.realpath(self._named) if os.path.islink(self._named) else self._named
+        self._created: tuple[int, int] | None = None  # the directory that this save has made
         parent, name = os.path.split(self.final)
         self.path = os.path.join(parent, f".{name}.partial")
         self._previous = os.path.join(parent, f".{name}.previous")
@@ -39,16 +47,25 @@ class PartialCheckpoint:
 
     def create(self) -> None:
         os.makedirs(self.path, exist_ok=True)
+        self._created = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Of what has the partial's name: once names are exchanged, of the older checkpoint."""
+        try:
+            found = os.lstat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def file(self, path: str) -> str:
         """Where what belongs at `path`, below the final directory, is written."""
-        return os.path.join(self.path, os.path.relpath(path, self.final))
+        return os.path.join(self.path, os.path.relpath(path, self._named))
 
     def publish(self) -> None:
         """Gives it its name, in one step. All files are safe already. An older directory of this name goes, but for
         what a script has put there.
         """
-        if not os.path.isdir(self.path):
+        if self._created is None or self._identity() != self._created:
             return  # another rank on this file system has done it
         self._publish_scripts()
         sync(self.path)
@@ -65,10 +82,11 @@ class PartialCheckpoint:
                 os.replace(os.path.join(self.path, name), os.path.join(self._save_dir, name))
 
     def discard(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self._created is not None and self._identity() == self._created:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _replace(self) -> None:
-        kept = [name for name in os.listdir(self.final) if not _OWN_FILE.search(name)]
+        kept = [name for name in os.listdir(self.final) if not _OWN_FILE.fullmatch(name)]
         for name in kept:
             if not os.path.isdir(os.path.join(self.final, name)):
                 with contextlib.suppress(FileExistsError):
@@ -83,6 +101,8 @@ class PartialCheckpoint:
             if os.path.isdir(os.path.join(old, name)) and not os.path.lexists(os.path.join(self.final, name)):
                 os.rename(os.path.join(old, name), os.path.join(self.final, name))
         shutil.rmtree(old, ignore_errors=True)
+        if os.path.isdir(old):
+            messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")
 
 
 def write_latest(save_dir: str, tag: str) -> None:

@@ -1,0 +1,72 @@
+"""A checkpoint's directory takes the place of an older one at once, and nothing of a script's is lost with that."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
+
+MODEL = "zero_pp_rank_0_mp_rank_00_model_states.pt"
+
+
+def save(directory: Path, tag: str, content: str) -> None:
+    """As rank 0 of two does it, which publishes twice."""
+    ranks = [PartialCheckpoint(str(directory), tag) for _ in range(2)]
+    for rank in ranks:
+        rank.clear()
+    for rank in ranks:
+        rank.create()
+    Path(ranks[0].file(str(directory / tag / MODEL))).write_text(content)
+    ranks[0].publish()
+    for rank in ranks:
+        rank.publish()
+
+
+def test_a_link_keeps_naming_what_it_names(tmp_path: Path) -> None:
+    save(tmp_path, "first", "old")
+    (tmp_path / "best").symlink_to("first")
+    save(tmp_path, "best", "new")
+    assert (tmp_path / "best").is_symlink()
+    assert (tmp_path / "first" / MODEL).read_text() == (tmp_path / "best" / MODEL).read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "first"]
+
+
+def test_an_older_one_that_cannot_be_removed_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    save(tmp_path, "tag", "old")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        save(tmp_path, "tag", "new")
+    assert (tmp_path / "tag" / MODEL).read_text() == "new"
+    assert "cannot be removed" in caplog.text
+    save(tmp_path, "tag", "newest")
+    assert (tmp_path / "tag" / MODEL).read_text() == "newest"
+    assert [path.name for path in tmp_path.iterdir()] == ["tag"]
+
+
+def test_what_a_failed_save_gives_up_is_its_own(tmp_path: Path) -> None:
+    save(tmp_path, "tag", "old")
+    failed = PartialCheckpoint(str(tmp_path), "tag")
+    failed.create()
+    failed.publish()
+    Path(failed.path).mkdir()
+    (Path(failed.path) / "another's").write_text("")
+    failed.discard()
+    assert (Path(failed.path) / "another's").exists()
+
+
+@pytest.mark.parametrize("tag", ["tag", "tag/"])
+def test_files_of_scripts_stay(tmp_path: Path, tag: str) -> None:
+    (tmp_path / "tag").mkdir()
+    names = ("ema_model_states.pt", "my_optim_states.pt", "notes.txt")
+    for name in names:
+        (tmp_path / "tag" / name).write_text(name)
+    for content in ("old", "new"):
+        save(tmp_path, tag, content)
+        assert sorted(path.name for path in (tmp_path / "tag").iterdir()) == sorted([MODEL, *names])
+        assert (tmp_path / "tag" / MODEL).read_text() == content
