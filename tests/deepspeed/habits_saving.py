@@ -6,8 +6,10 @@ import hashlib
 import io
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deepspeed
@@ -210,13 +212,14 @@ def other_layers_frozen(trial: Trial) -> None:
 def client_state(trial: Trial) -> None:
     table, kinds = torch.randn(600, 900), torch.randn(400, 400, dtype=torch.complex64)
     state = {"table": table, "views": [table.t(), table[3:]], "kinds": (torch.eye(600).to_sparse(), kinds.conj())}
+    state["held"] = deque([SimpleNamespace(rows=table[5:])])
     where = str(_place(trial, "checkpoint"))
     engine = _with_a_frozen_layer(trial)
     trial.steps(engine, 2)
     engine.save_checkpoint(where, client_state=state)
     _, loaded = engine.load_checkpoint(where)
     loaded["table"].mul_(2)
-    for tensor in (loaded["table"], *loaded["views"], *loaded["kinds"]):
+    for tensor in (loaded["table"], *loaded["views"], *loaded["kinds"], loaded["held"][0].rows):
         trial.record(tuple(tensor.shape), tensor.is_contiguous(), tensor.is_conj(), tensor.to_dense().sum().item())
 
 

@@ -14,7 +14,7 @@ import pickle
 import types
 import warnings
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -233,20 +233,25 @@ class Archive:
         return target.requires_grad_(tensor.requires_grad)
 
     def read_all(self, value: Any) -> None:
-        """Dense tensors of load() in dicts, lists and tuples are in memory after this; it is shared as it was."""
-        self._read_into(value, {})
-
-    def _read_into(self, value: Any, storages: dict[str, torch.UntypedStorage]) -> None:
-        """storages: by record."""
-        if torch.is_tensor(value):
-            place = self.record_of(value)
-            if place is not None:
-                self._bring(value, place[0], storages)
-        elif isinstance(value, dict):
-            self._read_into(list(value.values()), storages)
-        elif isinstance(value, (list, tuple)):
-            for part in value:
-                self._read_into(part, storages)
+        """Dense tensors of load(), also in containers and attributes, are in memory after this; shared as they were."""
+        storages: dict[str, torch.UntypedStorage] = {}  # by record
+        seen: set[int] = set()
+        left = [value]
+        while left:
+            part = left.pop()
+            if id(part) in seen or isinstance(part, (str, bytes, type)):
+                continue
+            seen.add(id(part))
+            if torch.is_tensor(part):
+                place = self.record_of(part)
+                if place is not None:
+                    self._bring(part, place[0], storages)
+                continue
+            if isinstance(part, dict):
+                left.extend(part.values())
+            elif isinstance(part, (list, tuple, set, frozenset, deque)):
+                left.extend(part)
+            left.extend(getattr(part, "__dict__", {}).values())
 
     def _bring(self, tensor: torch.Tensor, record: str, storages: dict[str, torch.UntypedStorage]) -> None:
         if record not in storages:
