@@ -9,7 +9,7 @@ import torch
 from habit import habit
 from habit_models import Layer, Stack, Tied, loss_of
 from habits_gradients import FP32, IN_RAM, NO_OPTIMIZER
-from torch import nn
+from torch import distributed, nn
 from trial import WIDTH, Trial, digest, partitioned_at_birth
 
 ZERO = "zero_optimization__"
@@ -332,3 +332,22 @@ def complex_numbers(trial: Trial) -> None:
     model = Stack(1)
     model.turn = nn.Parameter(torch.ones(WIDTH, WIDTH, dtype=torch.complex64), requires_grad=False)
     trial.initialize(model)
+
+
+@habit("a frozen model that each rank has whole (`zero.Init` with a group of one rank), changed in place", ranks=(2,))
+def whole_on_each_rank(trial: Trial) -> None:
+    groups = [distributed.new_group([rank]) for rank in range(trial.ranks)]
+    config = trial.config()
+    with deepspeed.zero.Init(config_dict_or_path=config, dtype=torch.bfloat16, data_parallel_group=groups[trial.rank]):
+        frozen = Stack(2)
+    frozen.requires_grad_(False)
+    engine = trial.initialize(Stack(2), config)
+    for _ in range(3):
+        trial.step(engine)
+        with deepspeed.zero.GatheredParameters(list(frozen.parameters())), torch.no_grad():
+            for param in frozen.parameters():
+                param.mul_(0.5)
+    for name, param in frozen.named_parameters():
+        with deepspeed.zero.GatheredParameters([param]):
+            trial.record("frozen", name, digest(param.data))
+    trial.record_weights(engine)

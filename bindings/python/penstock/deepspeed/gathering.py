@@ -6,17 +6,20 @@ GatheredParameters then fails on leaving: it neither gathered these parameters n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import distributed
 
-from penstock.deepspeed.self_changing import note_self_changing
+from penstock.deepspeed.self_changing import is_whole, note_self_changing
 
 _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
+
+_RECORDS_ANEW = "penstock_records_anew"
+_USED_BY_NONE = -1  # no module has this number
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -29,7 +32,7 @@ def finish_gathers() -> None:
 
 def _finish(coordinator: Any) -> None:
     in_flight = getattr(coordinator, _IN_FLIGHT, None)
-    if in_flight is not None and _is_its_partition():
+    if in_flight and all(_is_its_partition(param) for param in in_flight):
         while in_flight:
             in_flight.popitem()[1].wait()
         return
@@ -38,13 +41,13 @@ def _finish(coordinator: Any) -> None:
         finish()
 
 
-def _is_its_partition() -> bool:
+def _is_its_partition(param: Any) -> bool:
     """Whether a parameter that is gathered has the memory of its partition. With parameters in RAM it is gathered at
     once there, and a change in place stays, so it may not be released on the way.
     """
     from deepspeed.accelerator import get_accelerator
 
-    return distributed.get_world_size() == 1 and bool(get_accelerator().is_synchronized_device())
+    return is_whole(param) and bool(get_accelerator().is_synchronized_device())
 
 
 def _make_changeable(params: Iterable[Any]) -> None:
@@ -116,7 +119,42 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(module, parameter)
         for coordinator in list(_coordinators):
             if coordinator.is_complete_trace():
-                coordinator._invalidate_trace()
+                with _kept(getattr(coordinator, _IN_FLIGHT, ())):
+                    coordinator._invalidate_trace()
+                setattr(coordinator, _RECORDS_ANEW, True)
         return result
 
     return register
+
+
+def releasing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of PartitionedParameterCoordinator.release_sub_module.
+
+    While it records, DeepSpeed releases persistent parameters too. Under `torch_autocast` they come back in 16 bits,
+    where `device: cpu`, whose trace stays, has them in fp32: while it records for penstock alone, they are kept.
+    """
+
+    @functools.wraps(original)
+    def release(self: Any, submodule: Any, *args: Any, **kwargs: Any) -> Any:
+        if not getattr(self, _RECORDS_ANEW, False):
+            return original(self, submodule, *args, **kwargs)
+        if self.is_complete_trace():
+            setattr(self, _RECORDS_ANEW, False)
+            return original(self, submodule, *args, **kwargs)
+        with _kept(submodule.parameters(recurse=False)):
+            return original(self, submodule, *args, **kwargs)
+
+    return release
+
+
+@contextlib.contextmanager
+def _kept(params: Iterable[Any]) -> Iterator[None]:
+    """DeepSpeed does not release what a module still uses."""
+    persistent = [param for param in params if getattr(param, "ds_persist", False)]
+    for param in persistent:
+        param.ds_active_sub_modules.add(_USED_BY_NONE)
+    try:
+        yield
+    finally:
+        for param in persistent:
+            param.ds_active_sub_modules.discard(_USED_BY_NONE)

@@ -1,8 +1,9 @@
 """Parameters that are changed in place while they are gathered: an embedding with `max_norm` scales the rows that it
 looks up, a layer may clamp its weight, a script merges an adapter.
 
-Of one rank on the CPU, a gathered parameter is its partition, so that the change stays: here it is written back when
-the partition is released. Of several ranks, and on a device, it ends with the gathered copy, as without penstock.
+Where one rank has all of it, on the CPU, a gathered parameter is its partition, so that the change stays: here it is
+written back when the partition is released. Of several ranks, and on a device, it ends with the gathered copy, as
+without penstock.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ _WHOLE_ROWS = 4  # so many are looked at whole
 
 def note_self_changing(model: nn.Module) -> None:
     """Those that are known beforehand: their memory is not shared with other readers."""
-    if distributed.get_world_size() > 1:
-        return
     for module in model.modules():
-        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None:
+        changes = isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None
+        if changes and is_whole(module.weight):
             setattr(module.weight, _ATTRIBUTE, True)
+
+
+def is_whole(param: Any) -> bool:
+    """Whether one rank has all of it: the only one, or one that is a data-parallel group by itself."""
+    return distributed.get_world_size(getattr(param, "ds_process_group", None)) == 1
 
 
 def is_self_changing(param: Any) -> bool:
@@ -38,7 +43,7 @@ def state_of_content(param: Any) -> tuple[int | None, int] | None:
     torch counts changes of the parameter, but not those through its `.data`: PEFT merges adapters that way. These are
     looked for in a sample.
     """
-    if distributed.get_world_size() > 1:
+    if not is_whole(param):
         return None
     count = None if param.is_inference() else int(param._version)
     return count, _sample_sum(param.ds_tensor.data)
