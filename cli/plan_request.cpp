@@ -27,6 +27,11 @@ std::string check_size(const std::string& text) {
   return bytes ? std::string() : bytes.error().message;
 }
 
+std::string check_memory(const std::string& text) {
+  const Result<std::uint64_t> bytes = parse_bytes(text);
+  return bytes && *bytes == 0 ? "a machine has memory" : check_size(text);
+}
+
 // fp32, bf16 or fp16: what DeepSpeed trains in.
 std::string check_dtype(const std::string& text) {
   const Result<DType> dtype = parse_dtype(text);
@@ -284,7 +289,7 @@ void add_budget_options(CLI::App& verb, PlanRequest& request) {
       ->type_name("SIZE");
   verb.add_option("--memory", request.memory,
                   "Plan for a machine with so much memory available (default: this one's)")
-      ->check(check_size)
+      ->check(check_memory)
       ->type_name("SIZE");
 }
 
