@@ -28,7 +28,8 @@ constexpr auto kBlock = std::to_array<ConfigKey>({
      .choices = kEngineNames},
     {.name = "integrity",
      .kind = KeyKind::kChoice,
-     .meaning = "What of a tensor is proven when it comes back: its identity, some 64 KiB as well, "
+     .meaning = "What of a tensor is proven when it comes back: its identity, 64 bytes of each "
+                "page as well, "
                 "or every byte",
      .by_default = R"("sampled")",
      .choices = kIntegrityNames},

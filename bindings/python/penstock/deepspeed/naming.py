@@ -14,9 +14,10 @@ from typing import Any
 _ATTRIBUTE = "penstock_name"
 
 
-def name_parameters(module: Any) -> None:
+def name_parameters(module: Any, only_unnamed: bool = False) -> None:
     for name, param in module.named_parameters():
-        setattr(param, _ATTRIBUTE, own_name(name))
+        if not only_unnamed or full_name(param) is None:
+            setattr(param, _ATTRIBUTE, own_name(name))
 
 
 def own_name(name: str) -> str:
@@ -58,9 +59,7 @@ def named_conversion(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def convert(self: Any, ds_config: Any, module: Any, mpu: Any) -> None:
-        for name, param in module.named_parameters():
-            if full_name(param) is None:
-                setattr(param, _ATTRIBUTE, own_name(name))
+        name_parameters(module, only_unnamed=True)
         original(self, ds_config, module, mpu)
 
     return convert
