@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import gc
 import json
@@ -40,24 +39,6 @@ def test_bytes_have_the_buffer_protocol(engine: penstock.Engine) -> None:
     with engine.get("bytes") as lease:
         assert bytes(lease) == b"abc" * 5000
         assert memoryview(lease).nbytes == 15000
-
-
-def test_arrays_of_ctypes_come_back(engine: penstock.Engine) -> None:
-    """Their buffers have no strides."""
-    engine.put("numbers", (ctypes.c_int32 * 3000)(*range(3000)))
-    assert (engine.get("numbers").array.view("int32") == numpy.arange(3000)).all(), "a buffer is its bytes"
-    out = (ctypes.c_int32 * 3000)()
-    assert engine.get_async("numbers", out=out).result() is None
-    assert list(out) == list(range(3000))
-
-
-def test_what_torch_shows_the_negative_of(engine: penstock.Engine) -> None:
-    torch = pytest.importorskip("torch")
-    shown = torch._neg_view(torch.arange(3000.0))
-    engine.put("negative", shown)
-    assert (engine.get("negative").array == -numpy.arange(3000.0)).all()
-    with pytest.raises(penstock.ArgumentError, match="negative"):
-        engine.get_async("negative", out=shown)
 
 
 def test_a_forget_that_a_signal_ends_leaves_the_name_usable(engine: penstock.Engine, monkeypatch) -> None:
