@@ -121,12 +121,12 @@ typedef struct penstock_tensor_info {
   size_t struct_size;
   const char* dtype;      ///< "bf16", "float32", "u8"…; NULL: "u8"
   const char* role;       ///< "param", "master", "moment", "gradient", "buffer"; NULL: "param"
-  const uint64_t* shape;  ///< `dimensions` extents; a scalar has none
-  size_t dimensions;
+  const uint64_t* shape;  ///< `dimensions` extents; a scalar has none. At most 2^56 bytes
+  size_t dimensions;      ///< at most 64
 } penstock_tensor_info;
 
 /// Makes a tensor known by its name; it has no content yet.
-/// Errors: ARGUMENT (name taken, unknown type or role), WRONG_SIZE (no bytes).
+/// Errors: ARGUMENT (name taken, unknown type or role, too large), WRONG_SIZE (no bytes).
 PENSTOCK_API int penstock_declare(penstock_engine* engine, const char* name,
                                   const penstock_tensor_info* info);
 /// Drops a tensor and its space on drives; leases that are out stay valid.

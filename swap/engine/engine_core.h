@@ -53,7 +53,7 @@ struct EngineReaders {
 struct EngineWriters {
   EngineWriters(EngineGround& on, Reader& reader)
       : rescue(on, on.writes, failures),
-        writer(on, reader, on.declarations, rescue, failures, on.devices),
+        writer(on, reader, on.declarations, rescue, on.devices),
         committer(on, on.broker, reader, on.writes, on.declarations, rescue, on.devices) {}
 
   WriteFailures failures;

@@ -118,8 +118,7 @@ Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
   if (placement.has_error() && staged > 0) {
     Error error = std::move(placement).error();
     error.message += fmt::format(
-        "; besides, {} of max_pinned_bytes are what devices are reached "
-        "through",
+        "; that is without {} of max_pinned_bytes, which contents go to and from devices through",
         format_bytes(staged));
     return error;
   }

@@ -17,12 +17,11 @@ namespace penstock {
 class Writer : private EnginePart {
  public:
   Writer(EngineState& state, Reader& reader, Declarations& declarations, WriteRescue& rescue,
-         WriteFailures& failures, const DeviceStagings& devices)
+         const DeviceStagings& devices)
       : EnginePart(state),
         reader_(reader),
         declarations_(declarations),
         rescue_(rescue),
-        failures_(failures),
         devices_(devices) {}
 
   /// Begins a write that WriteQueue has counted.
@@ -47,7 +46,6 @@ class Writer : private EnginePart {
   Reader& reader_;
   Declarations& declarations_;
   WriteRescue& rescue_;
-  WriteFailures& failures_ PENSTOCK_GUARDED;
   const DeviceStagings& devices_;
 };
 

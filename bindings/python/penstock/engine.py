@@ -161,7 +161,7 @@ class Engine:
         return self._core.placement()
 
     def stats(self) -> dict[str, int]:
-        """Counters since the engine was opened (docs/TUNING.md says what each counts)."""
+        """Counters since the engine was opened. docs/TUNING.md explains those to tune by."""
         return self._core.stats()
 
     def state(self, name: str) -> dict[str, Any]:
