@@ -11,7 +11,7 @@ from habit import habit
 from habit_models import Layer, Stack, loss_of
 from habits_placement import WithAdapter, adapted
 from torch import nn
-from trial import WIDTH, Trial, digest
+from trial import Trial, digest
 
 
 @habit("GatheredParameters(modifier_rank=0) between steps")
@@ -316,13 +316,13 @@ def compiled(trial: Trial) -> None:
 class Encoder(nn.Module):
     """In evaluation its layers use the weights of modules that do not run, and DeepSpeed records that as a new use."""
 
-    def __init__(self, width: int = WIDTH) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        layer = functools.partial(nn.TransformerEncoderLayer, width, 4, width, dropout=0.0, batch_first=True)
+        layer = functools.partial(nn.TransformerEncoderLayer, 64, 4, 96, dropout=0.0, batch_first=True)
         self.layers = nn.ModuleList(layer() for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x[None]
+        x = x[None, :, :64]
         for layer in self.layers:
             x = layer(x)
         return loss_of(x)
@@ -330,8 +330,13 @@ class Encoder(nn.Module):
 
 @habit("`torch_autocast` with bfloat16, evaluations of an nn.TransformerEncoderLayer")
 def evaluated_encoder(trial: Trial) -> None:
+    if not trial.reference:  # its biases are persistent, and swapped
+        from penstock.deepspeed import optimizer_swapper, parameter_swapper
+
+        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 1
     autocast = {"enabled": True, "dtype": "bfloat16"}
-    engine = trial.initialize(Encoder(), trial.config(bf16=None, torch_autocast=autocast))
+    sizes = {"aio": {"block_size": 1}, "zero_optimization__stage3_param_persistence_threshold": 100}
+    engine = trial.initialize(Encoder(), trial.config(bf16=None, torch_autocast=autocast, **sizes))
     for _ in range(3):
         trial.steps(engine, 2)
         engine.eval()
