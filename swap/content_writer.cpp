@@ -37,10 +37,9 @@ Result<void> ContentWriter::between_contents() const {
 }
 
 Result<void> ContentWriter::append(std::span<const std::byte> bytes) {
-  const std::uint64_t left = is_open_ ? left_bytes_ : 0;
-  if (!is_open_ || bytes.size() > left) {
-    return fault(Fault::kWrongSize,
-                 fmt::format("{} bytes for a content of which {} are left", bytes.size(), left));
+  if (!is_open_ || bytes.size() > left_bytes_) {
+    return fault(Fault::kWrongSize, fmt::format("{} bytes for a content of which {} are left",
+                                                bytes.size(), left_bytes_));
   }
   Given& given = given_.back();
   left_bytes_ -= bytes.size();

@@ -51,8 +51,8 @@ class ContentWriter {
   Result<void> between_contents() const;
 
   std::shared_ptr<ContentStreams> streams_;
-  std::vector<Given> given_;  // the last one is being given, until end()
-  std::uint64_t left_bytes_ = 0;
+  std::vector<Given> given_;              // the last one is being given, until end()
+  std::uint64_t left_bytes_ = 0;          // 0 where none is
   bool is_open_ = false;                  // between begin() and end()
   std::unique_ptr<StoredWriter> writer_;  // last: it waits for what is under way
 };
