@@ -104,7 +104,8 @@ class Engine:
     def get_async(
         self, name: str, out: Any = None, update: bool = False, convert: bool = False, device: str | None = None
     ) -> Future:
-        """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None.
+        """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None. `out` has
+        the tensor's dtype or is bytes; for bf16, which NumPy lacks, it may have integers of 16 bits.
 
         `out` may lie on a device: what its current stream was given so far comes first, and when the future is done the
         content is there for every stream. `convert` as for put().
@@ -117,9 +118,11 @@ class Engine:
             raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
         device = _device(array, convert, device)
         try:
-            if device is None:
-                return self._core.get_into(tensor_id, array)
             dtype, kept = _describe(array)[0], self._described[name][0]
+            if device is None:
+                if not _may_hold(dtype, kept):
+                    raise ArgumentError(f"tensor '{name}' is {kept}, `out` is {dtype}: give the same dtype, or bytes")
+                return self._core.get_into(tensor_id, array)
             if dtype != kept and not convert:
                 raise ArgumentError(f"tensor '{name}' is {kept}, not {dtype}: say convert=True, or give the same")
             return self._core.get_to_device(tensor_id, self._on_device(array, device, True), device, dtype)
@@ -237,7 +240,10 @@ def _read_config(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> t
     if config is None:
         return "{}", "defaults"
     if isinstance(config, Mapping):
-        return json.dumps(dict(config)), "the mapping given"
+        try:
+            return json.dumps(dict(config)), "the mapping given"
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"the mapping given has a value that JSON lacks: {error}") from error
     try:
         with open(config, encoding="utf-8") as file:
             return file.read(), os.fspath(config)
@@ -260,6 +266,11 @@ def _device(array: Any, convert: bool, said: str | None) -> str | None:
     if convert and device is None:
         raise ArgumentError("convert=True is for tensors on a device; on the CPU, convert first")
     return device
+
+
+def _may_hold(dtype: str, kept: str) -> bool:
+    """Whether memory of `dtype` may be filled with a tensor's bits: NumPy's users have integers for bf16, which it lacks."""
+    return dtype == kept or "u8" in (dtype, kept) or (kept == "bf16" and dtype in ("u16", "i16"))
 
 
 _TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order, in the CPU's memory or a device's"
