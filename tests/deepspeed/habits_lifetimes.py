@@ -109,6 +109,21 @@ def initialized_again(trial: Trial) -> None:
     trial.record_weights(second)
 
 
+@habit("deepspeed.initialize again for the model of an engine that lives, persistent parameters on NVMe")
+def initialized_again_with_persistent(trial: Trial) -> None:
+    model = Stack(2)
+    config = trial.config(
+        zero_optimization__offload_optimizer=None, zero_optimization__stage3_param_persistence_threshold=3_000_000
+    )
+    first = trial.initialize(model, config)
+    trial.steps(first, 2)
+    second = trial.initialize(model, config)
+    for _ in range(3):  # none of these steps is saved
+        second.backward(trial.loss(second))
+        second.step()
+    trial.record_weights(second)
+
+
 @habit("a notebook's cell, run again and again", short=1)
 def notebook(trial: Trial) -> None:
     engine, on_drive = None, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -50,6 +50,7 @@ def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def create(self: Any) -> None:
+        _release_whole(param for group in self.fp16_groups for param in group)
         original(self)
         self.penstock_hooks = []
         for param in (param for group in self.fp16_groups for param in group):
@@ -59,6 +60,16 @@ def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
                 hooks[key] = _weakly(hook)
 
     return create
+
+
+def _release_whole(params: Iterable[Any]) -> None:
+    """Parameters that an earlier engine of this model has left gathered, while this one has put their partitions on the
+    drive: stage 3 gathers each again at once, and takes one that is gathered already for a mistake.
+    """
+    for param in params:
+        on_drive = param.ds_tensor.status.name == "NOT_AVAILABLE"
+        if on_drive and param.ds_status.name == "AVAILABLE":
+            param.partition()
 
 
 def _weakly(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
