@@ -259,6 +259,7 @@ def test_a_file_without_zero_is_refused_by_accelerate(penstock, write, accelerat
     assert "has no zero_optimization" in warnings(plan, "accelerate")["zero_optimization"]
 
 
+@pytest.mark.deep
 def test_tuning_takes_it_too(penstock, write, accelerate_yaml, tmp_path):
     write("ds.json", SEED.read_text())
     config = accelerate_yaml({"deepspeed_config_file": "ds.json"})

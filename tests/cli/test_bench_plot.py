@@ -69,6 +69,7 @@ def test_jobs_that_share_a_plot_are_named(bench, model, tmp_path):
     assert not any("two: waiting" in text for text in shown)
 
 
+@pytest.mark.deep
 def test_virtual_time_draws_the_same_bytes(bench, model, tmp_path):
     for name in ("one.svg", "two.svg"):
         assert bench(*swap_keys(model), f"--plot={name}").returncode == 0
@@ -83,6 +84,7 @@ def test_a_raw_job_has_bandwidth_alone(bench, tmp_path):
     assert not any("pinned" in text or "simulated" in text for text in shown)
 
 
+@pytest.mark.deep
 def test_every_workload_that_swaps_is_drawn(bench, model, write, tmp_path):
     trace = tmp_path / "trace.jsonl"
     assert bench(*swap_keys(model), env={"PENSTOCK_TRACE": str(trace)}).returncode == 0

@@ -99,6 +99,7 @@ def check_aio(aio):
     assert "num_threads" not in aio
 
 
+@pytest.mark.deep
 def test_without_a_file_the_configuration_goes_to_standard_output(penstock, drive, inventory):
     done = penstock("tune", "--path", drive, inventory, *BUDGET, *MEMORY, "--ram", "0")
     assert done.returncode == 0, done.stderr
@@ -136,6 +137,7 @@ def test_the_document(penstock, write, drive, inventory):
     assert plan["per_step"]["lower_bound_seconds"] == pytest.approx(per_step["new"]["lower_bound_seconds"])
 
 
+@pytest.mark.deep
 def test_several_paths_and_one_that_is_given_twice(penstock, drive, inventory):
     first, second = drive / "a", drive / "b"
     first.mkdir()
@@ -150,6 +152,7 @@ def test_several_paths_and_one_that_is_given_twice(penstock, drive, inventory):
     assert list(first.iterdir()) == list(second.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_the_paths_of_the_configuration_are_measured_by_default(penstock, write, drive, inventory):
     swap = drive / "swap"
     swap.mkdir()
@@ -161,6 +164,7 @@ def test_the_paths_of_the_configuration_are_measured_by_default(penstock, write,
     assert entry["path"] == str(swap) and entry["max_bytes"] == "1GiB" and entry["read_bytes_per_second"] > 0
 
 
+@pytest.mark.deep
 def test_a_path_below_the_one_that_is_measured_stays(penstock, write, drive, inventory):
     config = config_on(write, drive / "swap" / "run1")
     document = penstock.json("tune", "--path", drive, inventory, "--config", config, *BUDGET, *MEMORY)

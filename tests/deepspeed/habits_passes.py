@@ -26,7 +26,7 @@ def modified(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
-@habit("modified parameters of a frozen model", short=1)
+@habit("modified parameters of a frozen model")
 def modified_frozen(trial: Trial) -> None:
     engine = trial.initialize(adapted())
     for _ in range(2):

@@ -311,7 +311,7 @@ class Untyped(Stack):
         return x + torch.tanh(x @ self.mix) + x @ self.fixed
 
 
-@habit("built under zero.Init, a part that says itself that it is fp32", short=1)
+@habit("built under zero.Init, a part that says itself that it is fp32")
 def untyped(trial: Trial) -> None:
     """zero.Init gives it the configuration's dtype, as it does to tensors that are made within."""
     config = trial.config()

@@ -126,7 +126,7 @@ def peft_merged(trial: Trial) -> None:
     del keep
 
 
-@habit("PEFT's LoRA: merged and unmerged in GatheredParameters without modifier_rank", short=1)
+@habit("PEFT's LoRA: merged and unmerged in GatheredParameters without modifier_rank")
 def peft_merged_between_steps(trial: Trial) -> None:
     """As TRL does it before vLLM generates. With one rank, the base keeps what rounding has changed."""
     from peft import LoraConfig, get_peft_model

@@ -44,8 +44,9 @@ def saved_states(directory: Path, tag: str = "global_step1", rank: int = 0) -> d
     }
 
 
-@pytest.mark.parametrize("states", NARROW)
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("states", ["8bit", "bf16", "4bit"])
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_a_resumed_run_goes_on_in_the_same_digits(compiled: None, tmp_path: Path, states: str, ranks: int) -> None:
     whole = train("nvme", tmp_path, states, "train:2", "save", "train:3", "see", ranks=ranks)
     resumed = train("nvme", tmp_path, states, "load", "train:3", "see", ranks=ranks)
@@ -208,6 +209,7 @@ def engines_of(forms: tuple[str, ...], trial: Trial) -> None:
         engine.load_checkpoint(str(Path(trial.swap).parent / f"saved-{number}"))
 
 
+@pytest.mark.deep
 def test_each_engine_of_a_process_has_its_own(compiled: None, tmp_path: Path) -> None:
     def outcome(*forms: str) -> Outcome:
         found = run_habit(functools.partial(engines_of, forms), tmp_path / "-".join(forms), 1, False, free_port())

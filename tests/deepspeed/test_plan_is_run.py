@@ -63,6 +63,7 @@ def compare(plan: dict[str, Any], run: dict[str, Any]) -> None:
         pytest.param(
             {"ram_bytes": "40MiB", "tensors": [{"match": "sub-group 0 master", "place": "ram"}]},
             id="a rule for a state",
+            marks=pytest.mark.deep,
         ),
         pytest.param(
             {"ram_bytes": 0, "optimizer_states": "8bit", "fp32_states": ["*o_proj*"]},

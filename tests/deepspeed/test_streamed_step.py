@@ -11,7 +11,8 @@ from checkpoints import differences
 from chunked_training import train
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_checkpoints_of_many_chunks(compiled: None, tmp_path: Path, ranks: int) -> None:
     saved = {
         device: train(device, tmp_path / device, "train:2", "save", "train:3", "see", ranks=ranks, is_uneven=True)
@@ -57,9 +58,10 @@ def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
         assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "steps",
-    [pytest.param(("break:5",), marks=pytest.mark.deep), ("train:2", "break:0", "train:1", "break:160")],
+    [("break:5",), ("train:2", "break:0", "train:1", "break:160")],
     ids=["the first step", "a later one"],
 )
 def test_a_step_after_one_that_stopped_is_refused(compiled: None, tmp_path: Path, steps: tuple[str, ...]) -> None:
@@ -88,6 +90,7 @@ def test_a_step_of_whole_sub_groups_that_stopped(compiled: None, tmp_path: Path)
     assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
 
 
+@pytest.mark.deep
 def test_no_step_follows_a_lost_write(compiled: None, tmp_path: Path) -> None:
     """Some weights or states are older than others, until a checkpoint has been loaded."""
     whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see")
