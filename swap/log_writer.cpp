@@ -138,23 +138,28 @@ class LogWriter::Output final : public spdlog::sinks::base_sink<std::mutex> {
     std::unique_lock lock(mutex_);
     came_.wait_for(lock, kPatience, [&] { return lines_ + dropped() >= lines; });
   }
-  /// Lines that the file did not take.
-  std::uint64_t refused() {
+  /// Lines that the file did not take, and errno of the last.
+  std::pair<std::uint64_t, int> refused() {
     const std::lock_guard lock(mutex_);
-    return refused_;
+    return {refused_, error_};
   }
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    refused_ += write_out({line.data(), line.size()}) ? 0U : 1U;
+    const int error = write_out({line.data(), line.size()});
+    if (error != 0) {
+      ++refused_;
+      error_ = error;
+    }
     ++lines_;
     came_.notify_all();
   }
   void flush_() override {}
 
-  bool write_out(std::string_view left) const {
+  /// errno, 0: it is written.
+  int write_out(std::string_view left) const {
     const Clock::time_point give_up = Clock::now() + kPatience;
     while (!left.empty()) {
       const ssize_t written = ::write(file_, left.data(), left.size());
@@ -164,16 +169,17 @@ class LogWriter::Output final : public spdlog::sinks::base_sink<std::mutex> {
         pollfd room{file_, POLLOUT, 0};
         ::poll(&room, 1, kPollMs);
       } else if (written == 0 || errno != EINTR) {
-        return false;
+        return written == 0 ? EIO : errno;
       }
     }
-    return true;
+    return 0;
   }
 
   const int file_;
   std::condition_variable came_;
   std::uint64_t lines_ = 0;  // guarded by mutex_, as below
   std::uint64_t refused_ = 0;
+  int error_ = 0;
 };
 
 LogWriter::LogWriter(LogSettings settings, const LogWriter* previous)
@@ -247,15 +253,25 @@ void LogWriter::stop() {
   if (!thread_) {
     return;
   }
-  const std::uint64_t missing = dropped() + output_->refused();
+  const std::uint64_t dropped_lines = dropped();
   thread_.reset();  // joins it
-  if (missing > 0 && settings_.level <= LogLevel::kWarning) {
-    at_once_->log(spdlog::level::warn,
-                  Warning{WarningCode::kLogLines,
-                          fmt::format("{} lines of the log are missing: it could not be written as "
-                                      "fast as they came",
-                                      missing)}
-                      .line());
+  const auto [refused, error] = output_->refused();
+  if (settings_.level > LogLevel::kWarning || dropped_lines + refused == 0) {
+    return;
+  }
+  const std::string why =
+      refused == 0
+          ? "it could not be written as fast as they came"
+          : system_error(error, fmt::format("{} (PENSTOCK_LOG_FILE)", settings_.file)).message;
+  const std::string line =
+      Warning{WarningCode::kLogLines,
+              fmt::format("{} lines of the log are missing: {}", dropped_lines + refused, why)}
+          .line();
+  at_once_->warn(line);
+  if (refused > 0 && !settings_.file.empty()) {  // which may have refused this one, too
+    spdlog::logger on_stderr("penstock", std::make_shared<Output>(STDERR_FILENO));
+    on_stderr.set_formatter(std::make_unique<LineFormatter>(true));
+    on_stderr.warn(line);
   }
 }
 

@@ -168,6 +168,17 @@ TEST_F(LogTest, WhatTheFileDoesNotTakeIsDroppedAndCounted) {
   EXPECT_GT(written, 0U);
 }
 
+TEST_F(LogTest, AFullDriveIsSaidOnStderr) {
+  testing::internal::CaptureStderr();
+  log_to("/dev/full");
+  log_info(LogEvent::kNote, [] { return std::string("a line"); });
+  ::unsetenv("PENSTOCK_LOG_FILE");
+  read_log_settings();  // the log goes elsewhere, and the old one ends
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("[log-lines] 1 lines of the log are missing"), HasSubstr("/dev/full"),
+                    HasSubstr("No space left on device")));
+}
+
 TEST_F(LogTest, ManyThreadsLoseNothing) {
   constexpr int kThreads = 4;
   constexpr int kLines = 1000;
