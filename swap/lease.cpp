@@ -20,6 +20,16 @@ LeaseToken::~LeaseToken() {
   }
 }
 
+Result<void> Lease::check_held() const {
+  if (token_ == nullptr) {
+    return fault(Fault::kClosed, "this lease was released");
+  }
+  if (token_->elsewhere()) {
+    return fault(Fault::kClosed, "this lease is of the process that has forked this one");
+  }
+  return {};
+}
+
 void Lease::end_update() const noexcept {
   if (!token_ || token_->access() == Access::kRead || token_->elsewhere()) {
     return;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "alloc/result.h"
 #include "swap/tensor.h"
 
 namespace penstock {
@@ -24,6 +25,9 @@ class Lease {
   std::span<std::byte> span() const noexcept { return {data(), static_cast<std::size_t>(bytes())}; }
   TensorId tensor() const noexcept;
   explicit operator bool() const noexcept { return token_ != nullptr; }
+  /// Whether its memory may be looked at. Errors: Fault::kClosed: it was released, or its process
+  /// has forked this one, which has not got the memory.
+  Result<void> check_held() const;
   /// Ends a lease for an update while views of it still read the memory, which must not be changed
   /// any more. Implied by commit() and by the last copy's end.
   void end_update() const noexcept;

@@ -87,11 +87,7 @@ Result<TensorInfo> read_tensor_info(const char* name, const penstock_tensor_info
   PENSTOCK_TRY(dtype);
   const Result<Role> role = parse_role(info->role != nullptr ? info->role : "param");
   PENSTOCK_TRY(role);
-  if (info->dimensions > kTensorAxesMax) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("tensor '{}' has {} dimensions; {} are allowed", *known_as,
-                             info->dimensions, kTensorAxesMax));
-  }
+  PENSTOCK_TRY(check_axes(*known_as, info->dimensions));
   if (info->dimensions != 0) {
     PENSTOCK_TRY(required(info->shape, "the tensor's shape"));
   }

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "alloc/process_mark.h"
 #include "bindings/c/handle_table.h"
 #include "bindings/c/penstock.h"
 #include "swap/swap_engine.h"
@@ -24,7 +23,6 @@ struct HeldLease {
   Access access = Access::kRead;
   const penstock_engine* engine = nullptr;  ///< who gave it
   std::string tensor;                       ///< its name
-  ProcessMark process{};
 };
 
 /// What a penstock_ticket stands for.

@@ -10,9 +10,7 @@ int penstock_lease_memory(penstock_lease* lease, void** data, size_t* bytes) {
   return guarded([&]() -> Result<void> {
     const Result<std::shared_ptr<HeldLease>> held = leases().find(lease);
     PENSTOCK_TRY(held);
-    if ((*held)->process.elsewhere()) {
-      return fault(Fault::kClosed, "this lease is of the process that has forked this one");
-    }
+    PENSTOCK_TRY((*held)->lease.check_held());
     if (data != nullptr) {
       *data = (*held)->lease.data();
     }

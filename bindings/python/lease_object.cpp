@@ -14,19 +14,9 @@ namespace nb = nanobind;
 
 namespace penstock::python {
 
-std::optional<Error> LeaseObject::gone() const {
-  if (!lease) {
-    return fault(Fault::kClosed, "this lease was released");
-  }
-  if (process.elsewhere()) {
-    return fault(Fault::kClosed, "this lease is of the process that has forked this one");
-  }
-  return std::nullopt;
-}
-
 void LeaseObject::expect_held() const {
-  if (std::optional<Error> error = gone()) {
-    raise(*std::move(error));
+  if (Result<void> held = lease.check_held(); held.has_error()) {
+    raise(std::move(held).error());
   }
 }
 
@@ -36,8 +26,8 @@ namespace {
 /// refuses a writer.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   LeaseObject* object = nb::inst_ptr<LeaseObject>(nb::handle(self));
-  if (const std::optional<Error> error = object->gone()) {
-    PyErr_SetString(PyExc_BufferError, error->message.c_str());
+  if (const Result<void> held = object->lease.check_held(); held.has_error()) {
+    PyErr_SetString(PyExc_BufferError, held.error().message.c_str());
     return -1;
   }
   // The view's own hold on the memory: release() of the lease does not pull it away.

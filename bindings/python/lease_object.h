@@ -3,10 +3,8 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "alloc/process_mark.h"
 #include "alloc/result.h"
 #include "swap/lease.h"
 #include "swap/plan/inventory.h"
@@ -26,11 +24,8 @@ struct LeaseObject {
   std::shared_ptr<const TensorInfo> info;
   Access access;                // kRead: its views are to read only
   const void* giver = nullptr;  // the engine object; compared, never followed
-  ProcessMark process;
 
-  /// Why its memory may not be looked at any more; nothing: it may. A forked child has not got it.
-  std::optional<Error> gone() const;
-  /// Raises gone().
+  /// Raises what Lease::check_held() gives.
   void expect_held() const;
   bool read_only() const noexcept { return access == Access::kRead; }
   /// Views live on, and change nothing that could still be committed.

@@ -23,11 +23,7 @@ Result<TensorId> Declarations::declare(NamespaceId space, TensorInfo info, bool 
     return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes", info.name,
                                                 info.fits_63_bits() ? "no" : "more than 2^63"));
   }
-  if (info.shape.size() > kTensorAxesMax) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("tensor '{}' has {} dimensions; {} are allowed", info.name,
-                             info.shape.size(), kTensorAxesMax));
-  }
+  PENSTOCK_TRY(check_axes(info.name, info.shape.size()));
   if (found->by_name.contains(info.name)) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("tensor '{}' is declared already in '{}'", info.name, found->name));

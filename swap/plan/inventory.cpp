@@ -1,8 +1,19 @@
 #include "swap/plan/inventory.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace penstock {
+
+Result<void> check_axes(std::string_view tensor, std::size_t axes) {
+  if (axes > kTensorAxesMax) {
+    return fault(
+        Fault::kInvalidArgument,
+        fmt::format("tensor '{}' has {} dimensions; {} are allowed", tensor, axes, kTensorAxesMax));
+  }
+  return {};
+}
 
 std::uint64_t TensorInfo::elements() const noexcept {
   std::uint64_t product = 1;

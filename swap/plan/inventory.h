@@ -53,6 +53,9 @@ Result<Role> parse_role(std::string_view text);
 /// Axes of a shape; more than any library makes.
 inline constexpr std::size_t kTensorAxesMax = 64;
 
+/// Errors: Fault::kInvalidArgument: a tensor with so many.
+Result<void> check_axes(std::string_view tensor, std::size_t axes);
+
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
