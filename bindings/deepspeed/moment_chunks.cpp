@@ -13,10 +13,9 @@ namespace penstock {
 std::vector<MomentChunks> moment_chunks(const TrainingSetup& setup) {
   const StateFormats formats = setup.state_formats();
   std::vector<StateSegment> trained;
-  for (const TensorInfo& info : setup.inventory.tensors) {
-    if (setup.trains(info)) {
-      trained.push_back({setup.partition_elements(info), formats.of(info.name, info.elements())});
-    }
+  for (const std::size_t place : setup.trained()) {
+    const TensorInfo& info = setup.inventory.tensors[place];
+    trained.push_back({setup.partition_elements(info), formats.of(info.name, info.elements())});
   }
   std::vector<MomentChunks> chunks;
   for (const SubGroup& group : setup.sub_groups()) {

@@ -11,6 +11,7 @@
 
 #include "alloc/lower_case.h"
 #include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/saturating.h"
 
 namespace penstock {
 namespace {
@@ -156,6 +157,32 @@ std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup) {
   return warnings;
 }
 
+std::vector<PlanWarning> warn_about_batches(const TrainingSetup& setup) {
+  const DeepSpeedConfig& file = setup.config.deepspeed;
+  const std::uint64_t ranks = setup.world_size;
+  const std::uint64_t total = file.train_batch_size;
+  if (!setup.has_config || total == 0) {
+    return {};
+  }
+  // DeepSpeed divides likewise for what the file lacks, and then compares.
+  std::uint64_t micro = file.micro_batch_size;
+  std::uint64_t passes = file.gradient_accumulation_steps;
+  if (micro == 0) {
+    micro = total / std::max<std::uint64_t>(passes, 1) / ranks;
+    passes = std::max<std::uint64_t>(passes, 1);
+  } else if (passes == 0) {
+    passes = total / micro / ranks;
+  }
+  if (multiply_saturating(multiply_saturating(micro, passes), ranks) == total) {
+    return {};
+  }
+  return {{"batch-sizes",
+           fmt::format("train_batch_size of {} is not {} samples a pass x {} passes x {} {}, so "
+                       "that DeepSpeed will not begin; --world-size says how many ranks there are",
+                       total, micro, passes, ranks, ranks == 1 ? "rank" : "ranks"),
+           "train_batch_size"}};
+}
+
 std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup) {
   const std::string& type = setup.config.deepspeed.optimizer_type;
   if (!setup.swaps_optimizer() || setup.optimizer_is_given || is_known(type)) {
@@ -163,9 +190,11 @@ std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup) {
   }
   if (type.empty()) {
     return {{"assumed",
-             "the configuration has no optimizer; planned as AdamW with all parameters in one "
-             "group. With other groups the script's sub-groups, or with another optimizer its "
-             "states, differ",
+             fmt::format("the configuration has no optimizer; planned as AdamW with {}. With other "
+                         "groups the script's sub-groups, or with another optimizer its states, "
+                         "differ",
+                         setup.splits_vectors() ? "biases and norms in a second group, as Trainer's"
+                                                : "all parameters in one group"),
              "optimizer"}};
   }
   return {{"assumed",

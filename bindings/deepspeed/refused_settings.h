@@ -23,4 +23,7 @@ std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup);
 /// one whose states are not known.
 std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup);
 
+/// Batch sizes that do not fit each other, which DeepSpeed refuses.
+std::vector<PlanWarning> warn_about_batches(const TrainingSetup& setup);
+
 }  // namespace penstock

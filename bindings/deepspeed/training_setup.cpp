@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "alloc/bytes.h"
 #include "bindings/deepspeed/moment_chunks.h"
@@ -118,12 +119,7 @@ void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
     return;
   }
   const std::uint64_t limit = setup.config.deepspeed.offload_param->max_in_cpu;
-  std::vector<std::size_t> trained;
-  for (std::size_t i = 0; i < setup.inventory.tensors.size(); ++i) {
-    if (setup.trains(setup.inventory.tensors[i])) {
-      trained.push_back(i);
-    }
-  }
+  const std::vector<std::size_t> trained = setup.trained();
   std::uint64_t elements = 0;
   for (const SubGroup& group : setup.sub_groups()) {
     elements += group.elements;
@@ -216,6 +212,12 @@ void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>
   }
 }
 
+// All but biases and norms. Trainer goes by names and by the layer's class, which an inventory
+// lacks.
+bool decays(const TensorInfo& tensor) noexcept {
+  return tensor.shape.size() > 1 && tensor.name.find("bias") == std::string::npos;
+}
+
 }  // namespace
 
 DType TrainingSetup::held_dtype(const TensorInfo& tensor) const noexcept {
@@ -296,14 +298,42 @@ bool TrainingSetup::swaps_optimizer() const noexcept {
          optimizer_device() == OffloadDevice::kNvme;
 }
 
-std::vector<SubGroup> TrainingSetup::sub_groups() const {
-  std::vector<std::uint64_t> partitions;
-  for (const TensorInfo& tensor : inventory.tensors) {
-    if (trains(tensor)) {
-      partitions.push_back(partition_elements(tensor));
+bool TrainingSetup::splits_vectors() const noexcept {
+  return has_config && config.deepspeed.optimizer_type.empty() && !config.automatic.empty();
+}
+
+std::vector<std::size_t> TrainingSetup::trained() const {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
+    if (trains(inventory.tensors[i])) {
+      places.push_back(i);
     }
   }
-  return make_sub_groups(partitions, config.deepspeed.sub_group_size);
+  if (splits_vectors()) {
+    std::ranges::stable_partition(
+        places, [this](std::size_t place) { return decays(inventory.tensors[place]); });
+  }
+  return places;
+}
+
+std::vector<SubGroup> TrainingSetup::sub_groups() const {
+  std::vector<std::uint64_t> partitions;
+  const bool splits = splits_vectors();
+  std::size_t first_group = 0;
+  for (const std::size_t place : trained()) {
+    const TensorInfo& tensor = inventory.tensors[place];
+    partitions.push_back(partition_elements(tensor));
+    first_group += !splits || decays(tensor) ? 1U : 0U;
+  }
+  const std::span<const std::uint64_t> all(partitions);
+  const std::uint64_t size = config.deepspeed.sub_group_size;
+  std::vector<SubGroup> groups = make_sub_groups(all.first(first_group), size);
+  for (SubGroup group : make_sub_groups(all.subspan(first_group), size)) {
+    group.first += first_group;
+    group.end += first_group;
+    groups.push_back(group);
+  }
+  return groups;
 }
 
 std::vector<OptimizerState> TrainingSetup::optimizer_states() const {

@@ -58,7 +58,14 @@ struct TrainingSetup {
   bool trains(const TensorInfo& tensor) const noexcept;
   /// Whether an optimizer's states are on NVMe.
   bool swaps_optimizer() const noexcept;
-  /// The optimizer's sub-groups over the trained parameters of the inventory.
+  /// Whether the optimizer has biases and norms in a second group: where the file has "auto", which
+  /// is for transformers' Trainer, and names no optimizer, so that Trainer makes one. Source:
+  /// transformers 5, Trainer.create_optimizer and get_decay_parameter_names.
+  bool splits_vectors() const noexcept;
+  /// Places in the inventory of the trained parameters, in the order in which the optimizer has
+  /// them: by its parameter groups, in each by the inventory.
+  std::vector<std::size_t> trained() const;
+  /// The optimizer's sub-groups over trained(): none is of two parameter groups.
   std::vector<SubGroup> sub_groups() const;
   /// What the optimizer keeps beside masters.
   std::vector<OptimizerState> optimizer_states() const;

@@ -67,12 +67,33 @@ TEST(RefusedSettingsTest, WhatIsAssumedOfTheOptimizerIsSaid) {
   EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "nvme")),
               ElementsAre(AllOf(Warns("assumed", "optimizer"), Says("in one group"))));
   EXPECT_THAT(
+      warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "gradient_accumulation_steps": "auto")")),
+      ElementsAre(Says("biases and norms in a second group")));
+  EXPECT_THAT(
       warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "Muon"})")),
       ElementsAre(AllOf(Warns("assumed", "optimizer.type"), Says("states of Muon"))));
   EXPECT_THAT(
       warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "AdamW"})")),
       IsEmpty());
   EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "cpu")), IsEmpty());
+}
+
+TEST(RefusedSettingsTest, BatchSizesThatContradictEachOther) {
+  const auto sizes = [](const char* total, const char* micro, const char* passes) {
+    return warn_about_batches(
+        setup_of("nvme", "nvme", "",
+                 fmt::format(R"(, "train_batch_size": {}, "train_micro_batch_size_per_gpu": {},
+                       "gradient_accumulation_steps": {})",
+                             total, micro, passes)
+                     .c_str()));
+  };
+  EXPECT_THAT(sizes("12", "2", "4"), ElementsAre(AllOf(Warns("batch-sizes", "train_batch_size"),
+                                                       Says("12 is not 2 samples a pass x 4"))));
+  EXPECT_THAT(sizes("7", "2", "\"auto\"").size(), 1U);
+  EXPECT_THAT(sizes("12", "\"auto\"", "5").size(), 1U);
+  EXPECT_THAT(sizes("12", "\"auto\"", "4"), IsEmpty());
+  EXPECT_THAT(sizes("12", "3", "4"), IsEmpty());
+  EXPECT_THAT(sizes("\"auto\"", "3", "4"), IsEmpty());
 }
 
 }  // namespace

@@ -257,6 +257,33 @@ TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
   EXPECT_EQ(rank_tensors(setup).size(), 4U + 2 * 4U) << "moments only, in chunks";
 }
 
+TEST(TrainingSetupTest, TrainerStepsBiasesAndNormsInAGroupOfTheirOwn) {
+  Inventory inventory;
+  for (const auto& [name, shape] :
+       std::vector<std::pair<std::string, std::vector<std::uint64_t>>>{{"norm.weight", {1000}},
+                                                                       {"a", {1000, 1000}},
+                                                                       {"experts.bias", {8, 1000}},
+                                                                       {"b", {1000, 1000}}}) {
+    inventory.tensors.push_back({name, DType::kBF16, shape, Role::kParam});
+  }
+  const std::string file = R"({"zero_optimization": {"stage": 3, "sub_group_size": 1e9,
+      "offload_param": {"device": "nvme", "nvme_path": "/n"},
+      "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}, "gradient_accumulation_steps": %})";
+  const auto setup_of = [&](const std::string& passes) {
+    std::string text = file;
+    return test::setup_with(inventory, text.replace(text.find('%'), 1, passes).c_str());
+  };
+  EXPECT_THAT(setup_of("1").trained(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(setup_of("1").sub_groups().size(), 1U);
+  const TrainingSetup trainer = setup_of("\"auto\"");
+  EXPECT_THAT(trainer.trained(), ElementsAre(1, 3, 0, 2));
+  ASSERT_EQ(trainer.sub_groups().size(), 2U);
+  EXPECT_EQ(trainer.sub_groups()[0].elements, 2'000'000U);
+  EXPECT_EQ(trainer.sub_groups()[1].first, 2U);
+  EXPECT_EQ(trainer.sub_groups()[1].end, 4U);
+  EXPECT_EQ(trainer.sub_groups()[1].elements, 9000U);
+}
+
 TEST(TrainingSetupTest, FrozenParametersAreNeverWritten) {
   TrainingSetup setup = test::setup_with(three(), kNvme);
   EXPECT_EQ(rank_tensors(setup)[0].writes_per_step, 1U);
