@@ -90,7 +90,8 @@ int run(int argc, const char* const* argv) {
     fmt::print("{}", wrapped_help(asked.help(), output_width()));
     return kDone;
   } catch (const CLI::Success& success) {
-    app.exit(success);
+    // Through stdio, whose errors main() sees.
+    fmt::print("{}\n", success.what());
     return kDone;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
