@@ -34,6 +34,7 @@ class Play:
     swap: str
     steps: tuple[str, ...]
     layers: int = 4  # one of them is frozen
+    is_reversed: bool = False  # the last layer is registered first
     is_uneven: bool = False  # a matrix whose elements no even number of ranks divides
     ram_bytes: str = "0"
     chunk_numel: int = 0  # of states, instead of what users have
@@ -145,6 +146,8 @@ def _train(what: Play, rank: int, ranks: int) -> None:
     with deepspeed.zero.Init(config_dict_or_path=config, dtype=dtype_of(config)):
         model = (Uneven if what.is_uneven else Stack)(what.layers)
     model.layers[1].requires_grad_(False)
+    if what.is_reversed:
+        model.layers._modules = dict(reversed(model.layers._modules.items()))
     engine = trial.initialize(model, config)
     for step in what.steps:
         _do(step, what.directory, engine, trial)

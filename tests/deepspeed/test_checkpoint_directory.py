@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,37 @@ def test_a_link_keeps_naming_what_it_names(tmp_path: Path) -> None:
     assert (tmp_path / "best").is_symlink()
     assert (tmp_path / "first" / MODEL).read_text() == (tmp_path / "best" / MODEL).read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "first"]
+
+
+def test_a_link_to_another_file_system_is_saved_to(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        assert os.stat(elsewhere).st_dev != tmp_path.stat().st_dev
+        (tmp_path / "tag").symlink_to(elsewhere)
+        rank = PartialCheckpoint(str(tmp_path), "tag")
+        rank.clear()
+        rank.create()
+        Path(rank.file(str(tmp_path / "tag" / MODEL))).write_text("new")
+        Path(rank.path, "zero_to_fp32.py").write_text("a script")
+        rank.publish()
+        assert Path(elsewhere, MODEL).read_text() == "new"
+        assert (tmp_path / "zero_to_fp32.py").read_text() == "a script"
+
+
+def test_directories_of_a_script_outlive_a_save_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the exchange of the names and the directories' way back."""
+    save(tmp_path, "tag", "old")
+    (tmp_path / "tag" / "plots").mkdir()
+    (tmp_path / "tag" / "plots" / "loss.png").write_text("mine")
+    killed = PartialCheckpoint(str(tmp_path), "tag")
+    killed.create()
+    Path(killed.file(str(tmp_path / "tag" / MODEL))).write_text("new")
+    with monkeypatch.context() as patched:
+        patched.setattr(killed, "_move_directories", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            killed.publish()
+    save(tmp_path, "tag", "newest")
+    assert (tmp_path / "tag" / MODEL).read_text() == "newest"
+    assert (tmp_path / "tag" / "plots" / "loss.png").read_text() == "mine"
 
 
 def test_an_older_one_that_cannot_be_removed_does_not_come_back(

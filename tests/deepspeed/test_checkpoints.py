@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,38 @@ def test_another_model_is_refused(checkpoint: Path) -> None:
     plain = train("nvme", checkpoint, "train:1", "train:1", "see", layers=3)
     assert len(run.failures) == 1 and "it was saved with another model" in run.failures[0]
     assert run.seen("see") == plain.seen("see")
+
+
+def test_another_order_of_its_parameters_is_refused(checkpoint: Path) -> None:
+    """All lengths are the same: masters and moments would go to other parameters."""
+    run = train("nvme", checkpoint, "train:1", "load:good", "train:1", "see", is_reversed=True)
+    plain = train("nvme", checkpoint, "train:1", "train:1", "see", is_reversed=True)
+    assert len(run.failures) == 1 and "another order of parameters: it has layers.0." in run.failures[0]
+    assert run.seen("see") == plain.seen("see")
+
+
+def test_files_of_two_saves_are_refused(checkpoint: Path) -> None:
+    train("nvme", checkpoint, "train:1", "save:other")
+    for tag, file in (("model", MODEL), ("states", OPTIMIZER)):
+        shutil.copyfile(checkpoint / "other" / file, copy_of(checkpoint, "good", tag) / file)
+    run = train("nvme", checkpoint, "load:model", "load:states", "load:good", "see")
+    assert [line.rpartition(" are ")[2] for line in run.failures] == ["of two saves: they do not belong together"] * 2
+    assert run.seen("see") == train("nvme", checkpoint, "load:good", "see").seen("see")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "file", ["bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt", MODEL.replace("rank_0", "rank_{}", 1)]
+)
+def test_files_of_two_ranks_that_were_exchanged_are_refused(compiled: None, tmp_path: Path, file: str) -> None:
+    train("nvme", tmp_path / "saved", "train:2", "save:good", ranks=2)
+    tag = tmp_path / "saved" / "good"
+    (tag / file.format(0)).rename(tag / "kept")
+    (tag / file.format(1)).rename(tag / file.format(0))
+    (tag / "kept").rename(tag / file.format(1))
+    run = train("nvme", tmp_path / "saved", "load:good", ranks=2)
+    assert len(run.failures) == 2
+    assert all(f"{tag / file.format(0)} was saved by rank 1" in line for line in run.failures), run.failures
 
 
 def test_a_tag_that_is_there_is_replaced_at_once(checkpoint: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from penstock.errors import Error
+from penstock.errors import Error, StorageError
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def gathered(value: Any) -> list[Any]:
 
 def together(work: Callable[[], T]) -> T:
     """Each rank's work, which has no collective in it. Raises where it fails in any rank: here its own error, elsewhere
-    one that names the ranks that failed. All ranks call it.
+    one that names the ranks that failed, a StorageError where a file system refuses. All ranks call it.
     """
     result: Any = None
     error: Exception | None = None
@@ -32,10 +32,13 @@ def together(work: Callable[[], T]) -> T:
         result = work()
     except Exception as failure:
         error = failure
-    errors = gathered(None if error is None else str(error))
+    number = error.errno if isinstance(error, OSError) else None
+    errors = gathered(None if error is None else (str(error), number))
     if error is not None:
         raise error
-    failed = [f"rank {rank}: {text}" for rank, text in enumerate(errors) if text is not None]
+    failed = {rank: of_rank for rank, of_rank in enumerate(errors) if of_rank is not None}
     if failed:
-        raise Error(f"other ranks have failed: {'; '.join(failed)}")
+        text = f"other ranks have failed: {'; '.join(f'rank {rank}: {said}' for rank, (said, _) in failed.items())}"
+        number = next((number for _, number in failed.values() if number is not None), None)
+        raise Error(text) if number is None else StorageError(number, text)
     return result  # type: ignore[no-any-return]

@@ -23,6 +23,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import ArchiveIntake, MomentLayout, SwapEngine, archive_records
+from penstock.deepspeed.checkpoint.signature import RECORD, Signature
 from penstock.errors import CorruptError, StorageError, UnsupportedError
 
 # Records begin there, so that direct I/O reaches them.
@@ -109,6 +110,10 @@ class ArchivePlan:
     @property
     def contents_nbytes(self) -> int:
         return sum(record.nbytes for record in self._records)
+
+    def sign(self, signature: Signature) -> None:
+        record = signature.encode()
+        self._records.append(_Record(RECORD, record, len(record)))
 
     def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
@@ -211,6 +216,11 @@ class Archive:
     def load(self) -> Any:
         """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False)."""
         return _private(torch.serialization, "_load")(self, "cpu", pickle)
+
+    @property
+    def signature(self) -> Signature | None:
+        """None: it was not written by penstock, or by a version before signatures."""
+        return Signature.decode(self.get_record(RECORD)) if self.has_record(RECORD) else None
 
     @property
     def large(self) -> list[str]:

@@ -37,7 +37,20 @@ class PartialCheckpoint:
         """What a save that was killed has left is taken away, or brought back. Several ranks may do it at once."""
         self.bring_back()
         for left in (self.path, self._previous):
+            self._rescue(left)
             shutil.rmtree(left, ignore_errors=True)
+
+    def _rescue(self, left: str) -> None:
+        """Directories of a script's own, which come after names are exchanged: a save writes none."""
+        if not os.path.isdir(self.final) or not os.path.isdir(left):
+            return
+        with contextlib.suppress(FileNotFoundError):  # another rank has done it
+            self._move_directories(left)
+
+    def _move_directories(self, old: str) -> None:
+        for name in os.listdir(old):
+            if os.path.isdir(os.path.join(old, name)) and not os.path.lexists(os.path.join(self.final, name)):
+                os.rename(os.path.join(old, name), os.path.join(self.final, name))
 
     def bring_back(self) -> None:
         """What was there before, should a save have been killed between taking that away and naming its own."""
@@ -79,7 +92,8 @@ class PartialCheckpoint:
         """DeepSpeed's zero_to_fp32.py and its like belong beside the tags."""
         for name in os.listdir(self.path):
             if name.endswith(".py"):
-                os.replace(os.path.join(self.path, name), os.path.join(self._save_dir, name))
+                # A tag may be a link to another file system.
+                shutil.move(os.path.join(self.path, name), os.path.join(self._save_dir, name))
 
     def discard(self) -> None:
         if self._created is not None and self._identity() == self._created:
@@ -97,9 +111,7 @@ class PartialCheckpoint:
             os.rename(self.final, self._previous)
             os.rename(self.path, self.final)
             old = self._previous
-        for name in kept:
-            if os.path.isdir(os.path.join(old, name)) and not os.path.lexists(os.path.join(self.final, name)):
-                os.rename(os.path.join(old, name), os.path.join(self.final, name))
+        self._move_directories(old)
         shutil.rmtree(old, ignore_errors=True)
         if os.path.isdir(old):
             messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")

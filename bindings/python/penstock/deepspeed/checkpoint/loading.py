@@ -9,18 +9,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from penstock.deepspeed.checkpoint.agreement import together
+from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
+from penstock.deepspeed.checkpoint.signature import SignedFile, refuse_mixed
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
@@ -56,6 +58,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
             given["load_optimizer_states"] = True
         files = together(lambda: checkpoint.read(with_states))
+        together(functools.partial(refuse_mixed, itertools.chain.from_iterable(gathered(checkpoint.signed))))
         try:
             together(checkpoint.take)
             with _from_memory(self, checkpoint, files):
@@ -102,39 +105,66 @@ class LoadedCheckpoint(CheckpointReading):
         """What DeepSpeed's checkpoint engine will give for each file, large tensors not read yet."""
         PartialCheckpoint(self._directory, self._tag).bring_back()
         self._refuse_stock()
+        takes_states = (
+            with_states and self._engine.zero_optimization() and hasattr(self._engine.optimizer, "_rigid_state_dict")
+        )
         path = self._engine._get_ckpt_name(self._directory, self._tag)
         archive = self._open(path)
         module = archive.load()
         self.note_format(module)
+        if takes_states:
+            self._refuse_other_ranks(module)
         self._frozen = module.get("frozen_param_fragments")
         module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
         archive.read_all(module)
         loaded = {os.path.abspath(path): module}
         self._collect_frozen(archive)
-        if with_states and self._engine.zero_optimization() and hasattr(self._engine.optimizer, "_rigid_state_dict"):
+        if takes_states:
             path, states = self._read_states(module)
             loaded[os.path.abspath(path)] = states
         return loaded
 
-    def _read_states(self, module: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def _refuse_other_ranks(self, module: dict[str, Any]) -> None:
         ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]
         if ours != theirs:
             raise ArgumentError(
                 f"{self.path} was saved by {theirs} ranks, and this run has {ours}: convert it with DeepSpeed's "
                 '`ds_to_universal.py`, and load that with `"checkpoint": {"load_universal": true}`'
             )
+
+    def _read_states(self, module: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         path = self._engine._get_zero_ckpt_name(self._directory, self._tag)
         archive = self._open(path)
         states = archive.load()
         self.states = LoadedStates(self._engine.optimizer, archive, states["optimizer_state_dict"], self._intake)
         self.states.check()
+        self._refuse_other_parameters(module)
         return path, states
+
+    def _refuse_other_parameters(self, module: dict[str, Any]) -> None:
+        """Masters lie one after the other without names: those of a model with another order have the same length.
+        Parameters that have all been renamed are taken for the same.
+        """
+        saved, ours = (
+            _in_a_row(groups) for groups in (module.get("param_shapes"), self._engine._get_zero_param_shapes())
+        )
+        if not saved or saved == ours:
+            return
+        is_renamed = {name for name, _ in saved} != {name for name, _ in ours}
+        if is_renamed and [shape for _, shape in saved] == [shape for _, shape in ours]:
+            return
+        pairs = ((theirs, own) for theirs, own in zip(saved, ours, strict=False) if theirs != own)
+        (theirs, saved_shape), (own, shape) = next(pairs, (saved[-1], ours[-1]))
+        what = f"it has {theirs} {list(saved_shape)} where this run has {own} {list(shape)}"
+        raise ArgumentError(f"{self.path} was saved with another model, or with another order of parameters: {what}")
 
     def _open(self, path: str) -> Archive:
         if not os.path.exists(path):
             raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
         archive = Archive(path)
         self._intake.add(archive)
+        if archive.signature is not None:
+            self.signed.append(SignedFile(path, archive.signature, self._engine.global_rank))
         return archive
 
     def _refuse_stock(self) -> None:
@@ -175,6 +205,10 @@ class LoadedCheckpoint(CheckpointReading):
             else:
                 self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self._intake.to_engine(archive, saved, swapper.tensor(param))
+
+
+def _in_a_row(groups: Iterable[dict[str, torch.Size]] | None) -> list[tuple[str, tuple[int, ...]]]:
+    return [(name, tuple(shape)) for group in groups or () for name, shape in group.items()]
 
 
 def _is_trained(param: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock import messages
 from penstock.deepspeed.checkpoint.intake import Intake
+from penstock.deepspeed.checkpoint.signature import SignedFile
 from penstock.deepspeed.narrow_states import form_of
 from penstock.deepspeed.session import current_session
 
@@ -29,6 +30,7 @@ class CheckpointReading:
         self._format = form_of(configuration_of(engine))  # of this run's moments
         self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None
+        self.signed: list[SignedFile] = []  # what read() has opened
 
     @property
     def path(self) -> str:

@@ -16,6 +16,7 @@ from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
+from penstock.deepspeed.checkpoint.signature import Signature, new_save
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import current_session
 from penstock.errors import StorageError, UnsupportedError
@@ -125,6 +126,9 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
     if setting_of(config) != "fp32":
         _say_state_format(config, files)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
+    save = gathered(new_save())[0]
+    for _, plan in plans:
+        plan.sign(Signature(save, engine.global_rank))
     together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:
         together(checkpoint.create)
