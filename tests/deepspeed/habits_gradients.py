@@ -294,6 +294,25 @@ def set_then_skipped(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("gradients are read behind step(), as with accelerate, whose backward() steps")
+def read_behind_step(trial: Trial) -> None:
+    engine = trial.initialize(Stack(), trial.config(gradient_clipping=0.05, gradient_accumulation_steps=2))
+    for micro_step in range(8):
+        engine.backward(trial.loss(engine))
+        if micro_step == 5:
+            for name, param in _trained(engine):
+                if name.startswith("layers.1"):
+                    safe_set_full_grad(param, torch.full(param.ds_shape, 0.125, device=trial.device))
+        at_boundary = engine.is_gradient_accumulation_boundary()
+        engine.step()
+        if at_boundary:
+            for name, param in _trained(engine):
+                trial.record("gradient", name, digest(safe_get_full_grad(param)))
+            partitions = engine.optimizer.get_fp32_grad_partitions()
+            trial.record([digest(gradient) for group in partitions.values() for gradient in group.values()])
+    trial.record_weights(engine)
+
+
 @habit("safe_set_full_grad of parts without a gradient", reference=TIMES_0)
 def set_missing(trial: Trial) -> None:
     engine = trial.initialize(Sparse(trial))

@@ -269,7 +269,7 @@ def _device(array: Any, convert: bool, said: str | None) -> str | None:
 
 
 def _may_hold(dtype: str, kept: str) -> bool:
-    """Whether memory of `dtype` may be filled with a tensor's bits: NumPy's users have integers for bf16, which it lacks."""
+    """Whether memory of `dtype` may be filled with a tensor's bits: NumPy's users have integers for bf16."""
     return dtype == kept or "u8" in (dtype, kept) or (kept == "bf16" and dtype in ("u16", "i16"))
 
 

@@ -31,6 +31,7 @@ class GradientCycle:
     """Which parameters of one stage-3 optimizer have a gradient in this cycle: from one step to the next.
 
     A cycle ends with `step()`, also with one that fails or is skipped, and with the first gradient after `zero_grad()`.
+    What it had can be read until the next one begins.
 
     The slice of a parameter in DeepSpeed's flat buffer is in the dtype of accumulation. Where optimizer states are
     offloaded, DeepSpeed has a copy of it in the master's dtype as well (sub-groups in RAM), and its norm. It makes both
@@ -47,7 +48,9 @@ class GradientCycle:
         self._settled = False  # nothing has changed since settle()
         self._idle: dict[int, int] = {}  # ds_id -> steps without a gradient
         self._warned = False
-        self._void = False  # zero_grad() came: the next gradient begins a cycle
+        self._void = False  # zero_grad() came, or a step: the next gradient begins a cycle
+        self._used = False  # a step has used the gradients: another one has none of them
+        self._factors: dict[int, torch.Tensor] = {}  # of each sub-group: what that step multiplied them by
         self._being_set: Sequence[Any] | None = None
 
     @property
@@ -97,12 +100,29 @@ class GradientCycle:
         self._settled = True
 
     def end(self) -> None:
-        """A step has used the gradients, or has failed."""
+        """A step has used the gradients, or has failed. Accelerate's `backward()` steps, too, so that scripts read them
+        behind it.
+        """
         self._count_idle()
+        self.discard()
+        self._used = True
         if getattr(self._optimizer, "use_muon", False):  # which writes its updates over the gradients
             self._zero.clear()
-        self.discard()
-        self._clear_if_void()
+            self._clear_if_void()
+
+    def begin_step(self) -> None:
+        """Slices, copies and norms are those of this step."""
+        if self._used:
+            self._clear_if_void()
+        self.settle()
+
+    def note_factor(self, number: int, factor: torch.Tensor) -> None:
+        """The step multiplies the gradient of a sub-group by this."""
+        self._factors[number] = factor
+
+    def used_factor(self, number: int) -> torch.Tensor | None:
+        """What the last step has multiplied the gradients of a sub-group by; None: it has not used them."""
+        return self._factors.get(number) if self._used else None
 
     def discard(self) -> None:
         """The next gradient begins a cycle. A step that comes before it uses what there is, as DeepSpeed's does."""
@@ -147,7 +167,11 @@ class GradientCycle:
             self._derived.clear()
             self._by_hand.clear()
             self._settled = False
-            self._void = False
+            self._void = self._used = False
+            self._factors.clear()
+            swapper = self._optimizer.optimizer_swapper
+            if swapper is not None:
+                swapper.forget_set_gradients()
 
     @property
     def _optimizer(self) -> Any:
@@ -258,7 +282,7 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         try:
             cycle.progress.begin()
-            cycle.settle()
+            cycle.begin_step()
             cycle.restore_averaged_gradients()
             return original(self, *args, **kwargs)
         except BaseException as error:

@@ -188,9 +188,11 @@ class OptimizerSwapper:
             self.release_swap_buffers(parameter)
 
     def end_step(self) -> None:
-        """The step is over, or has failed: gradients come from the next backward."""
+        """The step is over, or has failed."""
         if self.step is not None:
             self.step.end()
+
+    def forget_set_gradients(self) -> None:
         for group in self._groups.values():
             while group.set_gradients:
                 self.engine.forget(group.set_gradients.popitem()[1][2])
@@ -350,7 +352,7 @@ class OptimizerSwapper:
         source = self.flat_gradient(parameter)
         if source is None:
             return None
-        cycle = self._cycle()
+        cycle = self.cycle()
         if cycle is not None:
             cycle.settle()
         gradient = group.scratch(self.dtype).copy_(source)
@@ -360,7 +362,7 @@ class OptimizerSwapper:
 
     def valid_set_gradients(self, group: SubGroup) -> Iterator[tuple[int, int, torch.Tensor]]:
         """What the script has set and no backward has replaced: offset, elements, content."""
-        cycle = self._cycle()
+        cycle = self.cycle()
         for ds_id, (offset, numel, tensor) in group.set_gradients.items():
             if ds_id is None or cycle is None or cycle.is_by_hand(ds_id):
                 yield offset, numel, from_dlpack(self.engine.get(tensor).result())
@@ -370,7 +372,7 @@ class OptimizerSwapper:
 
         begin: where `gradient` lies in the sub-group.
         """
-        cycle = self._cycle()
+        cycle = self.cycle()
         stage3: Any = self._stage3()
         ranges: dict[int | None, tuple[int, int]] = {None: (0, group.numel)}
         if cycle is not None and cycle.being_set is not None:
@@ -388,9 +390,8 @@ class OptimizerSwapper:
                 kept = group.set_gradients[ds_id] = (offset, numel, tensor)
             self.engine.put(kept[2], gradient.narrow(0, offset - begin, numel)).result()
 
-    def _cycle(self) -> GradientCycle | None:
-        stage3 = self._stage3()
-        return None if stage3 is None else cycle_of(stage3)
+    def cycle(self) -> GradientCycle | None:
+        return None if (stage3 := self._stage3()) is None else cycle_of(stage3)
 
     def flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
         return flat_gradient(self._stage3(), parameter)

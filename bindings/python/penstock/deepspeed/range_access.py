@@ -113,7 +113,9 @@ def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | N
         first, last = max(begin, offset), min(end, offset + numel)
         if first < last:
             gradient.narrow(0, first - begin, last - first).copy_(content.narrow(0, first - offset, last - first))
-    return gradient
+    cycle = swapper.cycle()
+    factor = None if cycle is None else cycle.used_factor(place.number)
+    return gradient if factor is None else gradient.mul_(factor)
 
 
 def _open(stage3: Any, place: _Place, name: str | None, part: torch.Tensor) -> None:

@@ -101,15 +101,7 @@ class StreamedStep(abc.ABC):
 
     def _unscaled(self, number: int, gradient: torch.Tensor) -> torch.Tensor:
         """`gradient`, multiplied in place as DeepSpeed unscales and clips that of sub-group `number`."""
-        masters = self._stage3().fp32_partitioned_groups_flat
-        master = masters[number]
-        masters[number] = types.SimpleNamespace(grad=gradient)
-        try:
-            if self._unscale is not None:
-                self._unscale()
-        finally:
-            masters[number] = master
-        return gradient
+        return gradient if self._unscale is None else _unscaled(self._stage3(), number, gradient, self._unscale)
 
     def _note_change(self, group: SubGroup, chunk: int) -> None:
         """From here on a state of the chunk may be changed, also where the rest fails."""
@@ -189,12 +181,28 @@ def preparing(original: Callable[..., None]) -> Callable[..., None]:
     return prepare
 
 
+def _unscaled(stage3: Any, number: int, gradient: torch.Tensor, unscale: Callable[[], Any]) -> torch.Tensor:
+    """`unscale` multiplies the gradient of the sub-group's master in place: here `gradient`."""
+    masters = stage3.fp32_partitioned_groups_flat
+    master = masters[number]
+    masters[number] = types.SimpleNamespace(grad=gradient)
+    try:
+        unscale()
+    finally:
+        masters[number] = master
+    return gradient
+
+
 def unscaling(original: Callable[..., None]) -> Callable[..., None]:
     """Of unscale_and_clip_grads, which multiplies a sub-group's gradient."""
 
     @functools.wraps(original)
     def unscale(self: Any, sub_group_id: int, total_norm: Any) -> None:
-        step = _step_of(self, sub_group_id)
+        step, cycle = _step_of(self, sub_group_id), cycle_of(self)
+        if cycle is not None and self._swappable_optimizer_subgroup(sub_group_id):
+            one = torch.ones(1, dtype=self.fp32_partitioned_groups_flat[sub_group_id].dtype, device="cpu")
+            unscale_one = functools.partial(original, self, sub_group_id, total_norm)
+            cycle.note_factor(sub_group_id, _unscaled(self, sub_group_id, one, unscale_one))
         if step is None:
             original(self, sub_group_id, total_norm)
         else:
