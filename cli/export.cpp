@@ -9,6 +9,7 @@
 #include "alloc/bytes.h"
 #include "bindings/archive/checkpoint_export.h"
 #include "cli/document_text.h"
+#include "cli/interruption.h"
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
@@ -45,7 +46,7 @@ void parse(ExportArguments& arguments) {
   arguments.options.dtype = *dtype;
 }
 
-Result<ExportReport> export_store(const ExportArguments& arguments) {
+Result<ExportReport> export_store(ExportArguments& arguments) {
   Result<std::unique_ptr<DurableStore>> store =
       open_store(arguments.store, DurableStoreOptions::Access::kRead);
   if (store.has_error()) {
@@ -55,6 +56,8 @@ Result<ExportReport> export_store(const ExportArguments& arguments) {
   if (queue.has_error()) {
     return std::move(queue).error();
   }
+  const Interruption interruption;
+  arguments.options.interrupted = [&interruption] { return interruption.asked_for(); };
   ProgressLine progress("exported");
   return export_checkpoint(
       **store, os_file_system(), **queue, arguments.options,
@@ -65,6 +68,10 @@ int run_export(ExportArguments& arguments) {
   parse(arguments);
   const auto begun = std::chrono::steady_clock::now();
   const Result<ExportReport> report = export_store(arguments);
+  if (report.has_error() && report.error().code == std::errc::operation_canceled) {
+    report_error("interrupted: nothing was exported");
+    return kFailed;
+  }
   if (report.has_error()) {
     return failed(report.error());
   }

@@ -47,7 +47,7 @@ void note_unnamed(const Checkpoint& checkpoint, const std::string& source) {
   if (checkpoint.unnamed > 0) {
     fmt::print(stderr,
                "penstock: {}: {} tensors of its shards are not in the index's weight_map and are "
-               "not imported, as transformers does not load them; the first is {}\n",
+               "not imported; the first is {}\n",
                printable(source), checkpoint.unnamed, excerpt(checkpoint.first_unnamed));
   }
 }

@@ -168,6 +168,9 @@ Result<void> Exporter::write_file(const SafetensorsFile& layout, StoredReader& r
   PENSTOCK_TRY(writer.write(file.file(), 0, std::as_bytes(std::span(layout.header))));
   std::uint64_t offset = layout.header.size();
   for (std::size_t tensors = 0; tensors < layout.tensors.size();) {
+    if (options_.interrupted && options_.interrupted()) {
+      return system_error(ECANCELED, "interrupted; nothing was written");
+    }
     std::optional<StoredReader::Part> part = reader.next();
     PENSTOCK_CHECK(part.has_value(), "the parts end before tensor {} of {}", tensors, layout.name);
     PENSTOCK_TRY(write_part(*part, file, offset, writer));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,8 @@ struct ExportOptions {
   /// bf16, f16 or f32: tensors of these types are written as this one; others as they are.
   std::optional<DType> dtype;
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< of data, where one tensor is not larger
+  /// Looked at between parts of some MiB: true ends it with ECANCELED, nothing left of its files.
+  std::function<bool()> interrupted;
 };
 
 struct ExportReport {

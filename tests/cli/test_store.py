@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import resource
+import signal
 import subprocess
 import sys
 
@@ -162,6 +163,22 @@ def test_export_leaves_nothing_behind_when_it_fails(penstock, store, tmp_path):
         assert_one_sentence(done, "layers.10.weight", "penstock verify")
     assert sorted(p for p in tmp_path.iterdir() if p.name != "out") == before
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_export_that_is_interrupted_leaves_nothing(penstock, checkpoint, tmp_path, how):
+    store, target = tmp_path / "store", tmp_path / "out"
+    assert penstock("import", checkpoint({"large": torch.zeros(60_000_000)}), store).returncode == 0
+    target.mkdir()
+    process = subprocess.Popen(
+        [penstock.binary, "export", store, target / "out.safetensors"], stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and not list(target.iterdir()):
+        pass
+    process.send_signal(how)
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (1, "penstock: interrupted: nothing was exported\n")
+    assert list(target.iterdir()) == []
 
 
 def test_export_replaces_a_file_at_once_and_never_a_directory(penstock, store, tmp_path):
