@@ -170,7 +170,14 @@ void add_bench_compare(CLI::App& bench, int& exit_code) {
       ->capture_default_str()
       ->type_name("PERCENT");
   verb->add_flag("--json", options->as_json, "One JSON document (penstock.bench.compare/1)");
-  verb->callback([options, &exit_code] { exit_code = run_compare(*options); });
+  verb->allow_extras(false);  // `bench` takes keys of jobs
+  verb->callback([verb, options, &exit_code] {
+    const std::vector<std::string>& jobs = verb->get_parent()->get_option("JOBFILE")->results();
+    if (!jobs.empty()) {
+      throw CLI::ExtrasError(jobs);
+    }
+    exit_code = run_compare(*options);
+  });
 }
 
 }  // namespace penstock::cli

@@ -141,6 +141,10 @@ Refusal check_job(const Job& job) {
   if (job.time_based && !job.runtime_ns) {
     return "time_based without a runtime would never end; add one, such as runtime=30s";
   }
+  if (job.simulated && job.numjobs > 1) {
+    return "a simulated drive is of one thread: each of numjobs would have the bandwidth of all of "
+           "it; leave out numjobs";
+  }
   if (Refusal refusal = check_workload(job)) {
     return refusal;
   }

@@ -121,6 +121,13 @@ Refusal read_workload(std::string_view text, Job& job) {
   return refusal;
 }
 
+Refusal read_filename(std::string_view text, Job& job) {
+  if (text.find(':') != std::string_view::npos) {
+    return "one file is allowed, and a colon divides names in fio's job files";
+  }
+  return read_text<&Job::filename>(text, job);
+}
+
 Refusal read_name(std::string_view text, Job& job) {
   if (text.empty() || text == "global") {
     return "a name is needed, and \"global\" is the section of what holds for all jobs after it";
@@ -144,7 +151,7 @@ constexpr std::array kKeys = {
     JobKey{"workload", "", kAll, read_workload},
 
     JobKey{"directory", "", kAll, read_text<&Job::directory>},
-    JobKey{"filename", "", kFiles, read_text<&Job::filename>},
+    JobKey{"filename", "", kFiles, read_filename},
     JobKey{"size", "", kSized, read_job_size},
     JobKey{"io_size", "", kFiles, read_limit<&Job::io_size, read_size<&Job::io_size>>},
     JobKey{"unlink", "", kFiles, read_switch<&Job::unlink>},

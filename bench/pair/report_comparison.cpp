@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "alloc/excerpt.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock::bench {
 namespace {
@@ -189,8 +189,8 @@ Result<RecordedRuns> read_recorded_runs(std::string_view text, const std::string
       }
     }
   } catch (const json::exception& error) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("{} is no report of a benchmark: {}", origin, excerpt(error.what())));
+    return fault(Fault::kInvalidArgument, fmt::format("{} is no report of a benchmark: {}", origin,
+                                                      json_reason(error.what())));
   }
   if (runs.jobs.empty() && runs.failures.empty()) {
     return fault(Fault::kInvalidArgument, fmt::format("{} has no report of a job", origin));

@@ -13,12 +13,6 @@ using nlohmann::json;
 
 constexpr std::size_t kDepthMax = 64;
 
-// nlohmann's `[json.exception.parse_error.101] parse error at line 1, column 5: …` without its tag.
-std::string without_tag(std::string_view message) {
-  const std::size_t end = message.find("] ");
-  return excerpt(end == std::string_view::npos ? message : message.substr(end + 2));
-}
-
 // Builds a document, and stops where it is JSON but not what we take. One pass: nlohmann's own
 // parser takes the last of two keys, and its callbacks look at all elements of a list after each of
 // them.
@@ -51,7 +45,7 @@ class StrictReader final : public json::json_sax_t {
   bool start_array(std::size_t) override { return open(json::array()); }
   bool end_array() override { return close(); }
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    problem_ = "is not valid JSON: " + without_tag(error.what());
+    problem_ = "is not valid JSON: " + json_reason(error.what());
     return false;
   }
 
@@ -88,6 +82,11 @@ class StrictReader final : public json::json_sax_t {
 };
 
 }  // namespace
+
+std::string json_reason(std::string_view message) {
+  const std::size_t end = message.find("] ");
+  return excerpt(end == std::string_view::npos ? message : message.substr(end + 2));
+}
 
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
   // nlohmann's parser takes a NUL behind the document for its end, whatever comes after it.

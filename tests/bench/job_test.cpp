@@ -247,6 +247,8 @@ TEST(JobFileTest, MistakesAreSentences) {
       {"[x]\nworkload=swap\ninventory=m\npair=fio\nioengine=sim\n", "pair= needs a drive"},
       {"[x]\nworkload=swap\ninventory=m\npair=fio\nverify\n", "leave out one of verify="},
       {"[x]\nworkload=swap\ninventory=m\npair=deepspeed\nnumjobs=2\n", "leave out runtime"},
+      {"[x]\nworkload=swap\ninventory=m\nioengine=sim:read=1g\nnumjobs=2\n", "of one thread"},
+      {"[x]\nfilename=a:b\n", "a colon divides names"},
   };
   for (const auto& [text, part] : mistakes) {
     EXPECT_THAT(problem(text), HasSubstr(part)) << text;

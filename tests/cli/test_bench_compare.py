@@ -113,3 +113,11 @@ def test_nothing_in_common(penstock, write):
 def test_a_bound_that_is_no_percentage(penstock, write, bound):
     path = write("a.json", report(1000))
     expect_error(penstock("bench", "compare", path, path, f"--max-regression={bound}"), 2, "percentage")
+
+
+def test_what_is_left_over_is_refused(penstock, write):
+    before = write("before.json", "{}")
+    for arguments in (["compare", before, before, "third.json"], ["a.job", "compare", before, before]):
+        done = penstock("bench", *arguments)
+        assert done.returncode == 2
+        assert_one_sentence(done, "third.json" if "third.json" in arguments else "a.job")
