@@ -66,9 +66,9 @@ TEST(RefusedSettingsTest, SomeNeedParametersOnNvme) {
 TEST(RefusedSettingsTest, WhatIsAssumedOfTheOptimizerIsSaid) {
   EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "nvme")),
               ElementsAre(AllOf(Warns("assumed", "optimizer"), Says("in one group"))));
-  EXPECT_THAT(
-      warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "gradient_accumulation_steps": "auto")")),
-      ElementsAre(Says("biases and norms in a second group")));
+  EXPECT_THAT(warn_about_optimizer(
+                  setup_of("nvme", "nvme", "", R"(, "gradient_accumulation_steps": "auto")")),
+              ElementsAre(Says("biases and norms in a second group")));
   EXPECT_THAT(
       warn_about_optimizer(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "Muon"})")),
       ElementsAre(AllOf(Warns("assumed", "optimizer.type"), Says("states of Muon"))));
