@@ -47,6 +47,17 @@ def test_out_has_the_dtype_or_is_bytes(engine: penstock.Engine) -> None:
     assert not other.any()
 
 
+def test_a_lease_is_stored_and_filled(engine: penstock.Engine) -> None:
+    numbers = numpy.arange(3000, dtype="float32")
+    engine.put("numbers", numbers)
+    with engine.get("numbers") as lease:
+        engine.put("copy", lease)
+    engine.put("copy", numbers + 1)
+    with engine.get("copy", update=True) as filled:
+        engine.get_async("numbers", out=filled).result()
+        assert filled.array.tobytes() == numbers.tobytes()
+
+
 def test_out_of_integers_takes_the_bits_of_bf16(engine: penstock.Engine) -> None:
     torch = pytest.importorskip("torch")
     numbers = torch.arange(3000.0).to(torch.bfloat16)

@@ -305,7 +305,7 @@ def _describe(array: Any) -> tuple[str, list[int]]:
         except TypeError:
             raise ArgumentError(f"penstock cannot store {_kind(array)}: {_TAKEN}") from None
     name = str(dtype).rpartition(".")[2]
-    try:
-        return _BY_TYPE_NAME[name], list(array.shape)
-    except KeyError:
-        raise ArgumentError(f"penstock cannot store dtype {name}") from None
+    kept = name if name in _BY_TYPE_NAME.values() else _BY_TYPE_NAME.get(name)  # a lease's is ours already
+    if kept is None:
+        raise ArgumentError(f"penstock cannot store dtype {name}")
+    return kept, list(array.shape)
