@@ -118,7 +118,7 @@ class Engine:
             raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
         device = _device(array, convert, device)
         try:
-            dtype, kept = _describe(array)[0], self._described[name][0]
+            dtype, kept = _describe(array, "read into")[0], self._described[name][0]
             if device is None:
                 if not _may_hold(dtype, kept):
                     raise ArgumentError(f"tensor '{name}' is {kept}, `out` is {dtype}: give the same dtype, or bytes")
@@ -297,15 +297,15 @@ def _contiguous(tensor: Any) -> Any:
     return tensor
 
 
-def _describe(array: Any) -> tuple[str, list[int]]:
+def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
     dtype = getattr(array, "dtype", None)
     if dtype is None:
         try:
             return "u8", [memoryview(array).nbytes]
         except TypeError:
-            raise ArgumentError(f"penstock cannot store {_kind(array)}: {_TAKEN}") from None
+            raise ArgumentError(f"penstock cannot {verb} {_kind(array)}: {_TAKEN}") from None
     name = str(dtype).rpartition(".")[2]
     kept = name if name in _BY_TYPE_NAME.values() else _BY_TYPE_NAME.get(name)  # a lease's is ours already
     if kept is None:
-        raise ArgumentError(f"penstock cannot store dtype {name}")
+        raise ArgumentError(f"penstock cannot {verb} dtype {name}")
     return kept, list(array.shape)
