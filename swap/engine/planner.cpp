@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -163,7 +166,22 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
     }
   }
   memory_.sources().pinned->set_limit_bytes(memory_.budgets().max_pinned_bytes);
+  drop_read_ahead(locked);
   return classes;
+}
+
+/// It lies in slots of the plan before, whose memory the new ones are made of.
+void Planner::drop_read_ahead(Locked& locked) {
+  std::vector<TensorId> ahead;
+  std::ranges::copy(memory_.ahead().in_order() | std::views::values, std::back_inserter(ahead));
+  for (const TensorId tensor : ahead) {
+    TensorRecord& record = *table_.record_of(tensor);
+    if (record.memory.is_current() && record.memory.block->buffer &&
+        !record.memory.block->overflows()) {
+      ++context_.stats.ahead_dropped;
+      memory_.drop(record, locked);
+    }
+  }
 }
 
 /// Ends the operation that has kept the pool.

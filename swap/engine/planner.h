@@ -44,6 +44,7 @@ class Planner : private EnginePart {
   Result<Placement> compute(const std::vector<PlanTensor>& tensors) PENSTOCK_NEEDS_LOCK;
   std::vector<ClassPlan> apply(Placement placement, const std::vector<TensorId>& ids,
                                Locked& locked) PENSTOCK_NEEDS_LOCK;
+  void drop_read_ahead(Locked& locked) PENSTOCK_NEEDS_LOCK;
   void shape_pool(const std::vector<ClassPlan>& classes);
 
   MemoryBroker& broker_;

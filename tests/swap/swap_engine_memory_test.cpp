@@ -262,5 +262,28 @@ TEST_F(SwapEngineMemoryTest, AHookThatRefusesCostsThePinnedMemoryAndNothingElse)
   EXPECT_NE(warnings_[0].find("the device takes no memory"), std::string::npos) << warnings_[0];
 }
 
+TEST_F(SwapEngineMemoryTest, ANewPlanHasTheMemoryOfWhatWasReadAhead) {
+  open(8 * kMiB, 0);
+  std::vector<TensorId> small;
+  for (std::size_t i = 0; i < 12; ++i) {
+    small.push_back(declare(numbered(i), kMiB));
+    put(small.back(), content(kMiB, static_cast<unsigned>(i)));
+  }
+  ASSERT_TRUE(engine_->plan().has_value());
+  for (int pass = 0; pass < 2; ++pass) {  // it reads ahead into the next pass
+    for (const TensorId tensor : small) {
+      ASSERT_TRUE(engine_->get(tensor).lease().has_value());
+    }
+  }
+  const TensorId large = declare("large", 2 * kMiB);
+  put(large, content(2 * kMiB, 99));
+  EXPECT_TRUE(eventually([this] {  // what is being read has its slot until it has ended
+    warnings_.clear();
+    return engine_->plan().has_value() && warnings_.empty();
+  }));
+  expect_content(large, content(2 * kMiB, 99));
+  expect_content(small.front(), content(kMiB, 0));
+}
+
 }  // namespace
 }  // namespace penstock
