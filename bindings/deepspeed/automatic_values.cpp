@@ -65,7 +65,11 @@ Result<void> settle_type(Config& config, const Inventory& inventory, std::option
 /// Of the model: the width of its embedding. 0: not known.
 std::uint64_t hidden_size(const Inventory& inventory) {
   for (const TensorInfo& tensor : inventory.tensors) {
-    if (tensor.shape.size() == 2 && tensor.name.find("embed") != std::string::npos) {
+    // GPT-2's and GPT-J's is `wte`; T5's and BART's `shared`.
+    const std::string name = "." + tensor.name;
+    if (tensor.shape.size() == 2 &&
+        (name.find("embed") != std::string::npos || name.ends_with(".wte.weight") ||
+         name.ends_with(".shared.weight"))) {
       return tensor.shape[1];
     }
   }

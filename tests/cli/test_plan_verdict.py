@@ -69,6 +69,16 @@ def test_an_automatic_threshold_is_that_of_transformers(penstock, write):
     assert assumed["key"] == f"zero_optimization.{key}" and "10240, 10 x the hidden size" in assumed["text"]
 
 
+@pytest.mark.parametrize("embedding", ["transformer.wte.weight", "shared.weight", "model.embed_tokens.weight"])
+def test_the_hidden_size_is_that_of_the_embedding(penstock, write, embedding):
+    shapes = {"head.weight": [80, 512], embedding: [512, 640]}
+    tensors = [{"name": name, "dtype": "bf16", "shape": shape, "role": "param"} for name, shape in shapes.items()]
+    model = write("model.json", {"tensors": tensors})
+    config = automatic(write, stage3_param_persistence_threshold="auto")
+    plan = penstock.json("plan", model, "--config", config, "--dtype", "bf16", *MEMORY)
+    assert any("6400, 10 x the hidden size" in warning["text"] for warning in plan["warnings"])
+
+
 @pytest.mark.parametrize(
     ("batches", "is_assumed"),
     [
