@@ -29,4 +29,9 @@ std::string excerpt(std::string_view text) {
   return shortened;
 }
 
+std::string json_reason(std::string_view message) {
+  const std::size_t end = message.find("] ");
+  return excerpt(end == std::string_view::npos ? message : message.substr(end + 2));
+}
+
 }  // namespace penstock

@@ -10,4 +10,8 @@ namespace penstock {
 /// is no UTF-8.
 std::string excerpt(std::string_view text);
 
+/// What an exception of nlohmann's says, `[json.exception.parse_error.101] parse error at line 1`,
+/// without its tag, as an excerpt.
+std::string json_reason(std::string_view message);
+
 }  // namespace penstock

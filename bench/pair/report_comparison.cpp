@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bindings/inventory/json_document.h"
+#include "alloc/excerpt.h"
 
 namespace penstock::bench {
 namespace {

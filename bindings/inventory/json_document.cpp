@@ -83,11 +83,6 @@ class StrictReader final : public json::json_sax_t {
 
 }  // namespace
 
-std::string json_reason(std::string_view message) {
-  const std::size_t end = message.find("] ");
-  return excerpt(end == std::string_view::npos ? message : message.substr(end + 2));
-}
-
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
   // nlohmann's parser takes a NUL behind the document for its end, whatever comes after it.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {

@@ -14,10 +14,6 @@ namespace penstock {
 /// which say line and column.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, Fault code);
 
-/// What an exception of nlohmann's says, `[json.exception.parse_error.101] parse error at line 1`,
-/// without its tag.
-std::string json_reason(std::string_view message);
-
 /// What kind of JSON value this is, with the value where it is short: `the number 3`, `an object`.
 std::string describe_json(const nlohmann::json& value);
 
