@@ -207,9 +207,7 @@ std::optional<Buffer> MemoryBroker::take_over_ahead(const TensorRecord& taker, L
   std::vector<TensorId> fitting;
   for (const TensorId tensor : memory_.ahead().in_order() | std::views::values) {
     const TensorRecord& record = *table_.record_of(tensor);
-    if (record.memory.is_current() && record.memory.block->buffer &&
-        !record.memory.block->overflows() &&
-        serves(record.memory.block->buffer.capacity(), bytes)) {
+    if (record.memory.is_in_slot() && serves(record.memory.block->buffer.capacity(), bytes)) {
       fitting.push_back(tensor);
     }
   }

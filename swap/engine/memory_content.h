@@ -40,6 +40,8 @@ class MemoryContent {
   Presence presence() const noexcept { return presence_; }
   bool is_absent() const noexcept { return presence_ == Presence::kAbsent; }
   bool is_current() const noexcept { return presence_ == Presence::kCurrent; }
+  /// Whether it lies in a slot of the pool.
+  bool is_in_slot() const noexcept { return is_current() && block->buffer && !block->overflows(); }
   bool is_arriving() const noexcept { return presence_ == Presence::kArriving; }
   bool is_coming() const noexcept { return !is_absent() && !is_current(); }
   /// Counts how often a content began to come, so that a late one is recognised.

@@ -176,8 +176,7 @@ void Planner::drop_read_ahead(Locked& locked) {
   std::ranges::copy(memory_.ahead().in_order() | std::views::values, std::back_inserter(ahead));
   for (const TensorId tensor : ahead) {
     TensorRecord& record = *table_.record_of(tensor);
-    if (record.memory.is_current() && record.memory.block->buffer &&
-        !record.memory.block->overflows()) {
+    if (record.memory.is_in_slot()) {
       ++context_.stats.ahead_dropped;
       memory_.drop(record, locked);
     }
