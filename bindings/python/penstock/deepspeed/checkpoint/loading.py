@@ -163,8 +163,9 @@ class LoadedCheckpoint(CheckpointReading):
             raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
         archive = Archive(path)
         self._intake.add(archive)
-        if archive.signature is not None:
-            self.signed.append(SignedFile(path, archive.signature, self._engine.global_rank))
+        signature = archive.signature
+        if signature is not None:
+            self.signed.append(SignedFile(path, signature, self._engine.global_rank))
         return archive
 
     def _refuse_stock(self) -> None:
