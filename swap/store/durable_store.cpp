@@ -16,13 +16,9 @@ namespace {
 constexpr std::uint64_t kSupersededMax = 512 * kMiB;
 // What is kept for the journal beside the records that wait: a publish of some hundred tensors.
 constexpr std::uint64_t kSpareBytes = 64 * kKiB;
-// A record's fields beside name and shape, generously.
-constexpr std::uint64_t kRecordBytes = 128;
+// For the records of contents that have their space and are not staged yet.
+constexpr std::uint64_t kAheadBytes = 64 * kKiB;
 constexpr std::size_t kNamesInError = 5;
-
-std::uint64_t record_bytes(const TensorInfo& info) {
-  return kRecordBytes + info.name.size() + info.shape.size() * sizeof(std::uint64_t);
-}
 
 }  // namespace
 
@@ -95,11 +91,11 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
                                            std::span<const std::uint32_t> avoid) {
   MutexLock lock(mutex_);
   const std::uint64_t superseded = catalog_.superseded_bytes();
-  const bool due = superseded > publish_at_bytes_;
+  const bool due = superseded > publish_at_bytes_ || !has_spare_for_records();
   lock.unlock();
   if (due) {
-    // This publish only frees space. Its error is ignored: a caller that needs safe contents
-    // publishes itself and gets the error.
+    // This publish only frees space, of contents or of the spare. Its error is ignored: a caller
+    // that needs safe contents publishes itself and gets the error.
     const bool published = publish().has_value();
     lock.lock();
     publish_at_bytes_ = kSupersededMax + (published ? 0 : superseded);
@@ -115,14 +111,21 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
   return SwapStore::reserve(tensor, generation, bytes, avoid);
 }
 
+/// False: the records that wait fill the spare, and a publish would empty it. To be found out
+/// before a content is written, since stage() comes behind a write, on a thread that must not wait.
+bool DurableStore::has_spare_for_records() {
+  const std::uint64_t waiting = catalog_.waiting_record_bytes();
+  return !manifest_ || waiting == 0 ||
+         manifest_->spare().keep(kSpareBytes + waiting + kAheadBytes).has_value();
+}
+
 Result<void> DurableStore::stage(const TensorInfo& info, const HeldExtent& content) {
   const MutexLock lock(mutex_);
   if (!manifest_) {
     return not_writable();
   }
-  const std::uint64_t waiting = staged_record_bytes_ + record_bytes(info);
+  const std::uint64_t waiting = catalog_.waiting_record_bytes() + StoreCatalog::record_bytes(info);
   PENSTOCK_TRY(manifest_->spare().keep(kSpareBytes + waiting));
-  staged_record_bytes_ = waiting;
   catalog_.stage({info, content});
   return {};
 }
@@ -154,7 +157,6 @@ Result<void> DurableStore::publish() {
   std::set<std::uint32_t> touched;
   {
     const MutexLock lock(mutex_);
-    batch_record_bytes_ = staged_record_bytes_;
     for (const auto& [name, change] : catalog_.begin_batch()) {
       if (change.content) {
         touched.insert(change.content->extent->drive);
@@ -210,9 +212,10 @@ Result<void> DurableStore::publish_batch() {
   }
   ++counters_.publishes;
   catalog_.end_published();
-  staged_record_bytes_ -= batch_record_bytes_;
   // Where it was used and the drive is still full, the next content that is staged says so.
-  (void)manifest_->spare().keep(kSpareBytes);
+  const std::uint64_t needed = kSpareBytes + catalog_.waiting_record_bytes();
+  (void)manifest_->spare().keep(needed);
+  (void)manifest_->spare().shrink(needed);
   return {};
 }
 

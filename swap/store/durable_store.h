@@ -55,6 +55,7 @@ class DurableStore final : public SwapStore {
   Result<void> open_drives(const ManifestState& state);
   void restore(const ManifestState& state);
   std::vector<ManifestRecord> all_records() const PENSTOCK_REQUIRES(mutex_);
+  bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;
   Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
@@ -69,10 +70,7 @@ class DurableStore final : public SwapStore {
   std::map<std::string, std::string> notes_ PENSTOCK_GUARDED_BY(mutex_);
   std::vector<ManifestRecord> new_notes_ PENSTOCK_GUARDED_BY(mutex_);
   StoreCatalog catalog_ PENSTOCK_GUARDED_BY(mutex_);
-  std::uint64_t staged_record_bytes_ PENSTOCK_GUARDED_BY(mutex_) =
-      0;  // of what waits for a publish, and what is in one
-  std::uint64_t batch_record_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;  // of what is in one
-  std::uint64_t publish_at_bytes_ PENSTOCK_GUARDED_BY(mutex_);        // superseded
+  std::uint64_t publish_at_bytes_ PENSTOCK_GUARDED_BY(mutex_);  // superseded
   StoreCounters counters_ PENSTOCK_GUARDED_BY(mutex_);
 };
 

@@ -36,6 +36,17 @@ Result<void> SpareSpace::keep(std::uint64_t bytes) {
   return {};
 }
 
+Result<void> SpareSpace::shrink(std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  const std::uint64_t wanted = align_up(bytes, kReserveStepBytes);
+  if (wanted >= kept_bytes_) {
+    return {};
+  }
+  PENSTOCK_TRY(file_.truncate(wanted));
+  kept_bytes_ = wanted;
+  return {};
+}
+
 Result<void> SpareSpace::release() {
   const MutexLock lock(mutex_);
   kept_bytes_ = 0;

@@ -20,6 +20,9 @@ class SpareSpace {
 
   /// At least `bytes` are kept from here on. Errors: ENOSPC… with the path; what was kept stays.
   Result<void> keep(std::uint64_t bytes);
+  /// What is kept beyond `bytes`, and the step that space is reserved in, goes back to the drive.
+  /// Errors: errno with the path; all of it is kept.
+  Result<void> shrink(std::uint64_t bytes);
   /// Gives all of it to the drive. Errors: errno with the path.
   Result<void> release();
   /// For the end of the store's use: nothing is kept, and no file either.

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace penstock {
+namespace {
+
+// A record's fields beside name and shape, generously.
+constexpr std::uint64_t kRecordBytes = 128;
+
+}  // namespace
 
 void StoreCatalog::restore(CatalogEntry entry) {
   const std::string name = entry.info.name;
@@ -32,6 +38,7 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
   std::optional<Change> before_from = staged_change(from);
   std::optional<Change> before_to = staged_change(to);
   const std::uint64_t before_bytes = superseded_bytes_;
+  const std::uint64_t before_record_bytes = staged_record_bytes_;
   try {
     set_change(to, std::move(moved));
     set_change(from, {});
@@ -48,6 +55,7 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
     restore_change(from, std::move(before_from));
     restore_change(to, std::move(before_to));
     superseded_bytes_ = before_bytes;
+    staged_record_bytes_ = before_record_bytes;
     throw;
   }
 }
@@ -92,8 +100,10 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   }
   batch_ = std::exchange(staged_, {});
   superseded_bytes_ = 0;
+  staged_record_bytes_ = 0;
   Batch unsafe;
   separate_unsafe(batch_, unsafe);
+  batch_record_bytes_ = record_bytes(batch_);
   for (auto& [name, change] : unsafe) {
     set_change(name, std::move(change));
   }
@@ -110,6 +120,7 @@ void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
   }
   Batch unsafe;
   separate_unsafe(batch_, unsafe);
+  batch_record_bytes_ = record_bytes(batch_);
   for (auto& [name, change] : unsafe) {
     if (!staged_.contains(name)) {
       set_change(name, std::move(change));
@@ -123,6 +134,7 @@ void StoreCatalog::end_published() {
     set_published(first->first, first->second.content);
     batch_.erase(first);
   }
+  batch_record_bytes_ = 0;
   in_doubt_.clear();
 }
 
@@ -137,6 +149,7 @@ void StoreCatalog::end_failed(bool in_doubt) {
   while (!batch_.empty()) {
     take_back(batch_.extract(batch_.begin()));
   }
+  batch_record_bytes_ = 0;
 }
 
 std::map<std::string, CatalogEntry> StoreCatalog::newest() const {
@@ -189,12 +202,18 @@ std::vector<std::pair<std::string, Error>> StoreCatalog::unsafe() const {
 }
 
 void StoreCatalog::set_change(const std::string& name, Change change) {
-  if (const auto staged = staged_.find(name); staged != staged_.end() && !change.moved_to) {
-    change.moved_to = staged->second.moved_to;
+  std::uint64_t replaced_bytes = 0;
+  if (const auto staged = staged_.find(name); staged != staged_.end()) {
+    replaced_bytes = record_bytes(name, staged->second);
+    if (!change.moved_to) {
+      change.moved_to = staged->second.moved_to;
+    }
   }
+  const std::uint64_t bytes = record_bytes(name, change);
   if (staged_.insert_or_assign(name, std::move(change)).second) {
     superseded_bytes_ += published_bytes(name);
   }
+  staged_record_bytes_ = staged_record_bytes_ + bytes - replaced_bytes;
 }
 
 /// A change of the batch is staged again, where no newer one is. Needs no memory.
@@ -204,6 +223,7 @@ void StoreCatalog::take_back(Batch::node_type change) noexcept {
   }
   const auto staged = staged_.insert(std::move(change)).position;
   superseded_bytes_ += published_bytes(staged->first);
+  staged_record_bytes_ += record_bytes(staged->first, staged->second);
 }
 
 /// Takes `entry`; where it throws, it is as it was.
@@ -222,6 +242,22 @@ void StoreCatalog::set_published(const std::string& name, std::optional<CatalogE
 std::uint64_t StoreCatalog::published_bytes(const std::string& name) const {
   const auto found = published_.find(name);
   return found == published_.end() ? 0 : found->second.extent->extent.bytes;
+}
+
+std::uint64_t StoreCatalog::record_bytes(const TensorInfo& info) {
+  return kRecordBytes + info.name.size() + info.shape.size() * sizeof(std::uint64_t);
+}
+
+std::uint64_t StoreCatalog::record_bytes(const std::string& name, const Change& change) {
+  return change.content ? record_bytes(change.content->info) : kRecordBytes + name.size();
+}
+
+std::uint64_t StoreCatalog::record_bytes(const Batch& changes) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, change] : changes) {
+    bytes += record_bytes(name, change);
+  }
+  return bytes;
 }
 
 }  // namespace penstock

@@ -70,6 +70,12 @@ class StoreCatalog {
   std::vector<std::pair<std::string, Error>> unsafe() const;
   /// Bytes of extents that only the manifest still needs: the next publish frees them.
   std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
+  /// Of a content's record in the manifest, at most.
+  static std::uint64_t record_bytes(const TensorInfo& info);
+  /// Of the records that the manifest has yet to take, those of the batch among them.
+  std::uint64_t waiting_record_bytes() const noexcept {
+    return staged_record_bytes_ + batch_record_bytes_;
+  }
 
  private:
   static void separate_unsafe(Batch& changes, Batch& unsafe);
@@ -79,12 +85,16 @@ class StoreCatalog {
   void set_published(const std::string& name, std::optional<CatalogEntry>& entry);
   void take_back(Batch::node_type change) noexcept;
   std::uint64_t published_bytes(const std::string& name) const;
+  static std::uint64_t record_bytes(const std::string& name, const Change& change);
+  static std::uint64_t record_bytes(const Batch& changes);
 
   std::map<std::string, CatalogEntry> published_;
   Batch batch_;   // on their way into the manifest
   Batch staged_;  // newer than both
   std::vector<HeldExtent> in_doubt_;
   std::uint64_t superseded_bytes_ = 0;
+  std::uint64_t staged_record_bytes_ = 0;
+  std::uint64_t batch_record_bytes_ = 0;
 };
 
 }  // namespace penstock

@@ -149,6 +149,21 @@ TEST_F(DurableStoreFaultTest, WithoutRoomForTheJournalAContentIsRefusedAtOnce) {
   EXPECT_FALSE(store->find("a"));
 }
 
+TEST_F(DurableStoreFaultTest, RecordsThatFillTheSpareArePublishedBeforeAContentIsRefused) {
+  auto store = open({}, system_);
+  const auto put_many = [&](unsigned from, unsigned to) {
+    for (unsigned i = from; i < to; ++i) {
+      ASSERT_TRUE(put(*store, std::string(4000, 'n') + std::to_string(i), content(10, i))) << i;
+    }
+  };
+  put_many(0, 10);
+  const std::uint64_t kept = std::filesystem::file_size(directory_ / "store/spare");
+  fail("reserve", "spare", ENOSPC, false);
+  put_many(10, 2 * static_cast<unsigned>(kept / 4000));
+  EXPECT_GE(store->counters().publishes, 1U);
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "store/spare"), kept);
+}
+
 /// The machine stops at any call: what is found afterwards is the last state that was published, or
 /// the one that was being published, whole, and the store goes on from there.
 TEST_F(DurableStoreFaultTest, StoppedAtAnyCallLeavesTheOldOrTheNewContents) {

@@ -42,6 +42,9 @@ class StoreCatalogTest : public testing::Test {
     catalog_.stage(catalog_entry("other", 2, 1));
   }
 
+  static std::uint64_t record_bytes(const std::string& name) {
+    return StoreCatalog::record_bytes(catalog_entry(name, 1).info);
+  }
   std::vector<std::string> begin() { return names(catalog_.begin_batch()); }
 
   StoreCatalog catalog_;
@@ -94,6 +97,41 @@ TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
   catalog_.end_published();
   EXPECT_EQ(begin(), std::vector<std::string>{});
   EXPECT_EQ(catalog_.unsafe().size(), 1U);
+}
+
+TEST_F(StoreCatalogTest, CountsTheRecordOfANameOnceHoweverOftenItIsStaged) {
+  const std::uint64_t before = catalog_.waiting_record_bytes();
+  EXPECT_EQ(before, record_bytes("other"));
+  for (std::uint64_t generation = 3; generation < 9; ++generation) {
+    catalog_.stage(catalog_entry("old", generation));
+  }
+  EXPECT_EQ(catalog_.waiting_record_bytes(), before + record_bytes("old"));
+  catalog_.stage_name("old", "new");
+  const std::uint64_t renamed = catalog_.waiting_record_bytes();
+  EXPECT_GE(renamed, before + record_bytes("new") + std::string("old").size());
+  catalog_.begin_batch();
+  EXPECT_EQ(catalog_.waiting_record_bytes(), renamed) << "until it is published";
+  catalog_.stage(catalog_entry("new", 9));
+  EXPECT_EQ(catalog_.waiting_record_bytes(), renamed + record_bytes("new"));
+  catalog_.end_failed(false);
+  EXPECT_EQ(catalog_.waiting_record_bytes(), renamed) << "the newer content has overtaken";
+  catalog_.begin_batch();
+  catalog_.end_published();
+  EXPECT_EQ(catalog_.waiting_record_bytes(), 0U);
+}
+
+TEST_F(StoreCatalogTest, CountsRecordsThatCannotBecomeSafeUntilTheyAreStagedAgain) {
+  catalog_.begin_batch();
+  catalog_.take_unsafe(1, sync_failed());
+  EXPECT_EQ(catalog_.waiting_record_bytes(), record_bytes("other"));
+  catalog_.end_published();
+  catalog_.begin_batch();
+  EXPECT_EQ(catalog_.waiting_record_bytes(), record_bytes("other"));
+  catalog_.end_published();
+  catalog_.stage(catalog_entry("other", 3, 0));
+  catalog_.begin_batch();
+  catalog_.end_published();
+  EXPECT_EQ(catalog_.waiting_record_bytes(), 0U);
 }
 
 }  // namespace
