@@ -1,5 +1,7 @@
 #include "engine_object.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -12,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,6 +45,8 @@ auto released(F&& work) {
   GilRelease release;
   return work();
 }
+
+using NamedTensor = std::tuple<std::uint64_t, std::string, std::vector<std::uint64_t>>;
 
 /// SwapEngine by number, thin: every call releases the GIL before it can block.
 class EngineObject {
@@ -84,17 +89,13 @@ class EngineObject {
     infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
     return to_number(id);
   }
-  /// Should the put that is to follow fail, the tensor is unknown again.
-  std::uint64_t declare_to_put(std::uint32_t space, const std::string& name,
-                               const std::string& dtype, std::vector<std::uint64_t> shape) {
-    TensorInfo info{name, unwrap(parse_dtype(dtype)), std::move(shape), Role::kParam};
-    const TensorId id = unwrap(engine_->declare_to_put(NamespaceId{space}, info));
-    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
-    return to_number(id);
-  }
-  std::optional<std::uint64_t> find(std::uint32_t space, const std::string& name) const {
-    const std::optional<TensorId> id = engine_->find(NamespaceId{space}, name);
-    return id ? std::optional(to_number(*id)) : std::nullopt;
+  /// Of a name; nothing where there is none. What looks names up or declares them keeps the GIL and
+  /// runs no Python code meanwhile. So a signal's handler, a finalizer, another thread and a forked
+  /// child find a name as it was before or as it is behind, and no lock that could be held.
+  std::optional<NamedTensor> find(std::uint32_t space, const std::string& name) const {
+    const TensorId id = engine_->find(NamespaceId{space}, name).value_or(TensorId{});
+    const Result<TensorInfo> info = engine_->info(id);
+    return is_unknown(info) ? std::nullopt : std::optional(described(id, unwrap(info)));
   }
   void forget(std::uint64_t tensor) {
     unwrap(released([&] { return engine_->forget(TensorId{tensor}); }));
@@ -110,14 +111,20 @@ class EngineObject {
     unwrap(engine_->set_trained(TensorId{tensor}, is_trained));
   }
 
-  /// What a durable store brought along, and what was declared since: by name number, dtype, shape.
+  /// What a durable store brought along, and what was declared since, by name.
   nb::dict tensors(std::uint32_t space) {
     nb::dict known;
-    for (const TensorId id : released([&] { return engine_->tensors(NamespaceId{space}); })) {
-      const auto info = std::make_shared<const TensorInfo>(unwrap(engine_->info(id)));
-      known[nb::cast(info->name)] =
-          nb::make_tuple(to_number(id), std::string(dtype_name(info->dtype)), info->shape);
-      infos_[id] = info;
+    const std::vector<TensorId> ids =
+        released([&] { return engine_->tensors(NamespaceId{space}); });
+    if (ids.empty()) {
+      expect_open();
+    }
+    for (const TensorId id : ids) {
+      const Result<TensorInfo> info = engine_->info(id);
+      if (!is_unknown(info)) {  // forgotten meanwhile
+        infos_[id] = std::make_shared<const TensorInfo>(unwrap(info));
+        known[nb::cast(info->name)] = nb::cast(described(id, *info));
+      }
     }
     return known;
   }
@@ -138,10 +145,18 @@ class EngineObject {
   }
   Future put(std::uint64_t tensor, nb::handle array) {
     Source source = array_of<Source>(array);
-    const auto bytes =
-        std::as_bytes(std::span(static_cast<const std::byte*>(source.data()), source.nbytes()));
+    const std::span bytes(static_cast<const std::byte*>(source.data()), source.nbytes());
     return holding(std::move(source),
                    released([&] { return engine_->put(TensorId{tensor}, bytes); }));
+  }
+  /// Under a name, which is declared if it is new, and free again should its first put fail.
+  Future put_named(std::uint32_t space, std::string name, const std::string& dtype,
+                   std::vector<std::uint64_t> shape, nb::handle array) {
+    TensorInfo info{std::move(name), unwrap(parse_dtype(dtype)), std::move(shape), Role::kParam};
+    Source source = array_of<Source>(array);
+    const std::span bytes(static_cast<const std::byte*>(source.data()), source.nbytes());
+    return holding(std::move(source), put_as(NamespaceId{space}, std::move(info),
+                                             [&](TensorId id) { return engine_->put(id, bytes); }));
   }
   Future get(std::uint64_t tensor, bool update) {
     const Access access = update ? Access::kUpdate : Access::kRead;
@@ -168,6 +183,17 @@ class EngineObject {
     const DeviceTensor there = on_device(source.data(), source.nbytes(), device, dtype, stream);
     return holding(std::move(source),
                    released([&] { return engine_->put_from_device(TensorId{tensor}, there); }));
+  }
+  Future put_named_from_device(std::uint32_t space, std::string name, const std::string& dtype,
+                               std::vector<std::uint64_t> shape, nb::handle array,
+                               const std::string& device, const std::string& source_dtype) {
+    TensorInfo info{std::move(name), unwrap(parse_dtype(dtype)), std::move(shape), Role::kParam};
+    DeviceSource source = array_of<DeviceSource>(array);
+    const DeviceTensor there =
+        on_device(source.data(), source.nbytes(), device, source_dtype, std::nullopt);
+    return holding(std::move(source), put_as(NamespaceId{space}, std::move(info), [&](TensorId id) {
+                     return engine_->put_from_device(id, there);
+                   }));
   }
   /// The stream of copies to the device, or from it, as its runtime's handle.
   std::uintptr_t device_stream(const std::string& device, bool to_device) const {
@@ -221,6 +247,46 @@ class EngineObject {
   }
 
  private:
+  static NamedTensor described(TensorId id, const TensorInfo& info) {
+    return {to_number(id), std::string(dtype_name(info.dtype)), info.shape};
+  }
+  static bool is_unknown(const Result<TensorInfo>& info) {
+    return info.has_error() && info.error().code == make_error_code(Fault::kUnknownTensor);
+  }
+  /// Where nothing is found, a closed engine says so, and one of a parent process.
+  void expect_open() const {
+    const Result<TensorInfo> none = engine_->info(TensorId{});
+    if (!is_unknown(none)) {
+      unwrap(none);
+    }
+  }
+  /// Calls put(tensor) without the GIL. No Python code comes between the declaration and the put:
+  /// what ended the call there would leave a name without a content.
+  template <class Put>
+  Ticket put_as(NamespaceId space, TensorInfo info, Put put) {
+    deliver_warnings();
+    const TensorId id = declared_to_put(space, std::move(info));
+    const GilRelease release;
+    return put(id);
+  }
+  TensorId declared_to_put(NamespaceId space, TensorInfo info) {
+    if (const std::optional<TensorId> known = engine_->find(space, info.name)) {
+      const Result<TensorInfo> was = engine_->info(*known);
+      if (was.has_value() && (was->dtype != info.dtype || was->shape != info.shape)) {
+        raise(fault(Fault::kInvalidArgument,
+                    fmt::format("tensor '{}' is {} of shape [{}], not {} of shape [{}]: forget() "
+                                "it first, or put the same",
+                                info.name, dtype_name(was->dtype), fmt::join(was->shape, ", "),
+                                dtype_name(info.dtype), fmt::join(info.shape, ", "))));
+      }
+      if (!is_unknown(was)) {
+        return *known;
+      }
+    }
+    const TensorId id = unwrap(engine_->declare_to_put(space, info));
+    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
+    return id;
+  }
   std::shared_ptr<const TensorInfo> info(std::uint64_t tensor) {
     const auto found = infos_.find(TensorId{tensor});
     if (found == infos_.end()) {
@@ -295,8 +361,6 @@ void bind_engine(nb::module_& module) {
       .def("close_namespace", &EngineObject::close_namespace)
       .def("declare", &EngineObject::declare, nb::arg("space"), nb::arg("name"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("role") = "param")
-      .def("declare_to_put", &EngineObject::declare_to_put, nb::arg("space"), nb::arg("name"),
-           nb::arg("dtype"), nb::arg("shape"))
       .def("find", &EngineObject::find)
       .def("forget", &EngineObject::forget)
       .def("rename", &EngineObject::rename)
@@ -305,12 +369,17 @@ void bind_engine(nb::module_& module) {
       .def("allocate", &EngineObject::allocate)
       .def("commit", &EngineObject::commit)
       .def("put", &EngineObject::put)
+      .def("put_named", &EngineObject::put_named, nb::arg("space"), nb::arg("name"),
+           nb::arg("dtype"), nb::arg("shape"), nb::arg("source"))
       .def("get", &EngineObject::get, nb::arg("tensor"), nb::arg("update") = false)
       .def("get_into", &EngineObject::get_into, nb::arg("tensor"), nb::arg("target"))
       .def("get_to_device", &EngineObject::get_to_device, nb::arg("tensor"), nb::arg("target"),
            nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
       .def("put_from_device", &EngineObject::put_from_device, nb::arg("tensor"), nb::arg("source"),
            nb::arg("device"), nb::arg("dtype"), nb::arg("stream") = nb::none())
+      .def("put_named_from_device", &EngineObject::put_named_from_device, nb::arg("space"),
+           nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("source"),
+           nb::arg("device"), nb::arg("source_dtype"))
       .def("device_stream", &EngineObject::device_stream, nb::arg("device"), nb::arg("to_device"))
       .def("prefetch", &EngineObject::prefetch)
       .def("fill_archive", &EngineObject::fill_archive, nb::arg("path"), nb::arg("records"),

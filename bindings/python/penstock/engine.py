@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock._core import Future, Lease, SwapEngine
 from penstock.device_array import capsule_of, device_name, device_of
-from penstock.errors import ArgumentError, ConfigError, Error, UnknownTensorError
+from penstock.errors import ArgumentError, ConfigError, UnknownTensorError
 
 # DLPack type codes and the names that the engine gives their types.
 _BY_TYPE_NAME = {
@@ -57,13 +56,8 @@ class Engine:
         text, origin = _read_config(config)
         self._core = SwapEngine(text, origin, devices=[device_name(device) for device in devices])
         self._space = self._core.open_namespace("main", _paths(path))
-        brought = self._core.tensors(self._space)
-        self._ids: dict[str, int] = {name: number for name, (number, _, _) in brought.items()}
-        self._described: dict[str, tuple[str, list[int]]] = {
-            name: (dtype, shape) for name, (_, dtype, shape) in brought.items()
-        }
-        self._declaring = threading.Lock()
-        self._first_puts: set[str] = set()  # names whose first put may still fail
+        brought = self._core.tensors(self._space).values()
+        self._last_brought = max((number for number, _, _ in brought), default=0)
 
     def put(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> None:
         """Stores the content of `tensor` (DLPack or buffer protocol) under `name`.
@@ -82,15 +76,14 @@ class Engine:
             array = array.resolve_neg()
         device = _device(array, convert, device)
         dtype, shape = _describe(array)
-        handed_over = None if device is None else self._on_device(array, device, False)
-        tensor_id, is_new = self._declared(name, self._kept_dtype(name, dtype, convert), shape)
+        _check_name(name)
+        handed_over = array if device is None else self._on_device(array, device, False)
         try:
             if device is None:
-                return self._core.put(tensor_id, array)
-            return self._core.put_from_device(tensor_id, handed_over, device, dtype)
+                return self._core.put_named(self._space, name, dtype, shape, handed_over)
+            kept = self._kept_dtype(name, dtype, convert)
+            return self._core.put_named_from_device(self._space, name, kept, shape, handed_over, device, dtype)
         except TypeError:
-            if is_new:
-                self.forget(name)
             raise ArgumentError(f"penstock cannot store {_kind(tensor)}: {_TAKEN}") from None
 
     def get(self, name: str, update: bool = False) -> Lease:
@@ -110,7 +103,7 @@ class Engine:
         `out` may lie on a device: what its current stream was given so far comes first, and when the future is done the
         content is there for every stream. `convert` as for put().
         """
-        tensor_id = self._id(name)
+        tensor_id, kept, _ = self._known(name)
         if out is None:
             return self._core.get(tensor_id, update)
         array = _contiguous(out)
@@ -118,7 +111,7 @@ class Engine:
             raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
         device = _device(array, convert, device)
         try:
-            dtype, kept = _describe(array, "read into")[0], self._described[name][0]
+            dtype = _describe(array, "read into")[0]
             if device is None:
                 if not _may_hold(dtype, kept):
                     raise ArgumentError(f"tensor '{name}' is {kept}, `out` is {dtype}: give the same dtype, or bytes")
@@ -135,21 +128,11 @@ class Engine:
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Says what will be needed next, in this order. Never blocks."""
-        self._core.prefetch([self._id(name) for name in names])
+        self._core.prefetch([self._known(name)[0] for name in names])
 
     def forget(self, name: str) -> None:
         """Drops a tensor and its space on drives; leases that are out stay valid."""
-        with self._declaring:
-            number = self._id(name)
-            described = self._described.pop(name)
-            # The name first: a Ctrl-C between the two must not leave one whose tensor is gone. One before the core's
-            # forget() leaves a tensor without a name, which _declared() forgets.
-            del self._ids[name]
-            try:
-                self._core.forget(number)
-            except Error:
-                self._ids[name], self._described[name] = number, described
-                raise
+        self._core.forget(self._known(name)[0])
 
     def flush(self) -> None:
         """Blocks until everything put or committed is where it belongs; raises the first failure.
@@ -169,12 +152,12 @@ class Engine:
 
     def state(self, name: str) -> dict[str, Any]:
         """Where a tensor is: in memory, resident, on a drive; its place and generation."""
-        return self._core.state(self._id(name))
+        return self._core.state(self._known(name)[0])
 
     def names(self) -> list[str]:
-        for name in list(self._first_puts):
-            self._undo_failed_put(name)
-        return list(self._ids)
+        """In the order of their first puts, behind what a durable store has brought."""
+        tensors = self._core.tensors(self._space)
+        return sorted(tensors, key=lambda name: max(tensors[name][0], self._last_brought))
 
     def close(self) -> None:
         """Waits for I/O in flight, then gives up drives and memory. Idempotent. Leases stay readable."""
@@ -193,47 +176,18 @@ class Engine:
 
     def _kept_dtype(self, name: str, dtype: str, convert: bool) -> str:
         """In which dtype `name` is kept, when a tensor of `dtype` becomes its content."""
-        self._undo_failed_put(name)
-        known = self._described.get(name)
-        return known[0] if convert and known is not None else dtype
+        known = self._core.find(self._space, name) if convert else None
+        return dtype if known is None else known[1]
 
-    def _declared(self, name: str, dtype: str, shape: list[int]) -> tuple[int, bool]:
-        """The tensor of this name, and whether it is a new one."""
-        with self._declaring:
-            self._undo_failed_put(name)
-            known = self._described.get(name)
-            if known is None:
-                try:
-                    interrupted = self._core.find(self._space, name)  # by Ctrl-C, when it was declared but not noted
-                    if interrupted is not None:
-                        self._core.forget(interrupted)  # nothing was put yet
-                    self._ids[name] = self._core.declare_to_put(self._space, name, dtype, shape)
-                    self._first_puts.add(name)
-                except TypeError:
-                    raise ArgumentError(f"{name!r} is no name for a tensor: a text is") from None
-                self._described[name] = (dtype, shape)
-            elif known != (dtype, shape):
-                was, now = (f"{one} of shape {list(sides)}" for one, sides in (known, (dtype, shape)))
-                raise ArgumentError(f"tensor '{name}' is {was}, not {now}: forget() it first, or put the same")
-            return self._ids[name], known is None
-
-    def _undo_failed_put(self, name: str) -> None:
-        """A name whose first put has failed is free again: the core has forgotten the tensor already."""
-        if name not in self._first_puts:
-            return
-        found = self._core.find(self._space, name)
-        if found is None:
-            self._ids.pop(name, None)
-            self._described.pop(name, None)
-        if found is None or not self._core.state(found)["writing"]:
-            self._first_puts.discard(name)
-
-    def _id(self, name: str) -> int:
-        self._undo_failed_put(name)
-        try:
-            return self._ids[name]
-        except KeyError:
-            raise UnknownTensorError(f"there is no tensor '{name}': put it first") from None
+    def _known(self, name: str) -> tuple[int, str, list[int]]:
+        """Number, dtype and shape. Nothing of a name is kept here: the core declares and finds names in one step each,
+        whatever a signal's handler, a finalizer or another thread does to them.
+        """
+        with contextlib.suppress(TypeError):  # no text
+            known = self._core.find(self._space, name)
+            if known is not None:
+                return known
+        raise UnknownTensorError(f"there is no tensor '{name}': put it first")
 
 
 def _read_config(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> tuple[str, str]:
@@ -259,6 +213,13 @@ def _paths(path: Any) -> list[str]:
     if isinstance(path, (str, os.PathLike)):
         return [os.fspath(path)]
     return [os.fspath(entry) for entry in path]
+
+
+def _check_name(name: Any) -> None:
+    try:
+        name.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise ArgumentError(f"{name!r} is no name for a tensor: a text is") from None
 
 
 def _device(array: Any, convert: bool, said: str | None) -> str | None:
