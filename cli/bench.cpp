@@ -153,9 +153,7 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs) {
 int run_bench(const BenchOptions& options, const std::vector<std::string>& keys) {
   const Result<std::vector<Job>> jobs = bench::load_jobs(options.files, keys);
   if (jobs.has_error()) {
-    report_error(jobs.error().message);
-    // A file that cannot be read is a failure, what is written in it wrong usage.
-    return jobs.error().system_errno() != 0 ? kFailed : kWrongUsage;
+    return no_jobs(jobs.error());
   }
   return options.parse_only ? kDone : run_jobs(options, *jobs);
 }

@@ -136,6 +136,11 @@ int failed(const Error& error) {
   return kFailed;
 }
 
+int no_jobs(const Error& error) {
+  report_error(error.message);
+  return error.system_errno() != 0 ? kFailed : kWrongUsage;
+}
+
 }  // namespace penstock::cli
 
 int main(int argc, char** argv) {

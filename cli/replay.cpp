@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alloc/bytes.h"
@@ -29,7 +30,13 @@ struct ReplayOptions {
   bool as_json = false;
 };
 
-/// The options as keys of a job: one reader for both.
+struct RenamedKey {
+  const char* key;     // of a job
+  const char* option;  // ours
+};
+constexpr RenamedKey kRenamedKeys[] = {{"--ioengine", "--device"}, {"--directory", "--path"}};
+
+/// The options as keys of a job: one reader for both. An error names the option.
 Result<std::vector<Job>> replay_jobs(const ReplayOptions& options) {
   std::vector<std::string> keys = {"--name=replay", "--workload=replay",
                                    "--trace=" + options.trace};
@@ -43,16 +50,21 @@ Result<std::vector<Job>> replay_jobs(const ReplayOptions& options) {
   add("directory", options.path);
   add("compute", options.compute);
   add("verify", options.verify ? "1" : "");
-  return bench::load_jobs({}, keys);
+  Result<std::vector<Job>> jobs = bench::load_jobs({}, keys);
+  if (jobs.has_value()) {
+    return jobs;
+  }
+  Error error = jobs.error();
+  for (const auto& [key, option] : kRenamedKeys) {
+    if (error.message.starts_with(key)) {
+      error.message.replace(0, std::string_view(key).size(), option);
+    }
+  }
+  return error;
 }
 
-Result<JobResult> replay(const ReplayOptions& options) {
-  const Result<std::vector<Job>> jobs = replay_jobs(options);
-  if (jobs.has_error()) {
-    return jobs.error();
-  }
-  bench::BenchmarkOptions benchmark;
-  const Result<std::vector<JobResult>> results = bench::run_benchmark(*jobs, benchmark);
+Result<JobResult> replay(const std::vector<Job>& jobs) {
+  const Result<std::vector<JobResult>> results = bench::run_benchmark(jobs, {});
   if (results.has_error()) {
     return results.error();
   }
@@ -106,7 +118,11 @@ std::string plain_text(const JobResult& result) {
 }
 
 int run_replay(const ReplayOptions& options) {
-  const Result<JobResult> result = replay(options);
+  const Result<std::vector<Job>> jobs = replay_jobs(options);
+  if (jobs.has_error()) {
+    return no_jobs(jobs.error());
+  }
+  const Result<JobResult> result = replay(*jobs);
   if (result.has_error()) {
     return failed(result.error());
   }

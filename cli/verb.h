@@ -34,4 +34,8 @@ void report_error(const std::string& sentence);
 /// Says so to stderr; what the verb returns then.
 int failed(const Error& error);
 
+/// The same for jobs that cannot be run: a file that cannot be read is a failure, what is written
+/// in it or given as a key wrong usage.
+int no_jobs(const Error& error);
+
 }  // namespace penstock::cli

@@ -43,6 +43,8 @@ def test_help_of_all_names_every_verb(penstock):
         (["plan", INVENTORY, "--emit-config", "--show-config"], ["excludes"]),
         (["plan", INVENTORY, "-o", "out.json"], ["--emit-config"]),
         (["doctor", "--path"], ["--path"]),
+        (["replay", "trace.jsonl", "--device", "ssd"], ['--device is "ssd"']),
+        (["replay", "trace.jsonl", "--compute", "much"], ['--compute is "much"']),
         (["version", "extra"], ["extra"]),
     ],
 )
