@@ -95,9 +95,15 @@ void take_paths_among_inventories(TuneOptions& options) {
   inventories.erase(first.begin(), first.end());
 }
 
-// Those of the command line, else of the configuration; each directory once.
+// Those of the command line, which the emitted file has to name from any directory, else of the
+// configuration; each directory once.
 std::vector<std::string> paths_of(const TuneOptions& options, const Config& config) {
-  std::vector<std::string> given = options.paths;
+  std::vector<std::string> given;
+  for (const std::string& path : options.paths) {
+    std::error_code error;
+    const fs::path absolute = fs::absolute(path, error);
+    given.push_back(error ? path : absolute.lexically_normal().string());
+  }
   for (const PathConfig& path :
        options.paths.empty() ? config.paths() : std::vector<PathConfig>{}) {
     given.push_back(path.path);

@@ -101,10 +101,11 @@ def check_aio(aio):
 
 @pytest.mark.deep
 def test_without_a_file_the_configuration_goes_to_standard_output(penstock, drive, inventory):
-    done = penstock("tune", "--path", drive, inventory, *BUDGET, *MEMORY, "--ram", "0")
+    done = penstock("tune", "--path", ".", inventory, *BUDGET, *MEMORY, "--ram", "0", cwd=drive)
     assert done.returncode == 0, done.stderr
     config = json.loads(done.stdout)
     assert config["zero_optimization"]["stage"] == 3
+    # Training may start in another directory.
     assert config["zero_optimization"]["offload_param"]["nvme_path"] == str(drive)
     assert config["bf16"] == {"enabled": True}
     check_aio(config["aio"])
