@@ -9,6 +9,27 @@ namespace penstock {
 
 using Answer = PrefetchEnvironment::Answer;
 
+namespace {
+
+constexpr std::size_t kMadeUpFor = 4;  // contradictions, by one use that was predicted
+
+}  // namespace
+
+bool PrefetchScheduler::record_event(AccessTrace::Key event) {
+  const bool predicts = trace_.horizon() > 0;
+  const bool predicted = trace_.record(event);
+  if (predicted) {
+    contradictions_ -= std::min(contradictions_, kMadeUpFor);
+  } else if (predicts && (limits_.tensors_max >> contradictions_) > 0) {
+    ++contradictions_;
+  }
+  return predicted;
+}
+
+std::size_t PrefetchScheduler::reach() const noexcept {
+  return std::min(limits_.tensors_max >> contradictions_, trace_.horizon());
+}
+
 void PrefetchScheduler::announce(TensorId tensor) {
   if (announced_.size() < limits_.tensors_max) {
     announced_.push_back(tensor);
@@ -37,7 +58,7 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
     at = taken ? announced_.erase(at) : at + 1;
   }
   begin_scan();
-  const std::size_t reach = std::min(limits_.tensors_max, trace_.horizon());
+  const std::size_t reach = this->reach();
   for (std::size_t ahead = 0; go_on && ahead < reach; ++ahead) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
     const TensorId tensor{event / 2};

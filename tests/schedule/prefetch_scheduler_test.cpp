@@ -133,6 +133,43 @@ TEST(PrefetchScheduler, FarthestLooksNoFartherThanItsLimit) {
       << "4 and 1 are out of sight";
 }
 
+TEST(PrefetchScheduler, ReadsNothingAheadOfARandomOrderUntilItRepeats) {
+  PrefetchScheduler scheduler;
+  const std::size_t tensors = 31;
+  const auto use = [&](std::uint64_t number) { scheduler.record(TensorId{number}); };
+  for (std::uint64_t number = 0; number < tensors; ++number) {
+    use(number);
+  }
+  // Each next one is another number of places away: no pair comes twice.
+  for (std::uint64_t step = 2, at = 0; step < 20; ++step) {
+    use(at = (at + step) % tensors);
+  }
+  Table table(3);
+  EXPECT_EQ(scheduler.run(table), 0u);
+  for (std::uint64_t number = 0; number < tensors; ++number) {
+    use(number);
+  }
+  use(0);
+  EXPECT_EQ(scheduler.run(table), 3u);
+  EXPECT_EQ(table.begun, test::tensors({1, 2, 3}));
+}
+
+TEST(PrefetchScheduler, NeighboursThatChangePlacesCostNothing) {
+  PrefetchScheduler scheduler;
+  constexpr std::uint64_t kTensors = 40;
+  for (int pass = 0; pass < 10; ++pass) {
+    for (std::uint64_t number = 0; number < kTensors; number += 4) {
+      const std::uint64_t changes = (number / 4 + static_cast<std::uint64_t>(pass)) % 2;
+      for (const std::uint64_t place :
+           {0 + changes, 1 - changes, std::uint64_t{2}, std::uint64_t{3}}) {
+        scheduler.record(TensorId{number + place});
+      }
+    }
+  }
+  Table table(kTensors);
+  EXPECT_EQ(scheduler.run(table), kTensors);
+}
+
 TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
   PrefetchLimits limits;
   limits.refusals_max = 5;
