@@ -4,26 +4,13 @@
 
 #include <utility>
 
-#include "alloc/bytes.h"
 #include "swap/engine/completion_error.h"
 #include "swap/engine/declarations.h"
 #include "swap/engine/planner.h"
+#include "swap/engine/read_error.h"
 #include "swap/log.h"
 
 namespace penstock {
-namespace {
-
-Error being_changed(const TensorRecord& record) PENSTOCK_NEEDS_LOCK {
-  Error error = fault(
-      Fault::kInvalidArgument,
-      fmt::format("tensor '{}' is being changed: commit or release the lease that was given for "
-                  "its update first",
-                  record.info->name));
-  error.tensor = record.info->name;
-  return error;
-}
-
-}  // namespace
 
 Ticket Reader::get(TensorId tensor, Access access) {
   auto state = std::make_shared<TicketState>(context_.stalls);
@@ -287,6 +274,8 @@ void Reader::put_off(FillRequest request) noexcept {
       context_.operation_ended();
       return;
     }
+    // The request's own may end from now on, and with a close() the pool goes.
+    context_.operation_begun();
   }
   // A slot may come back after the call that gives it up has looked for requests: a closure of
   // another thread held it, or a new lease keeps it. Each such change is one more look.
@@ -294,6 +283,8 @@ void Reader::put_off(FillRequest request) noexcept {
   if (!broker_.would_wait(bytes)) {
     fill_put_off();
   }
+  const BriefLock lock(context_);
+  context_.operation_ended();
 }
 
 void Reader::fill_put_off() noexcept {
@@ -305,17 +296,6 @@ void Reader::fill_put_off() noexcept {
   for (const FillRequest& request : requests) {
     fill(request);
   }
-}
-
-Error Reader::no_memory(const TensorRecord& record, const char* verb, const char* purpose,
-                        const Error& cause) {
-  return said(cause.code, [&]() PENSTOCK_NEEDS_LOCK {
-    Error error = cause;
-    error.message = fmt::format("no memory to {} tensor '{}' ({}) {}: {}", verb, record.info->name,
-                                format_bytes(record.bytes()), purpose, error.message);
-    error.tensor = record.info->name;
-    return error;
-  });
 }
 
 HostTransfer::Place Reader::place_of(const SwapStore& store, const StoredTensor& stored,
@@ -330,8 +310,9 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
       place_of(*store, *record.drive.stored, record.info), record.memory.block->span(), priority,
       [this, engine = context_.hold(), block = record.memory.block, extent = record.drive.stored,
-       store, tensor = record.id, fill = record.memory.fill()](Result<std::uint64_t> read) {
-        finished({tensor, fill}, block, error_of(std::move(read)));
+       store, tensor = record.id, fill = record.memory.fill(),
+       generation = record.drive.generation](Result<std::uint64_t> read) {
+        finished({tensor, fill}, block, generation, error_of(std::move(read)));
       });
   PENSTOCK_TRY(transfer);
   record.memory.reading = std::move(transfer).value();
@@ -341,12 +322,12 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
 }
 
 void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& block,
-                      std::optional<Error> error) noexcept {
+                      std::uint64_t generation, std::optional<Error> error) noexcept {
   Locked locked(context_);
   context_.stats.tensor_read_bytes += error ? 0 : block->span().size();
   TensorRecord* const record = wanted(request);
   if (record != nullptr && record->memory.block == block) {
-    if (error && reads_again(*record, *error)) {
+    if (error ? reads_again(*record, *error) : reads_newer(*record, generation, error)) {
       return;
     }
     if (error) {
@@ -382,6 +363,20 @@ bool Reader::reads_again(TensorRecord& record, const Error& error) noexcept {
     return fmt::format("read again, on demand: {}", error.message);
   });
   return true;
+}
+
+/// A content that a drive has got since a read of `generation` began is read instead.
+bool Reader::reads_newer(TensorRecord& record, std::uint64_t generation,
+                         std::optional<Error>& error) noexcept {
+  if (record.drive.generation == generation) {
+    return false;
+  }
+  const Result<void> begun = unless_out_of_memory(
+      [&]() PENSTOCK_NEEDS_LOCK { return start(record, IoPriority::kDemand); });
+  if (begun.has_error()) {
+    error = begun.error();
+  }
+  return begun.has_value();
 }
 
 void Reader::serve_again(TensorRecord& record, std::vector<WaitingGet> waiting,

@@ -65,13 +65,13 @@ class Reader : private EnginePart {
                      Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   void count_hit(const TensorRecord& record, WaitingGet& get) noexcept PENSTOCK_NEEDS_LOCK;
   void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
-                std::optional<Error> error) noexcept;
+                std::uint64_t generation, std::optional<Error> error) noexcept;
   /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.
   void fail(TensorRecord& record, const Error& error, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
+  bool reads_newer(TensorRecord& record, std::uint64_t generation,
+                   std::optional<Error>& error) noexcept PENSTOCK_NEEDS_LOCK;
   void put_off(FillRequest request) noexcept;
-  static Error no_memory(const TensorRecord& record, const char* verb, const char* purpose,
-                         const Error& cause) PENSTOCK_NEEDS_LOCK;
 
   MemoryBroker& broker_;
   PrefetchScheduler& scheduler_ PENSTOCK_GUARDED;

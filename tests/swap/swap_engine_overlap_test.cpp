@@ -59,5 +59,28 @@ TEST_F(SwapEngineOverlapTest, WhatRamKeptOutlivesOlderAndNewerPutsThatFail) {
   EXPECT_EQ(std::memcmp(lease.data(), contents[3].data(), kBytes), 0);
 }
 
+// A content that was written in parts is published while an older one is read.
+TEST_F(SwapEngineOverlapTest, WhatIsPublishedDuringAReadOfTheOlderIsRead) {
+  const std::vector<std::byte> older = random_bytes(kBytes, 0);
+  const std::vector<std::byte> newer = random_bytes(kBytes, 1);
+  const std::vector<std::byte> lost = random_bytes(kBytes, 2);
+  ASSERT_TRUE(put(older).wait().has_value());
+  ContentWriter writer = engine_->write().value();
+  ASSERT_TRUE(writer.begin(tensor_).has_value());
+  ASSERT_TRUE(writer.append(newer).has_value());
+  ASSERT_TRUE(writer.end().has_value());
+  ASSERT_TRUE(writer.drain().has_value());
+  fail_writes(true);
+  ASSERT_TRUE(put(lost).wait().has_error()) << "so that the published one is not the newest begun";
+  fail_writes(false);
+  const Ticket read = engine_->get(tensor_);
+  ASSERT_FALSE(read.done());
+  ASSERT_TRUE(writer.publish().has_value());
+  for (int turn = 0; turn < 2; ++turn) {
+    const Lease lease = (turn == 0 ? read : engine_->get(tensor_)).lease().value();
+    EXPECT_EQ(std::memcmp(lease.data(), newer.data(), kBytes), 0) << "turn " << turn;
+  }
+}
+
 }  // namespace
 }  // namespace penstock
