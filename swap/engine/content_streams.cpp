@@ -33,7 +33,7 @@ Result<ContentStreams::ReadyContent> ContentStreams::ready(TensorId tensor) {
     if (record == nullptr || context_.closed) {
       return table_.unknown(tensor);
     }
-    const bool is_on_drive = !record->memory.is_current() && !record->memory.is_arriving() &&
+    const bool is_on_drive = record->memory.is_as_on_drive() &&
                              record->drive.writes_in_flight == 0 && record->drive.stored;
     if (is_on_drive) {
       const std::shared_ptr<SwapStore>& store = table_.store_of(*record);

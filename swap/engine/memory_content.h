@@ -44,6 +44,8 @@ class MemoryContent {
   bool is_in_slot() const noexcept { return is_current() && block->buffer && !block->overflows(); }
   bool is_arriving() const noexcept { return presence_ == Presence::kArriving; }
   bool is_coming() const noexcept { return !is_absent() && !is_current(); }
+  /// Whether a drive's content is as new as what memory has, or waits for.
+  bool is_as_on_drive() const noexcept { return is_absent() || presence_ == Presence::kReading; }
   /// Counts how often a content began to come, so that a late one is recognised.
   std::uint64_t fill() const noexcept { return fill_; }
 

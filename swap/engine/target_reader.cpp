@@ -27,7 +27,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
                                               record->info->name, record->bytes(), target.size())));
     }
     store = table_.store_of(*record);
-    if (!record->memory.is_current() && record->drive.writes_in_flight == 0 &&
+    if (record->memory.is_as_on_drive() && record->drive.writes_in_flight == 0 &&
         record->drive.stored &&
         store->check_readable(*record->drive.stored, record->info->name).has_value()) {
       extent = record->drive.stored;

@@ -285,7 +285,7 @@ TEST_F(SwapEngineDeviceTest, TheNewestContentWhereverItComesFrom) {
     for (unsigned step = 0; step < 12; ++step) {
       Known& known = tensors[random() % tensors.size()];
       const std::uint64_t bytes = known.content.size();
-      switch (random() % 5) {
+      switch (random() % 6) {
         case 0:
           known.gets.emplace_back(Ticket(), empty(bytes));
           known.gets.back().first = engine_->get_to_device(known.id, known.gets.back().second);
@@ -307,6 +307,12 @@ TEST_F(SwapEngineDeviceTest, TheNewestContentWhereverItComesFrom) {
           known.content = content(bytes, 300 + step);
           (void)commit(known.id, known.content);
           break;
+        case 4: {
+          std::vector<std::byte> target(bytes);
+          ASSERT_TRUE(engine_->get_into(known.id, target).wait().has_value());
+          ASSERT_EQ(target, known.content);
+          break;
+        }
         default:
           expect_content(known.id, known.content);
       }
