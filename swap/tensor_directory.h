@@ -33,8 +33,9 @@ class TensorDirectory {
   /// Drops the namespace's tensors and memory; leases already out stay valid. Pinned memory that
   /// nothing needs any more goes with the next plan(), pageable memory kept for reuse with the last
   /// namespace. Scratch: and its disk space, once writes in flight have ended. Durable: after
-  /// writing and publishing, as flush(); the store may then be opened by others. Errors: what could
-  /// not be written or published.
+  /// writing and publishing, as flush(); the store may then be opened by others. A content that is
+  /// put meanwhile is in the store, or its ticket has an error. Errors: what could not be written
+  /// or published.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,

@@ -319,7 +319,9 @@ void Committer::arrived(const WritingPtr& arrival, std::optional<Error> error) n
   } else if (record != nullptr && record->certain_generation < writing.generation) {
     writes_.begin(arrival, locked);
   } else {
-    locked.fulfil(std::move(writing.ticket), std::nullopt);
+    locked.fulfil(
+        std::move(writing.ticket),
+        record != nullptr ? std::nullopt : table_.came_too_late(*writing.store, *writing.info));
   }
   locked.drop(std::move(block));
   context_.operation_ended();

@@ -103,6 +103,21 @@ std::vector<TensorRecord*> TensorTable::in_order() const {
   return records;
 }
 
+std::optional<Error> TensorTable::came_too_late(const SwapStore& store,
+                                                const TensorInfo& info) const noexcept {
+  const bool is_open = std::ranges::any_of(
+      namespaces_, [&store](const auto& entry) { return entry.second.store.get() == &store; });
+  if (is_open || !store.is_durable()) {
+    return std::nullopt;
+  }
+  return said(make_error_code(Fault::kUnknownTensor), [&info] {
+    return fault(Fault::kUnknownTensor,
+                 fmt::format("tensor '{}' was put while its namespace was closed: it is not in "
+                             "the store",
+                             info.name));
+  });
+}
+
 Error TensorTable::unknown(TensorId tensor) const {
   if (context_.closed) {
     return context_.not_open();

@@ -55,6 +55,10 @@ class TensorTable {
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   /// Of one namespace, in natural order of their names.
   std::vector<TensorId> tensors(NamespaceId space) const PENSTOCK_NEEDS_LOCK;
+  /// A content has reached `store`, and its tensor has gone. Why it will not be found there: the
+  /// namespace was closed meanwhile, and the store outlives it. Else nothing.
+  std::optional<Error> came_too_late(const SwapStore& store, const TensorInfo& info) const noexcept
+      PENSTOCK_NEEDS_LOCK;
   /// Why record_of() is null, or the engine closed.
   Error unknown(TensorId tensor) const PENSTOCK_NEEDS_LOCK;
 

@@ -104,8 +104,10 @@ void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
     count(writing);
     if (record != nullptr) {
       publish(*record, writing, locked);
+    } else {
+      error = table_.came_too_late(*writing.store, *writing.info);
     }
-    locked.fulfil(std::move(writing.ticket), std::nullopt);
+    locked.fulfil(std::move(writing.ticket), std::move(error));
   }
   if (record != nullptr) {
     serve_after(*record, locked);

@@ -3,8 +3,10 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "swap/store/durable_store.h"
+#include "tests/alloc/same_bytes.h"
 #include "tests/swap/engine_fixture.h"
 
 namespace penstock {
@@ -146,6 +148,28 @@ TEST_F(SwapEngineDurableTest, OfALostPathEachTensorSaysSo) {
     }
   }
   EXPECT_EQ(lost, 2);
+}
+
+TEST_F(SwapEngineDurableTest, WhatIsPutWhileTheNamespaceClosesIsThereOrRefused) {
+  for (unsigned round = 0; round < 20; ++round) {
+    open_durable();
+    const std::string name = numbered(round);
+    const TensorId tensor = declare(name, kMiB);
+    const std::vector<std::vector<std::byte>> contents{content(kMiB, 1), content(kMiB, 2)};
+    put(tensor, contents[0]);
+    std::size_t last = 0;
+    std::thread putting([&] {
+      for (std::size_t next = 1; engine_->put(tensor, contents[next % 2]).wait(); ++next) {
+        last = next;
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
+    ASSERT_TRUE(engine_->close_namespace(space_).has_value());
+    putting.join();
+    open_durable();
+    const Lease lease = engine_->get(find(name)).lease().value();
+    EXPECT_TRUE(same_bytes(lease.span(), contents[last % 2])) << "round " << round;
+  }
 }
 
 TEST_F(SwapEngineDurableTest, EmptyTensorsStayInTheStore) {
