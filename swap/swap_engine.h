@@ -114,9 +114,10 @@ class SwapEngine final : public TensorDirectory {
   /// new (milliseconds for a thousand tensors). A caller that asks reports the advice itself;
   /// without a call, close() reports it through options.warn.
   std::optional<std::string> overflow_advice() const;
-  /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent; implied by destruction,
-  /// which in a ticket's callback does it in the background. Errors: a failed write that was
-  /// not reported before; called in a ticket's callback.
+  /// Waits for I/O in flight, then stops. Leases stay readable. Idempotent: a call beside another
+  /// waits for it and ends as it does. Implied by destruction, which in a ticket's callback does it
+  /// in the background. Errors: a failed write that was not reported before; called in a ticket's
+  /// callback.
   Result<void> close();
 
  private:

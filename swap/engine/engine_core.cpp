@@ -221,7 +221,12 @@ Result<void> EngineCore::close() {
   {
     Locked locked(context);
     if (context.closed) {
-      return {};
+      if (closed_) {
+        return {};
+      }
+      // What the first call has yet to write is not safe before that ends.
+      locked.wait([this]() PENSTOCK_NEEDS_LOCK { return closed_.has_value(); });
+      return unless_out_of_memory([this]() PENSTOCK_NEEDS_LOCK { return *closed_; });
     }
     context.closed = true;  // nothing new begins
     if (memory.pool() != nullptr) {
@@ -230,6 +235,15 @@ Result<void> EngineCore::close() {
     if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { namespaces_.write_again(locked); });
     locked.run_ahead();  // for gets that waited for memory
   }
+  Result<void> written = end();
+  const BriefLock lock(context);
+  closed_ = unless_out_of_memory([&written] { return written; });
+  context.changed.notify_all();
+  return written;
+}
+
+/// What is under way ends, and all goes.
+Result<void> EngineCore::end() {
   Result<void> written;
   {
     Locked locked(context);

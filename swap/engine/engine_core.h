@@ -95,6 +95,7 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   SwapStats stats_now() PENSTOCK_NEEDS_LOCK;
   std::optional<std::string> new_overflow_advice();
   void give_advice();
+  Result<void> end();
 
   void send(WritingPtr writing) noexcept override;
   void fill(const FillRequest& request) noexcept override;
@@ -106,7 +107,8 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   NamespaceSet namespaces_{*this, writes, declarations, writers_.failures, planner};
   ContentStreams streams_{*this,  broker,          readers_.reader,
                           writes, writers_.writer, writers_.committer};
-  bool advice_is_given_ PENSTOCK_GUARDED = false;  // the caller has asked for it
+  bool advice_is_given_ PENSTOCK_GUARDED = false;        // the caller has asked for it
+  std::optional<Result<void>> closed_ PENSTOCK_GUARDED;  // as the first close() has ended
 };
 
 }  // namespace penstock

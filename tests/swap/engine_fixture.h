@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,7 +35,12 @@ class EngineFixture : public ::testing::Test {
     options.pin_hooks = pin_hooks_;
     options.devices = devices_;
     options.pageable = pageable_;
-    options.warn = [this](const Warning& warning) { warnings_.push_back(warning.line()); };
+    options.warn = [this](const Warning& warning) {
+      warnings_.push_back(warning.line());
+      if (on_warning_) {
+        on_warning_();
+      }
+    };
     engine_ = SwapEngine::open(std::move(options)).value();
     space_ =
         engine_->open_namespace("test", {{directory_.path(), std::nullopt, std::nullopt}}).value();
@@ -85,6 +91,7 @@ class EngineFixture : public ::testing::Test {
   std::vector<std::shared_ptr<Device>> devices_;
   std::shared_ptr<MemorySource> pageable_;
   std::vector<std::string> warnings_;
+  std::function<void()> on_warning_;
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};
 };

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/swap/engine_fixture.h"
 
 namespace penstock {
@@ -61,6 +64,26 @@ TEST_F(SwapEngineAdviceTest, IsSaidOnceWhenTheEngineIsClosed) {
   EXPECT_THAT(warnings_[0], HasSubstr(fmt::format("\"{}MiB\"", needed / kMiB)));
   ASSERT_TRUE(engine_->close().has_value());
   EXPECT_EQ(warnings_.size(), 1U);
+}
+
+// Where the second ended at once, its caller could end the process before contents are safe.
+TEST_F(SwapEngineAdviceTest, ACloseBesideAnotherWaitsForIt) {
+  open(8 * kMiB, 0);
+  run(1);
+  std::atomic<bool> is_closed = false;
+  std::thread other;
+  on_warning_ = [&] {  // in the middle of the first close()
+    other = std::thread([&] {
+      EXPECT_TRUE(engine_->close().has_value());
+      is_closed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(is_closed);
+  };
+  ASSERT_TRUE(engine_->close().has_value());
+  ASSERT_TRUE(other.joinable()) << "the advice was given";
+  other.join();
+  EXPECT_TRUE(is_closed);
 }
 
 TEST_F(SwapEngineAdviceTest, ClosedNamespacesCountToo) {
