@@ -23,6 +23,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import ArchiveIntake, MomentLayout, SwapEngine, archive_records
+from penstock.deepspeed.checkpoint.archive_frame import ArchiveFrame
 from penstock.deepspeed.checkpoint.signature import RECORD, Signature
 from penstock.errors import CorruptError, StorageError, UnsupportedError
 
@@ -91,6 +92,11 @@ class _Record:
     nbytes: int
     content: Content | None = None
 
+    @property
+    def is_reserved(self) -> bool:
+        """The engine writes it."""
+        return self.nbytes > 0 and isinstance(self.data, torch.UntypedStorage)
+
 
 class ArchivePlan:
     """What torch.save would write of `state`. Holds all that it refers to, and no copy of what is on the CPU."""
@@ -117,21 +123,25 @@ class ArchivePlan:
 
     def write(self, path: str, engine: SwapEngine, progress: Progress) -> None:
         """Errors: what the file system refuses, with errno and path; then there may be a part of the file."""
-        frame: Any = _Frame()  # of a file, it has what torch calls, and not all that torch's types ask for
-        writer: Any = torch._C.PyTorchFileWriter(frame, True, ALIGNMENT)
-        filled: list[tuple[str, list[tuple[int, MomentLayout | None]], int]] = []
-        for record in self._records:
-            if record.nbytes == 0 or not isinstance(record.data, torch.UntypedStorage):
-                writer.write_record(record.name, record.data, record.nbytes)
-                continue
-            writer.write_record_metadata(record.name, record.nbytes)
-            tensors = [] if record.content is None else record.content.tensors
-            filled.append((record.name, tensors, 0 if tensors else record.data.data_ptr()))
-        writer.write_end_of_file()
+        frame = ArchiveFrame()
+        frame.fill(self._lay_out, ALIGNMENT)
         frame.save(path)
-        filling = engine.fill_archive(path, filled)
+        filling = engine.fill_archive(path, [self._filled(record) for record in self._records if record.is_reserved])
         while (moved := filling.step()) is not None:
             progress(moved)
+
+    def _lay_out(self, writer: Any) -> None:
+        for record in self._records:
+            if record.is_reserved:
+                writer.write_record_metadata(record.name, record.nbytes)
+            else:
+                writer.write_record(record.name, record.data, record.nbytes)
+        writer.write_end_of_file()
+
+    @staticmethod
+    def _filled(record: _Record) -> tuple[str, list[tuple[int, MomentLayout | None]], int]:
+        tensors = [] if record.content is None else record.content.tensors
+        return record.name, tensors, 0 if tensors else record.data.data_ptr()
 
     # What torch takes for an archive that it writes.
 
@@ -151,35 +161,6 @@ class ArchivePlan:
                 return value.reduced(storage)
 
         return Pickler
-
-
-class _Frame:
-    """The file that torch writes, without what is reserved in it, in memory: where a file refuses a write, torch ends
-    the process when its writer goes.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[int, bytes]] = []
-        self._offset = 0
-
-    def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append((self._offset, part))
-        self._offset += len(part)
-        return len(part)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._offset = offset if whence == os.SEEK_SET else self._offset + offset
-        return self._offset
-
-    def save(self, path: str) -> None:
-        try:
-            with open(path, "wb") as file:
-                for offset, part in self._parts:
-                    file.seek(offset)
-                    file.write(part)
-        except OSError as error:
-            raise StorageError(error.errno or 0, f"cannot write {path}: {error.strerror}", path) from error
 
 
 class Source(Protocol):
