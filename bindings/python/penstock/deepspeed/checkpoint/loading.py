@@ -238,14 +238,14 @@ class _ReadFiles:
 @contextlib.contextmanager
 def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, Any]) -> Iterator[None]:
     original = engine.checkpoint_engine
-    engine.checkpoint_engine = _ReadFiles(original, files)
-    engine.zero_nvme_offload_optimizer = lambda: False
-    _loading[id(engine.optimizer)] = checkpoint
-    try:
+    try:  # an interrupt may come between any two of these
+        engine.checkpoint_engine = _ReadFiles(original, files)
+        engine.zero_nvme_offload_optimizer = lambda: False
+        _loading[id(engine.optimizer)] = checkpoint
         yield
     finally:
         _loading.pop(id(engine.optimizer), None)
-        del engine.zero_nvme_offload_optimizer
+        vars(engine).pop("zero_nvme_offload_optimizer", None)
         engine.checkpoint_engine = original
 
 

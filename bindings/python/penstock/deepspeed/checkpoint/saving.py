@@ -102,17 +102,17 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
     """DeepSpeed takes the way of `device: cpu`, and `state_dict` gives Contents for what is swapped. It writes nothing:
     where that fails in one rank, the others would wait for it.
     """
-    original = engine.checkpoint_engine
-    engine.checkpoint_engine = files
-    engine.zero_nvme_offload_optimizer = lambda: False
-    engine._copy_recovery_script = files.note_scripts
-    _saving.extend([engine, engine.optimizer])
-    try:
+    original, outer = engine.checkpoint_engine, len(_saving)
+    try:  # an interrupt may come between any two of these
+        engine.checkpoint_engine = files
+        engine.zero_nvme_offload_optimizer = lambda: False
+        engine._copy_recovery_script = files.note_scripts
+        _saving.extend([engine, engine.optimizer])
         yield
     finally:
-        del _saving[-2:]
-        del engine._copy_recovery_script
-        del engine.zero_nvme_offload_optimizer
+        del _saving[outer:]
+        vars(engine).pop("_copy_recovery_script", None)
+        vars(engine).pop("zero_nvme_offload_optimizer", None)
         engine.checkpoint_engine = original
 
 
