@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from deepspeed.accelerator import get_accelerator
 
+from penstock.deepspeed import plain_tensors
+
 Betas = tuple[float, float]
 
 
@@ -61,7 +63,7 @@ def _adam_of(stage3: Any) -> Any:
 
 def _call_of(optimizer: Any) -> Callable[[int, Betas], None] | None:
     """A step of the compiled object on no elements; None: the optimizer has none."""
-    nothing = torch.empty(0, dtype=torch.float32, device="cpu")
+    nothing = plain_tensors.empty(0, torch.float32)
     cpu_adam: Any = getattr(optimizer, "ds_opt_adam", None)
     if hasattr(cpu_adam, "adam_update"):
         rest = (1e-8, 0.0, True, nothing, nothing, nothing, nothing)

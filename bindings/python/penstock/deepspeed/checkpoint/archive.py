@@ -23,6 +23,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import ArchiveIntake, MomentLayout, SwapEngine, archive_records
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive_frame import ArchiveFrame
 from penstock.deepspeed.checkpoint.signature import RECORD, Signature
 from penstock.errors import CorruptError, StorageError, UnsupportedError
@@ -63,7 +64,7 @@ class Content:
 
     def read(self) -> torch.Tensor:
         """A copy of it in memory."""
-        copy, done = torch.empty(self.numel, dtype=self.dtype, device="cpu"), 0
+        copy, done = plain_tensors.empty(self.numel, self.dtype), 0
         for tensor, layout in self.tensors:
             part = from_dlpack(self.engine.get(tensor).result())
             target = copy.narrow(0, done, part.numel() if layout is None else layout.elements)
@@ -219,7 +220,7 @@ class Archive:
         """A tensor of load(), in memory that it shares with nothing. Errors: of the file system."""
         if self.record_of(tensor) is None:
             return tensor.clone()
-        target = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        target = plain_tensors.empty(tensor.shape, tensor.dtype)
         self.copy(tensor, target)
         return target.requires_grad_(tensor.requires_grad)
 
@@ -247,11 +248,11 @@ class Archive:
     def _bring(self, tensor: torch.Tensor, record: str, storages: dict[str, torch.UntypedStorage]) -> None:
         if record not in storages:
             offset, nbytes, _ = self.records[record]
-            content = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
+            content = plain_tensors.empty(nbytes, torch.uint8)
             self._read_at(offset, content.numpy())
             storages[record] = content.untyped_storage()
         place = (tensor.storage_offset(), tensor.shape, tensor.stride())
-        brought = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storages[record], *place)
+        brought = plain_tensors.empty(0, tensor.dtype).set_(storages[record], *place)
         brought = brought.conj() if tensor.is_conj() else brought
         tensor.data = torch._neg_view(brought) if tensor.is_neg() else brought
 
@@ -265,7 +266,7 @@ class Archive:
         record, start = place
         offset = self.records[record][0] + start
         flat = flat.view(-1)
-        chunk = torch.empty(min(_CHUNK_BYTES // source.element_size(), flat.numel()), dtype=source.dtype, device="cpu")
+        chunk = plain_tensors.empty(min(_CHUNK_BYTES // source.element_size(), flat.numel()), source.dtype)
         for first in range(0, flat.numel(), max(chunk.numel(), 1)):
             part = chunk[: flat.numel() - first]
             self._read_at(offset + first * part.element_size(), part.view(torch.uint8).numpy())
@@ -364,7 +365,7 @@ def _nothing(nbytes: int) -> torch.UntypedStorage:
 
 
 def _empty() -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8, device="cpu")
+    return plain_tensors.empty(0, torch.uint8)
 
 
 def _mapped(file: io.FileIO, path: str) -> mmap.mmap:

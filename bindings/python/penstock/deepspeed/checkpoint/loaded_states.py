@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Source
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -146,7 +147,7 @@ class LoadedStates:
 
     def _state(self, master: Any, name: str, value: Any) -> Any:
         if name in self._states.get(id(master), []):
-            return torch.empty(0, dtype=value.dtype, device="cpu")
+            return plain_tensors.empty(0, value.dtype)
         return self.archive.read(value) if torch.is_tensor(value) else value
 
 

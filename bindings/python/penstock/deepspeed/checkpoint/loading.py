@@ -20,6 +20,7 @@ from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 from penstock.deepspeed.checkpoint.given_states import load_given
+from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.signature import SignedFile, refuse_mixed
@@ -47,31 +48,37 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         require_torch()
         refuse_other_writers(self)
-        if hasattr(self.optimizer, "checkpoint_event_prologue"):
-            self.optimizer.checkpoint_event_prologue()  # nothing is gathered, or read ahead for that
         given["tag"] = tag
-        is_universal = self.load_universal_checkpoint()
-        kind = UniversalCheckpoint if is_universal else LoadedCheckpoint
-        checkpoint: CheckpointReading = kind(self, os.fspath(given["load_dir"]), tag)
-        with_states = given["load_optimizer_states"] and not given["load_module_only"]
-        if is_universal:
-            # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
-            given["load_optimizer_states"] = True
-        files = together(lambda: checkpoint.read(with_states))
-        together(functools.partial(refuse_mixed, itertools.chain.from_iterable(gathered(checkpoint.signed))))
-        try:
-            together(checkpoint.take)
-            with _from_memory(self, checkpoint, files):
-                result = original(*arguments.args, **arguments.kwargs)
-        except BaseException:
-            checkpoint.give_up()
-            raise
-        checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
-        if with_states:
-            _forget_stopped_step(self.optimizer)
-        return result
+        with outside_init_context():
+            return _load(self, original, arguments)
 
     return load_checkpoint
+
+
+def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArguments) -> Any:
+    given = arguments.arguments
+    if hasattr(engine.optimizer, "checkpoint_event_prologue"):
+        engine.optimizer.checkpoint_event_prologue()  # nothing is gathered, or read ahead for that
+    is_universal = engine.load_universal_checkpoint()
+    kind = UniversalCheckpoint if is_universal else LoadedCheckpoint
+    checkpoint: CheckpointReading = kind(engine, os.fspath(given["load_dir"]), given["tag"])
+    with_states = given["load_optimizer_states"] and not given["load_module_only"]
+    if is_universal:
+        # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
+        given["load_optimizer_states"] = True
+    files = together(lambda: checkpoint.read(with_states))
+    together(functools.partial(refuse_mixed, itertools.chain.from_iterable(gathered(checkpoint.signed))))
+    try:
+        together(checkpoint.take)
+        with _from_memory(engine, checkpoint, files):
+            result = original(*arguments.args, **arguments.kwargs)
+    except BaseException:
+        checkpoint.give_up()
+        raise
+    checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
+    if with_states:
+        _forget_stopped_step(engine.optimizer)
+    return result
 
 
 def _forget_stopped_step(stage3: Any) -> None:

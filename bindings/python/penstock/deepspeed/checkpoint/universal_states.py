@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import LARGE_BYTES, Archive
 from penstock.deepspeed.checkpoint.intake import Intake, Piece
 from penstock.deepspeed.checkpoint.loaded_states import attach_weights, install_weights
@@ -246,7 +247,7 @@ class UniversalStates:
             states["step"] = optimizer["state"][0]["step"]
             for key in _MOMENTS:
                 if self._is_swapped(master):
-                    states[key] = torch.empty(0, dtype=master.dtype, device="cpu")
+                    states[key] = plain_tensors.empty(0, master.dtype)
                 else:
                     states[key] = torch.zeros_like(master, requires_grad=False)
                     self._copy_to(states[key], number, key)
