@@ -222,6 +222,28 @@ class Experts(nn.Module):
         return torch.stack([self.experts[int(number)](row) for number, row in zip(chosen, x, strict=True)])
 
 
+@habit("model, engine and training within one zero.Init", short=1)
+def within_init(trial: Trial) -> None:
+    config = trial.config(gradient_clipping=0.3)
+    with partitioned_at_birth(trial, config):
+        engine = trial.initialize(Stack(), config)
+        trial.steps(engine)
+        trial.record_weights(engine)
+    trial.record_weights(engine)
+
+
+@habit("a clipped step while another model is built under zero.Init")
+def step_within_init(trial: Trial) -> None:
+    config = trial.config(gradient_clipping=0.3)
+    engine = trial.initialize(Stack(), config)
+    trial.step(engine)
+    with partitioned_at_birth(trial, config):
+        Stack()
+        trial.step(engine)
+    trial.step(engine)
+    trial.record_weights(engine)
+
+
 @habit("leaf modules (experts)")
 def leaf_modules(trial: Trial) -> None:
     model = Mixture()

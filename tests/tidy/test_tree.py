@@ -186,6 +186,37 @@ def test_banned_calls() -> None:
             ), f"{name}: {pattern}; use {instead}"
 
 
+# What zero.Init replaces, and what to use instead: plain_tensors. A method of a tensor (new_empty) stays what it is.
+ROUNDED = re.compile(r"\btorch\.(tensor|empty|zeros|ones|full|arange|eye|randn|Tensor|FloatTensor)\(")
+# It asks which dtype zero.Init gives a partition in RAM.
+WANTS_ROUNDED = "torch.empty(0, dtype=param.dtype).dtype"
+
+
+def lines_that_zero_init_rounds(files: dict[str, str]) -> list[str]:
+    return [
+        f"{name}:{number}"
+        for name, text in files.items()
+        if name.startswith("bindings/python/penstock/deepspeed/") and not name.endswith("/plain_tensors.py")
+        for number, line in enumerate(text.split("\n"), 1)
+        if ROUNDED.search(line.replace(WANTS_ROUNDED, ""))
+    ]
+
+
+def test_no_tensor_is_made_that_zero_init_rounds() -> None:
+    assert lines_that_zero_init_rounds({name: text_of(name) for name in tracked()}) == []
+
+
+def test_a_tensor_that_zero_init_rounds_would_be_seen() -> None:
+    bad = {
+        "bindings/python/penstock/deepspeed/a.py": "import torch\none = torch.ones(1, dtype=torch.float32)",
+        "bindings/python/penstock/deepspeed/checkpoint/b.py": f"kind = {WANTS_ROUNDED}, torch.full((), 1.0)",
+        "bindings/python/penstock/deepspeed/good.py": f"kind = {WANTS_ROUNDED}, torch.empty_like(part)",
+        "bindings/python/penstock/deepspeed/plain_tensors.py": "torch.empty(0)",
+        "bench/good.py": "torch.empty(0)",
+    }
+    assert [line.rpartition("/")[2] for line in lines_that_zero_init_rounds(bad)] == ["a.py:2", "b.py:1"]
+
+
 def test_lines_are_readable() -> None:
     for name in tracked():
         if re.search(r"\.(h|cpp)$", name):

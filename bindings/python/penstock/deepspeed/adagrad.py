@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed import plain_tensors
+
 
 def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
     """For the stage-3 optimizer's function that initializes the states: gives swapped sub-groups whole sums."""
@@ -27,7 +29,7 @@ def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
         for index, master in enumerate(self.fp32_partitioned_groups_flat):
             if self._swappable_optimizer_subgroup(index):
                 group = swapper.group(master)
-                sums = (torch.full((numel,), first, dtype=swapper.dtype, device="cpu") for _, numel in group.cuts)
+                sums = (plain_tensors.full(numel, first, swapper.dtype) for _, numel in group.cuts)
                 swapper.initialize_state(master, "sum", sums)
 
     return initialize

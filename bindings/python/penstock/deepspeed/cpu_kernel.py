@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from penstock.deepspeed import plain_tensors
+
 # update(master, *states, gradient, gradient_dtype, gradient_factor), the last three by name
 Update = Callable[..., None]
 
@@ -61,7 +63,7 @@ class CpuKernel(abc.ABC):
         compiled for other instructions. Two sub-groups a step, as in training.
         """
         generator = torch.Generator().manual_seed(1)
-        zeros = torch.zeros(_PROOF_NUMEL, dtype=torch.float32, device="cpu")
+        zeros = plain_tensors.zeros(_PROOF_NUMEL, torch.float32)
         theirs, ours = ([zeros.clone() for _ in range(1 + len(cls.STATES))] for _ in range(2))
         theirs[0].normal_(generator=generator)
         ours[0].copy_(theirs[0])

@@ -10,6 +10,7 @@ from deepspeed.accelerator import get_accelerator
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease, SwapEngine
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 
@@ -60,7 +61,7 @@ class DeviceDelivery:
 
     def __init__(self, engine: SwapEngine, tensor: int, numel: int, dtype: torch.dtype, device: str) -> None:
         with torch.inference_mode(False):
-            self._target = torch.empty(numel, dtype=dtype, device=torch_device(device))
+            self._target = plain_tensors.empty(numel, dtype, torch_device(device))
         self._future = engine.get_to_device(tensor, self._target, device, engine_dtype(dtype), _current_stream(device))
 
     def result(self) -> torch.Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.streamed_step import StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -72,7 +73,7 @@ class ElementwiseStep(StreamedStep):
         optimizer = self._stage3().optimizer
         leases: dict[str, Lease] = {}
         state: dict[str, Any] = {name: _copy(value) for name, value in before.items()}
-        part = torch.nn.Parameter(torch.empty(0, dtype=torch.float32, device="cpu"), requires_grad=False)
+        part = torch.nn.Parameter(plain_tensors.empty(0, torch.float32), requires_grad=False)
         try:
             for name in group.tensors:
                 if name == MASTER or group.has_chunk(name, chunk):
@@ -92,7 +93,7 @@ class ElementwiseStep(StreamedStep):
         finally:
             optimizer.state.pop(part, None)
             part.grad = None
-            part.data = torch.empty(0, dtype=torch.float32, device="cpu")
+            part.data = plain_tensors.empty(0, torch.float32)
             state.clear()
             leases.clear()
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from penstock._core import squared_sum
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -52,17 +53,14 @@ def in_place(original: Callable[..., Any]) -> Callable[..., Any]:
 def _norm(elements: torch.Tensor, lanes: int) -> torch.Tensor:
     """What elements.double().norm(2) gives."""
     norm = math.sqrt(squared_sum(elements, engine_dtype(elements.dtype), lanes))
-    return torch.tensor(norm, dtype=torch.float64, device="cpu")
+    return plain_tensors.full((), norm, torch.float64)
 
 
 @functools.cache
 def _lanes_of_torch() -> int:
     """In how many lanes torch's norm adds here, by random numbers; 0: in another order than that of lanes."""
     generator = torch.Generator().manual_seed(1)
-    proofs = [
-        torch.empty(numel, dtype=torch.float32, device="cpu").normal_(0, 0.1, generator=generator)
-        for numel in _PROOF_NUMELS
-    ]
+    proofs = [plain_tensors.empty(numel, torch.float32).normal_(0, 0.1, generator=generator) for numel in _PROOF_NUMELS]
     for lanes in (4, 2, 8):
         if all(torch.equal(_norm(proof, lanes), proof.double().norm(2)) for proof in proofs):
             return lanes

@@ -11,6 +11,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.cpu_kernel import CpuKernel, Update
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.streamed_step import StreamedStep
@@ -54,7 +55,7 @@ class KernelStep(StreamedStep):
         number, self._number = self._number, None
         if number is None:
             return False
-        one = torch.ones(1, dtype=torch.float32, device="cpu")
+        one = plain_tensors.full(1, 1.0, torch.float32)
         factor = self._unscaled(number, one).item()  # what DeepSpeed makes of a gradient of 1
         self._run(number, functools.partial(self._run_chunk, functools.partial(update, gradient_factor=factor)))
         return True

@@ -12,6 +12,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import STATE_CHUNK_ELEMENTS, Lease
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.flat_gradient import flat_gradient
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
@@ -123,8 +124,7 @@ class OptimizerSwapper:
             return
         group.opened = None
         if self.is_initializing:
-            zero = torch.zeros((), dtype=self.dtype, device="cpu")
-            parameter.data = zero.expand(group.numel)  # as long as it is, without memory
+            parameter.data = plain_tensors.zeros((), self.dtype).expand(group.numel)  # as long, without memory
             return
         self.settle_states(parameter)
         self.session.plan_if_stale()
@@ -268,7 +268,7 @@ class OptimizerSwapper:
         """Memory for a sub-group's next master, which is its content on leaving."""
         group = self._groups[self.parameter_id(parameter)]
         if group.is_cut:
-            whole = torch.empty(group.numel, dtype=self.dtype, device="cpu")
+            whole = plain_tensors.empty(group.numel, self.dtype)
             yield whole
             group.put(MASTER, whole)
             return
@@ -397,4 +397,4 @@ class OptimizerSwapper:
         return flat_gradient(self._stage3(), parameter)
 
     def nothing(self, dtype: torch.dtype | None = None) -> torch.Tensor:
-        return torch.empty(0, dtype=dtype or self.dtype, device="cpu")
+        return plain_tensors.empty(0, dtype or self.dtype)

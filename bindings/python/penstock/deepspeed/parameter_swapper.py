@@ -14,6 +14,7 @@ from deepspeed.runtime.zero import partition_parameters
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery, tensor_of
 from penstock.deepspeed.naming import first_name, full_name
@@ -255,7 +256,7 @@ class ParameterSwapper:
 
     def reserve_available_buffers(self) -> list[torch.Tensor]:
         """DeepSpeed insists on a non-empty list, which only stock's optimizer swapper would use."""
-        return [torch.empty(0, dtype=self.dtype, device="cpu")]
+        return [plain_tensors.empty(0, self.dtype)]
 
     def release_reserved_buffers(self) -> None:
         """Nothing was reserved."""
@@ -323,8 +324,7 @@ class ParameterSwapper:
         Not a number, so that a use before the content has come shows in the first loss; writing into it is an error.
         """
         if dtype not in self._placeholders:
-            value = float("nan") if dtype.is_floating_point else 0
-            self._placeholders[dtype] = torch.tensor(value, device="cpu").to(dtype)
+            self._placeholders[dtype] = plain_tensors.full((), float("nan") if dtype.is_floating_point else 0, dtype)
         return self._placeholders[dtype].expand(numel)
 
     def settle_tensors(self) -> None:

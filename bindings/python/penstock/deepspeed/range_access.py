@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.sub_group import MASTER, OpenRange
 
@@ -108,7 +109,7 @@ def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | N
     if group is None or flat is None or place.master.numel() != 0:
         return None
     begin, end = place.begin, place.begin + place.numel
-    gradient = torch.empty(place.numel, dtype=swapper.dtype, device="cpu").copy_(flat.narrow(0, begin, place.numel))
+    gradient = plain_tensors.empty(place.numel, swapper.dtype).copy_(flat.narrow(0, begin, place.numel))
     for offset, numel, content in swapper.valid_set_gradients(group):
         first, last = max(begin, offset), min(end, offset + numel)
         if first < last:

@@ -19,6 +19,7 @@ from torch import distributed
 
 from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.step_hooks import keep_scale_on_host, why_whole
@@ -200,7 +201,7 @@ def unscaling(original: Callable[..., None]) -> Callable[..., None]:
     def unscale(self: Any, sub_group_id: int, total_norm: Any) -> None:
         step, cycle = _step_of(self, sub_group_id), cycle_of(self)
         if cycle is not None and self._swappable_optimizer_subgroup(sub_group_id):
-            one = torch.ones(1, dtype=self.fp32_partitioned_groups_flat[sub_group_id].dtype, device="cpu")
+            one = plain_tensors.full(1, 1.0, self.fp32_partitioned_groups_flat[sub_group_id].dtype)
             unscale_one = functools.partial(original, self, sub_group_id, total_norm)
             cycle.note_factor(sub_group_id, _unscaled(self, sub_group_id, one, unscale_one))
         if step is None:

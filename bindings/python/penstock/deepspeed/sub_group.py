@@ -10,6 +10,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease, MomentLayout, SwapEngine
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.torch_dtype import engine_dtype
 
@@ -130,7 +131,7 @@ class SubGroup:
         content, layout = from_dlpack(self._engine.get(self.tensors[name][chunk]).result()), self.layout(name, chunk)
         if layout is None:
             return content
-        values = torch.empty(layout.elements, dtype=torch.float32, device="cpu")
+        values = plain_tensors.empty(layout.elements, torch.float32)
         layout.decode(content, values)
         return values
 
@@ -138,7 +139,7 @@ class SubGroup:
         """`content`, which stays as it is until then, becomes the content."""
         layout = self.layout(name, chunk)
         if layout is not None:
-            content, values = torch.empty(layout.nbytes, dtype=torch.uint8, device="cpu"), content
+            content, values = plain_tensors.empty(layout.nbytes, torch.uint8), content
             layout.encode(values.contiguous(), content)
         return self._engine.put(self.tensors[name][chunk], content)
 
@@ -175,7 +176,7 @@ class SubGroup:
         if name not in self.tensors:
             self.declare(name, dtype)
         rest = iter(parts)
-        part = torch.empty(0, dtype=torch.float32, device="cpu")
+        part = plain_tensors.empty(0, torch.float32)
         for chunk, (_, numel) in enumerate(self.cuts):
             lease = self._engine.allocate(self.tensors[name][chunk])
             target, done = from_dlpack(lease), 0
@@ -199,7 +200,7 @@ class SubGroup:
 
     def read(self, name: str, dtype: torch.dtype, begin: int = 0, numel: int | None = None) -> torch.Tensor:
         """The content, or a range of it, in memory of its own."""
-        part = torch.empty(self.numel if numel is None else numel, dtype=dtype, device="cpu")
+        part = plain_tensors.empty(self.numel if numel is None else numel, dtype)
         futures = []
         for chunk, (first, count) in enumerate(self.cuts):
             start, end = max(begin, first), min(begin + part.numel(), first + count)
@@ -249,7 +250,7 @@ class SubGroup:
         last view: the kernel would zero a fresh allocation at every step.
         """
         if self.is_cut:
-            return torch.empty(self.numel, dtype=dtype, device="cpu")
+            return plain_tensors.empty(self.numel, dtype)
         if self._scratch is None:
             name = f"{self.key}.gradient"
             self._scratch = self._engine.declare(self._space, name, engine_dtype(dtype), [self.numel], "gradient")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError
 
@@ -88,7 +89,7 @@ def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
     """Takes the memory of a state, or of a master, which is empty then. The object stays the same."""
     if isinstance(state, SwappedState):
         return
-    nothing = torch.empty(0, dtype=state.dtype, device="cpu")
+    nothing = plain_tensors.empty(0, state.dtype)
     if name == MASTER or type(state) is not torch.Tensor or not group.has_content(name):
         state.data = nothing
         return
