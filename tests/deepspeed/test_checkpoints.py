@@ -108,6 +108,26 @@ def test_another_model_is_refused(checkpoint: Path) -> None:
     assert run.seen("see") == plain.seen("see")
 
 
+@pytest.mark.parametrize(("saved", "loaded"), [("bf16", "fp32"), pytest.param("fp32", "bf16", marks=pytest.mark.deep)])
+def test_another_precision_is_refused(compiled: None, tmp_path: Path, saved: str, loaded: str) -> None:
+    """What the sentence advises can be done."""
+    changes: dict[str, dict[str, Any]] = {"bf16": {}, "fp32": {"bf16": None}}
+    directory = tmp_path / "saved"
+    first = train("nvme", directory, "train:2", "save:good", "convert:good", changes=changes[saved])
+    run = train("nvme", directory, "train:1", "load:good", "train:1", "see", "weights:good", changes=changes[loaded])
+    plain = train("nvme", directory, "train:1", "train:1", "see", changes=changes[loaded])
+    universal = {**changes[loaded], "checkpoint__load_universal": True}
+    converted = train("nvme", directory, "load:universal", "train:1", changes=universal)
+    assert not first.failures and not converted.failures
+    assert (
+        len(run.failures) == 1
+        and f"was saved by a run in {saved if saved == 'bf16' else 'fp16 or fp32'}" in run.failures[0]
+    )
+    assert "`ds_to_universal.py`" in run.failures[0] and "`load_optimizer_states=False`" in run.failures[0]
+    assert run.seen("see") == plain.seen("see")
+    assert run.output.count("CLIENT [2]") == converted.output.count("CLIENT [2]") == 1
+
+
 def test_another_order_of_its_parameters_is_refused(checkpoint: Path) -> None:
     """All lengths are the same: masters and moments would go to other parameters."""
     run = train("nvme", checkpoint, "train:1", "load:good", "train:1", "see", is_reversed=True)

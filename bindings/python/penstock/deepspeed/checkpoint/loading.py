@@ -28,6 +28,7 @@ from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
+_BF16 = "bf16_"  # before the name of a file of optimizer states
 _loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
 
 
@@ -167,6 +168,7 @@ class LoadedCheckpoint(CheckpointReading):
 
     def _open(self, path: str) -> Archive:
         if not os.path.exists(path):
+            self._refuse_other_precision(path)
             raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
         archive = Archive(path)
         self._intake.add(archive)
@@ -174,6 +176,20 @@ class LoadedCheckpoint(CheckpointReading):
         if signature is not None:
             self.signed.append(SignedFile(path, signature, self._engine.global_rank))
         return archive
+
+    def _refuse_other_precision(self, path: str) -> None:
+        """DeepSpeed puts bf16 into the names of optimizer states, and looks for the names of this run only."""
+        directory, name = os.path.split(path)
+        is_bf16 = name.startswith(_BF16)
+        other = name.removeprefix(_BF16) if is_bf16 else _BF16 + name
+        if not os.path.exists(os.path.join(directory, other)):
+            return
+        saved, ours = ("fp16 or fp32", "bf16") if is_bf16 else ("bf16", "fp16 or fp32")
+        raise ArgumentError(
+            f"{self.path} was saved by a run in {saved} (it has {other}), and this run is in {ours}: convert it with "
+            'DeepSpeed\'s `ds_to_universal.py` and load that with `"checkpoint": {"load_universal": true}`, or load '
+            "the weights alone with `load_optimizer_states=False`"
+        )
 
     def _refuse_stock(self) -> None:
         if os.path.isdir(os.path.join(self.path, "offloaded_tensors")):
