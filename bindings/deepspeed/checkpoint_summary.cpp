@@ -35,6 +35,7 @@ class Summarizer {
   std::optional<TorchArchive> open(CheckpointFile& file) const;
   void settle_ranks();
   void judge();
+  void judge_signatures();
   void judge_groups();
   void judge_steps();
   void note_place();
@@ -68,6 +69,7 @@ std::optional<TorchArchive> Summarizer::open(CheckpointFile& file) const {
     file.problem = archive.error().message;
     return std::nullopt;
   }
+  file.signature = read_signature(*archive);
   archive->for_each_tensor([&](const std::string& place, const ArchivedTensor& tensor) {
     const std::string problem = file.problem.empty() ? archive->problem(tensor) : "";
     if (!problem.empty()) {
@@ -211,6 +213,34 @@ void Summarizer::settle_ranks() {
   }
 }
 
+/// Of the files that a load would read: whether they are of one save, and where they were.
+void Summarizer::judge_signatures() {
+  const CheckpointFile* first = nullptr;
+  std::vector<const CheckpointFile*> misplaced;
+  for (CheckpointFile& file : summary_.files) {
+    const bool is_read =
+        file.shard && file.shard->rank.value_or(0) < summary_.data_parallel &&
+        (file.shard->kind == ShardKind::kModel || file.shard->kind == ShardKind::kOptimizer);
+    if (!is_read || !file.signature) {
+      continue;
+    }
+    first = first == nullptr ? &file : first;
+    const std::uint32_t rank = file.signature->rank;
+    if (summary_.model_parallel == 1 && rank != file.shard->rank.value_or(rank)) {
+      file.misplaced = fmt::format("it was saved by rank {}", rank);
+    } else if (file.signature->save != first->signature->save) {
+      file.misplaced = fmt::format("it is of another save than {}", excerpt(first->name));
+    }
+    if (!file.misplaced.empty()) {
+      misplaced.push_back(&file);
+    }
+  }
+  if (!misplaced.empty()) {
+    cannot(fmt::format("{} of its files are not where they belong; of {}: {}", misplaced.size(),
+                       excerpt(misplaced.front()->name), misplaced.front()->misplaced));
+  }
+}
+
 void Summarizer::judge_steps() {
   if (steps_.size() > 1) {
     const auto& [first, first_file] = *steps_.begin();
@@ -262,6 +292,7 @@ void Summarizer::judge() {
   if (unreadable > 0) {
     cannot(fmt::format("{} of its files cannot be read", unreadable));
   }
+  judge_signatures();
   judge_steps();
   const bool is_whole = summary_.missing.empty() && unreadable == 0;
   if (with_zero && is_whole && !summary_.is_universal) {

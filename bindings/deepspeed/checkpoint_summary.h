@@ -11,6 +11,7 @@
 #include "bindings/deepspeed/model_shard.h"
 #include "bindings/deepspeed/optimizer_shard.h"
 #include "bindings/deepspeed/shard_name.h"
+#include "bindings/deepspeed/shard_signature.h"
 
 namespace penstock {
 
@@ -23,6 +24,8 @@ struct CheckpointFile {
   std::size_t records = 0;
   bool has_checksums = true;
   std::string problem{};  ///< why it cannot be read; empty where it can
+  std::optional<ShardSignature> signature{};
+  std::string misplaced{};  ///< why it does not belong to the others; empty where it does
 
   bool is_safetensors() const { return name.ends_with(".safetensors"); }
 };

@@ -143,6 +143,9 @@ Result<CheckpointVerification> Verifier::run() {
   all_bytes_ = summary_.file_bytes();
   for (const CheckpointFile& file : summary_.files) {
     PENSTOCK_TRY(verify(file));
+    if (!file.misplaced.empty()) {
+      blame(file, file.misplaced);
+    }
   }
   return std::move(result_);
 }

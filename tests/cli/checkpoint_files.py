@@ -124,6 +124,22 @@ def records_of(path):
                 )
 
 
+def sign(folder, save):
+    """As penstock does (checkpoint/signature.py), in each file of a folder of a tag."""
+    for file in folder.glob("*.pt"):
+        rank = file.name.partition("pp_rank_")[2].partition("_")[0] or "0"
+        with zipfile.ZipFile(file, "a") as archive:
+            prefix = archive.namelist()[0].partition("/")[0]
+            archive.writestr(f"{prefix}/penstock", f"{save} {rank}")
+
+
+def exchange(one, other):
+    beside = one.with_suffix(".beside")
+    one.rename(beside)
+    other.rename(one)
+    beside.rename(other)
+
+
 def flip(path, offset):
     with open(path, "r+b") as file:
         file.seek(offset)
