@@ -101,14 +101,26 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
     publish_at_bytes_ = kSupersededMax + (published ? 0 : superseded);
     lock.unlock();
   }
-  Result<StoredTensor> reserved = SwapStore::reserve(tensor, generation, bytes, avoid);
+  Result<StoredTensor> reserved = reserve_space(tensor, generation, bytes, avoid);
   if (reserved.has_value() || !reserved.error().is_full() || superseded == 0) {
     return reserved;
   }
   if (publish().has_error()) {
     return reserved;
   }
-  return SwapStore::reserve(tensor, generation, bytes, avoid);
+  return reserve_space(tensor, generation, bytes, avoid);
+}
+
+/// Nothing is written there yet, so no sync that has failed by now was to make it safe.
+Result<StoredTensor> DurableStore::reserve_space(std::uint64_t tensor, std::uint64_t generation,
+                                                 std::uint64_t bytes,
+                                                 std::span<const std::uint32_t> avoid) {
+  Result<StoredTensor> reserved = SwapStore::reserve(tensor, generation, bytes, avoid);
+  if (reserved.has_value()) {
+    const MutexLock lock(mutex_);
+    reserved->failed_syncs = catalog_.failed_syncs(reserved->drive);
+  }
+  return reserved;
 }
 
 /// False: the records that wait fill the spare, and a publish would empty it. To be found out

@@ -55,6 +55,8 @@ class DurableStore final : public SwapStore {
   Result<void> open_drives(const ManifestState& state);
   void restore(const ManifestState& state);
   std::vector<ManifestRecord> all_records() const PENSTOCK_REQUIRES(mutex_);
+  Result<StoredTensor> reserve_space(std::uint64_t tensor, std::uint64_t generation,
+                                     std::uint64_t bytes, std::span<const std::uint32_t> avoid);
   bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;

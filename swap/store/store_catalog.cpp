@@ -20,7 +20,12 @@ void StoreCatalog::restore(CatalogEntry entry) {
 
 void StoreCatalog::stage(CatalogEntry entry) {
   const std::string name = entry.info.name;
-  set_change(name, {std::move(entry), std::nullopt});
+  const StoredTensor& stored = *entry.extent;
+  std::optional<Error> unsafe;
+  if (stored.failed_syncs < failed_syncs(stored.drive)) {
+    unsafe = failed_syncs_.at(stored.drive).last;
+  }
+  set_change(name, {std::move(entry), std::move(unsafe)});
 }
 
 void StoreCatalog::stage_removal(const std::string& name) {
@@ -110,7 +115,15 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   return batch_;
 }
 
+std::uint64_t StoreCatalog::failed_syncs(std::uint32_t drive) const {
+  const auto failed = failed_syncs_.find(drive);
+  return failed == failed_syncs_.end() ? 0 : failed->second.count;
+}
+
 void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
+  FailedSyncs& failed = failed_syncs_[drive];
+  ++failed.count;
+  failed.last = why;
   for (Batch* const changes : {&batch_, &staged_}) {
     for (auto& [name, change] : *changes) {
       if (change.content && change.content->extent->drive == drive && !change.unsafe) {

@@ -41,6 +41,7 @@ class StoreCatalog {
   /// What the manifest names when the store is opened.
   void restore(CatalogEntry entry);
 
+  /// Unsafe from the beginning, where a sync of its drive has failed since its space was taken.
   void stage(CatalogEntry entry);
   void stage_removal(const std::string& name);
   /// Where it throws std::bad_alloc, nothing has changed.
@@ -54,6 +55,8 @@ class StoreCatalog {
   /// A drive could not be synced: nothing is safe that was written there and not published. What
   /// the batch has of it goes back.
   void take_unsafe(std::uint32_t drive, const Error& why);
+  /// For StoredTensor::failed_syncs of what is written to the drive from here on.
+  std::uint64_t failed_syncs(std::uint32_t drive) const;
   /// The manifest names the batch now.
   void end_published();
   /// The batch is still to come, except where newer changes have overtaken it. `in_doubt`: a crash
@@ -78,6 +81,11 @@ class StoreCatalog {
   }
 
  private:
+  struct FailedSyncs {
+    std::uint64_t count = 0;
+    Error last;
+  };
+
   static void separate_unsafe(Batch& changes, Batch& unsafe);
   void set_change(const std::string& name, Change change);
   std::optional<Change> staged_change(const std::string& name) const;
@@ -92,6 +100,7 @@ class StoreCatalog {
   Batch batch_;   // on their way into the manifest
   Batch staged_;  // newer than both
   std::vector<HeldExtent> in_doubt_;
+  std::map<std::uint32_t, FailedSyncs> failed_syncs_;  // by drive; most have none
   std::uint64_t superseded_bytes_ = 0;
   std::uint64_t staged_record_bytes_ = 0;
   std::uint64_t batch_record_bytes_ = 0;

@@ -16,6 +16,9 @@ struct StoredTensor {
   std::uint32_t drive = 0;
   Extent extent;
   IdentityBlock identity;
+  /// How many syncs of the drive had failed when the space was taken: what was written before
+  /// another one fails may be lost, whatever a later one says. In no manifest.
+  std::uint64_t failed_syncs = 0;
 
   std::uint64_t bytes() const noexcept { return identity.bytes; }
   std::uint64_t body_bytes() const noexcept {

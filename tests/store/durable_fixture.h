@@ -64,6 +64,13 @@ class DurableFixture : public ::testing::Test {
 
   /// Writes the next content and stages it, as an engine does.
   Result<void> put(DurableStore& store, const std::string& name, std::span<const std::byte> data) {
+    Result<CatalogEntry> written = write(store, name, data);
+    PENSTOCK_TRY(written);
+    return store.stage(written->info, written->extent);
+  }
+
+  Result<CatalogEntry> write(DurableStore& store, const std::string& name,
+                             std::span<const std::byte> data) {
     const std::optional<CatalogEntry> old = store.find(name);
     const std::uint64_t number = old ? old->extent->identity.tensor : store.number_tensor();
     const std::uint64_t generation = old ? old->extent->identity.generation + 1 : 1;
@@ -79,7 +86,7 @@ class DurableFixture : public ::testing::Test {
     if (auto error = transfer(store, stored, source, IoKind::kWrite)) {
       return std::move(*error);
     }
-    return store.stage({name, DType::kU8, {data.size()}, Role::kParam}, held);
+    return CatalogEntry{{name, DType::kU8, {data.size()}, Role::kParam}, held};
   }
 
   std::optional<Error> transfer(const DurableStore& store, const StoredTensor& stored,

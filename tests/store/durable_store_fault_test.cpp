@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "alloc/bytes.h"
 #include "tests/store/durable_fixture.h"
@@ -119,6 +120,27 @@ TEST_F(DurableStoreFaultTest, WhatADriveCannotSyncIsNotPublishedAndSaidUntilItIs
   store = open();
   EXPECT_TRUE(holds(*store, victim, content(4096, 77)));
   EXPECT_TRUE(holds(*store, second.error().tensor, content(4096, 78)));
+}
+
+/// After a failed sync the kernel may call pages clean that it has lost, and the next sync
+/// succeeds.
+TEST_F(DurableStoreFaultTest, WhatWasWrittenBeforeAFailedSyncAndIsStagedBehindItIsNotPublished) {
+  auto store = open({}, system_);
+  CatalogEntry early = write(*store, "early", content(4096, 1)).value();
+  ASSERT_TRUE(put(*store, "a", content(4096, 2)));
+  fail("sync", "tensors-", EIO);
+  ASSERT_TRUE(store->publish().has_error());
+  ASSERT_TRUE(store->stage(early.info, std::exchange(early.extent, nullptr)));
+  ASSERT_TRUE(put(*store, "a", content(4096, 3)));
+  const Result<void> published = store->publish();
+  ASSERT_TRUE(published.has_error());
+  EXPECT_EQ(published.error().system_errno(), EIO);
+  EXPECT_EQ(published.error().tensor, "early");
+  EXPECT_THAT(published.error().message, HasSubstr("1 tensors"));
+  ASSERT_TRUE(put(*store, "early", content(4096, 4)));
+  EXPECT_TRUE(store->publish());
+  store.reset();
+  EXPECT_TRUE(holds(*open(), "early", content(4096, 4)));
 }
 
 TEST_F(DurableStoreFaultTest, AFullDriveStillTakesTheJournal) {

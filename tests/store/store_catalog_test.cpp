@@ -15,11 +15,12 @@ namespace {
 constexpr std::uint64_t kBytes = 4096;
 
 CatalogEntry catalog_entry(const std::string& name, std::uint64_t generation,
-                           std::uint32_t drive = 0) {
+                           std::uint32_t drive = 0, std::uint64_t failed_syncs = 0) {
   StoredTensor stored;
   stored.drive = drive;
   stored.extent = {generation * kBytes, kBytes};
   stored.identity.generation = generation;
+  stored.failed_syncs = failed_syncs;
   return {{name, DType::kU8, {kBytes}, Role::kParam}, std::make_shared<StoredTensor>(stored)};
 }
 
@@ -64,7 +65,7 @@ TEST_F(StoreCatalogTest, KeepsTheOldNameUntilTheNewOneIsSafe) {
   catalog_.end_published();
   EXPECT_EQ(begin(), std::vector<std::string>{});
   catalog_.end_published();
-  catalog_.stage(catalog_entry("new", 4));
+  catalog_.stage(catalog_entry("new", 4, 0, 1));
   EXPECT_EQ(begin(), (std::vector<std::string>{"new", "no old"}));
 }
 
@@ -97,6 +98,20 @@ TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
   catalog_.end_published();
   EXPECT_EQ(begin(), std::vector<std::string>{});
   EXPECT_EQ(catalog_.unsafe().size(), 1U);
+}
+
+TEST_F(StoreCatalogTest, TrustsNothingThatMayHaveBeenWrittenBeforeAFailedSync) {
+  catalog_.begin_batch();
+  catalog_.take_unsafe(0, sync_failed());
+  catalog_.end_published();
+  EXPECT_EQ(catalog_.failed_syncs(0), 1U);
+  EXPECT_EQ(catalog_.failed_syncs(1), 0U);
+  catalog_.stage(catalog_entry("old", 3));
+  catalog_.stage(catalog_entry("elsewhere", 4, 1));
+  EXPECT_EQ(begin(), std::vector<std::string>{"elsewhere"});
+  catalog_.end_published();
+  catalog_.stage(catalog_entry("old", 5, 0, 1));
+  EXPECT_EQ(begin(), std::vector<std::string>{"old"});
 }
 
 TEST_F(StoreCatalogTest, CountsTheRecordOfANameOnceHoweverOftenItIsStaged) {
