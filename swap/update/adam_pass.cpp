@@ -1,5 +1,6 @@
 #include "swap/update/adam_pass.h"
 
+#include <algorithm>
 #include <array>
 
 #include "alloc/check.h"
@@ -55,7 +56,8 @@ bool is_whole(const AdamStretch& stretch) noexcept {
   const std::size_t count = stretch.master.size();
   return stretch.exp_avg_layout.elements() == count &&
          stretch.exp_avg_sq_layout.elements() == count &&
-         stretch.exp_avg_layout.runs().size() == stretch.exp_avg_sq_layout.runs().size() &&
+         std::ranges::equal(stretch.exp_avg_layout.runs(), stretch.exp_avg_sq_layout.runs(), {},
+                            &Run::elements, &Run::elements) &&
          stretch.exp_avg.size() == stretch.exp_avg_layout.bytes() &&
          stretch.exp_avg_sq.size() == stretch.exp_avg_sq_layout.bytes() &&
          stretch.gradient.has_elements(count);

@@ -20,7 +20,8 @@ struct AdamStretch {
   AccumulatedGradient gradient;
 };
 
-/// Whether all of it has equally many elements, and moments lie as their layouts say. Pure.
+/// Whether all of it has equally many elements, moments lie as their layouts say, and both layouts
+/// are cut at the same elements. Pure.
 bool is_whole(const AdamStretch& stretch) noexcept;
 
 /// Steps a stretch in one pass: a few elements at a time, in the caches, the gradient is widened

@@ -118,6 +118,30 @@ TEST_P(NarrowPassTest, EqualsDecodingSteppingAndEncoding) {
   EXPECT_EQ(found_sq, encoded_sq);
 }
 
+TEST(AdamStretchTest, LayoutsOfOtherSegmentsAreNotWhole) {
+  constexpr std::size_t kCount = 300;
+  std::vector<float> master(kCount);
+  const std::vector<float> gradient(kCount);
+  const std::vector<StateSegment> segments{{100, StateFormat::k8Bit}, {200, StateFormat::k8Bit}};
+  const std::vector<StateSegment> others{{200, StateFormat::k8Bit}, {100, StateFormat::k8Bit}};
+  const MomentLayout first(Moment::kFirst, segments);
+  const MomentLayout second(Moment::kSecond, segments);
+  const MomentLayout other(Moment::kSecond, others);
+  std::vector<std::byte> exp_avg(first.bytes());
+  std::vector<std::byte> exp_avg_sq(second.bytes());
+  const auto is_whole_with = [&](const MomentLayout& layout) {
+    return is_whole({.master = master,
+                     .exp_avg = exp_avg,
+                     .exp_avg_sq = exp_avg_sq,
+                     .exp_avg_layout = first,
+                     .exp_avg_sq_layout = layout,
+                     .gradient = {std::as_bytes(std::span(gradient))}});
+  };
+  ASSERT_EQ(other.bytes(), second.bytes());
+  EXPECT_TRUE(is_whole_with(second));
+  EXPECT_FALSE(is_whole_with(other));
+}
+
 INSTANTIATE_TEST_SUITE_P(, NarrowPassTest, testing::Values(1U, 2U, 7U));
 
 INSTANTIATE_TEST_SUITE_P(, AdamPassTest,
