@@ -15,6 +15,7 @@
 #include "error_translation.h"
 #include "gil_release.h"
 #include "swap/update/moment_layout.h"
+#include "swap/update/stretch.h"
 
 namespace nb = nanobind;
 
@@ -38,16 +39,35 @@ std::string state_format(const std::string& narrow, const std::vector<std::strin
   return std::string(state_format_name(formats.of(parameter, elements)));
 }
 
+/// Of a moment's elements, each a run or a part of one. 2^38 elements have so many, more than a
+/// sub-group has; without an end a caller's mistake would take all memory.
+constexpr std::uint64_t kPiecesMax = std::uint64_t{1} << 26;
+
+void check_pieces(const std::vector<SegmentTuple>& segments, std::uint64_t piece_elements) {
+  std::uint64_t pieces = 0;
+  for (const auto& [elements, format] : segments) {
+    const std::uint64_t whole = elements / piece_elements;
+    if (whole >= kPiecesMax - pieces) {
+      raise(fault(Fault::kInvalidArgument, "segments with " + std::to_string(elements) +
+                                               " elements cannot be cut: at most " +
+                                               std::to_string(kPiecesMax) + " pieces of " +
+                                               std::to_string(piece_elements) + " can"));
+    }
+    pieces += whole + 1;
+  }
+}
+
 std::vector<Layout> cut(const std::string& moment, const std::vector<SegmentTuple>& segments,
                         std::uint64_t chunk_elements) {
+  chunk_elements = std::max<std::uint64_t>(chunk_elements, 1);
+  check_pieces(segments, std::min<std::uint64_t>(chunk_elements, kRunElements));
   std::vector<StateSegment> parsed;
   for (const auto& [elements, format] : segments) {
     parsed.push_back({elements, parse_state_format(format)});
   }
   const Moment which = moment == "exp_avg_sq" ? Moment::kSecond : Moment::kFirst;
   std::vector<Layout> layouts;
-  for (const std::vector<StateSegment>& chunk :
-       cut_segments(parsed, std::max<std::uint64_t>(chunk_elements, 1))) {
+  for (const std::vector<StateSegment>& chunk : cut_segments(parsed, chunk_elements)) {
     const bool is_fp32 = chunk.size() == 1 && chunk[0].format == StateFormat::kF32;
     layouts.push_back(is_fp32 ? nullptr : std::make_shared<MomentLayout>(which, chunk));
   }
