@@ -130,6 +130,30 @@ def wrapped_step(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+def _wrapped_on_the_class(trial: Trial, kind: Any) -> None:
+    """As a library does it, for all optimizers of that class."""
+    original = kind.step
+
+    def step(self: Any, *arguments: Any) -> Any:
+        _bound_gradients(self)
+        return original(self, *arguments)
+
+    kind.step = step
+    _torch_optimizer(trial, kind, lr=1e-3)
+
+
+@habit("a step that the script wraps on the class, DeepSpeed's CPU Adam")
+def wrapped_class_cpu_adam(trial: Trial) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    _wrapped_on_the_class(trial, DeepSpeedCPUAdam)
+
+
+@habit("a step that the script wraps on the class, torch AdamW")
+def wrapped_class_torch_adamw(trial: Trial) -> None:
+    _wrapped_on_the_class(trial, torch.optim.AdamW)
+
+
 def _wait_for_scales() -> None:
     """torch's GradScaler copies its scale from a GPU to the gradients of stock's `device: cpu` without waiting for the
     copy: stock multiplies by what was there before, and its weights are NaN.

@@ -4,6 +4,8 @@ whole sub-group.
 
 from __future__ import annotations
 
+import inspect
+import types
 from typing import Any
 
 from torch.optim import optimizer as torch_optimizer
@@ -40,7 +42,9 @@ def keep_scale_on_host(stage3: Any, number: int) -> None:
 
 
 def is_hooked(optimizer: Any) -> bool:
-    """Whether its step has hooks, or is a function that the script has put there. Either may come and go."""
+    """Whether its step has hooks, or is a function that the script has put there or on its class. Each may come and
+    go.
+    """
     if any(getattr(optimizer, name, None) for name in _OF_THE_OPTIMIZER):
         return True
     for name in _OF_ALL:
@@ -48,10 +52,27 @@ def is_hooked(optimizer: Any) -> bool:
         if any(getattr(hook, "__module__", None) != _LOOKS_AT_NOTHING for hook in hooks):
             return True
     own = vars(optimizer).get("step")
-    return own is not None and not _is_of_scheduler(own, optimizer)
+    if own is not None and not _is_of_scheduler(own, optimizer):
+        return True
+    return _is_wrapped(type(optimizer))
 
 
 def _is_of_scheduler(step: Any, optimizer: Any) -> bool:
     """torch's schedulers wrap the step of their optimizer, to see that it comes before theirs."""
     is_marked = any(hasattr(step, name) for name in _OF_SCHEDULERS)
     return is_marked and getattr(step, "__wrapped__", None) is type(optimizer).step
+
+
+def _is_wrapped(kind: type) -> bool:
+    """Whether the step of the class is, or holds, a function that is neither torch's nor of a module of the class.
+
+    A function knows the module of its code by its globals; its `__module__` may be that of what it wraps.
+    """
+    own = {base.__module__ for base in kind.__mro__}
+
+    def is_own(step: Any) -> bool:
+        module = step.__globals__.get("__name__", "") if isinstance(step, types.FunctionType) else ""
+        return module in own or module.startswith("torch.")
+
+    step = inspect.getattr_static(kind, "step", None)
+    return not is_own(inspect.unwrap(step, stop=lambda step: not is_own(step)))
