@@ -1,5 +1,7 @@
 #include "bindings/deepspeed/checkpoint_verification.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -144,7 +146,7 @@ Result<CheckpointVerification> Verifier::run() {
   for (const CheckpointFile& file : summary_.files) {
     PENSTOCK_TRY(verify(file));
     if (!file.misplaced.empty()) {
-      blame(file, file.misplaced);
+      blame(file, fmt::format("{}: {}", file.path, file.misplaced));
     }
   }
   return std::move(result_);
