@@ -25,6 +25,40 @@ def test_arrays_of_ctypes_come_back(engine: penstock.Engine) -> None:
     assert list(out) == list(range(3000))
 
 
+def test_buffers_with_strides_are_copied(engine: penstock.Engine) -> None:
+    """As arrays of NumPy with strides are. What is read into is not: its owner would not see it."""
+    numbers = numpy.arange(6000, dtype="int32").reshape(60, 100)
+    for name, shown in (("every other", numbers[:, ::2]), ("transposed", numbers.T), ("backwards", numbers[::-1])):
+        engine.put(name, memoryview(shown))
+        assert engine.get(name).array.tobytes() == shown.tobytes()
+    content = bytearray(range(250)) * 40
+    engine.put("bytes", memoryview(content)[::2])
+    assert bytes(engine.get("bytes")) == content[::2]
+    with pytest.raises(penstock.ArgumentError, match="lies in C order"):
+        engine.get_async("bytes", out=memoryview(content)[::2])
+
+
+def test_paths_are_texts_bytes_or_path_likes(tmp_path: Path) -> None:
+    for path in (str(tmp_path), bytes(tmp_path), tmp_path, [bytes(tmp_path / "a"), tmp_path / "b"]):
+        with penstock.Engine(path=path) as engine:
+            engine.put("a", bytes(5000))
+            assert engine.get("a").nbytes == 5000
+    for no_path in (5, [5], bytes(tmp_path) + b"\xff", str(tmp_path) + "\udcff"):
+        with pytest.raises(penstock.ArgumentError, match="is no path"):
+            penstock.Engine(path=no_path)
+
+
+def test_one_device_may_be_a_text(tmp_path: Path) -> None:
+    with penstock.Engine(path=tmp_path, devices="host:0") as engine:
+        engine.put("a", numpy.arange(5000), device="host:0")
+        assert (engine.get("a").array == numpy.arange(5000)).all()
+        with pytest.raises(penstock.ArgumentError, match="5 is no device"):
+            engine.put("a", numpy.arange(5000), device=5)
+    for no_devices in (5, [5], None):
+        with pytest.raises(penstock.ArgumentError, match="is no device"):
+            penstock.Engine(path=tmp_path, devices=no_devices)
+
+
 def test_what_torch_shows_the_negative_of(engine: penstock.Engine) -> None:
     torch = pytest.importorskip("torch")
     shown = torch._neg_view(torch.arange(3000.0))

@@ -12,6 +12,8 @@ _RUNTIMES = {2: "cuda", 10: "hip"}
 
 def device_name(name: str) -> str:
     """`cuda` is `cuda:0`."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"{name!r} is no device: a text is, such as cuda:0")
     return name if ":" in name else f"{name}:0"
 
 

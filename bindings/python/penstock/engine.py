@@ -32,6 +32,9 @@ _BY_TYPE_NAME = {
 }
 
 
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
 class Engine:
     """Keeps tensors on drives and in RAM by name. Thread-safe; blocking calls release the GIL.
 
@@ -42,19 +45,19 @@ class Engine:
     holds, and what was flush()ed or close()d survives a crash. One process uses it at a time; others get an OSError
     (EBUSY) that says which.
 
-    devices: accelerators whose tensors put() and get_async() take as well: `cuda:0`, `hip:1`. Contents go there and
-    back through pinned memory within `max_pinned_bytes`, a quarter of which is theirs. `host:0` is a simulated one: CPU
-    tensors go the way of a device's where `device="host:0"` is said.
+    devices: accelerators (or one) whose tensors put() and get_async() take as well: `cuda:0`, `hip:1`. Contents go
+    there and back through pinned memory within `max_pinned_bytes`, a quarter of which is theirs. `host:0` is a
+    simulated one: CPU tensors go the way of a device's where `device="host:0"` is said.
     """
 
     def __init__(
         self,
         config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
-        devices: Iterable[str] = (),
+        path: _Path | Iterable[_Path] | None = None,
+        devices: str | Iterable[str] = (),
     ) -> None:
         text, origin = _read_config(config)
-        self._core = SwapEngine(text, origin, devices=[device_name(device) for device in devices])
+        self._core = SwapEngine(text, origin, devices=_devices(devices))
         self._space = self._core.open_namespace("main", _paths(path))
         brought = self._core.tensors(self._space).values()
         self._last_brought = max((number for number, _, _ in brought), default=0)
@@ -74,6 +77,8 @@ class Engine:
         array = _contiguous(tensor)
         if _is_negative(array):
             array = array.resolve_neg()
+        if isinstance(array, memoryview) and not array.c_contiguous:
+            array = memoryview(array.tobytes())
         device = _device(array, convert, device)
         dtype, shape = _describe(array)
         _check_name(name)
@@ -210,9 +215,17 @@ def _read_config(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> t
 def _paths(path: Any) -> list[str]:
     if path is None:
         return []
-    if isinstance(path, (str, os.PathLike)):
-        return [os.fspath(path)]
-    return [os.fspath(entry) for entry in path]
+    try:
+        paths = [os.fsdecode(entry) for entry in ([path] if isinstance(path, (str, bytes, os.PathLike)) else path)]
+        "".join(paths).encode()
+    except (TypeError, UnicodeEncodeError):
+        raise ArgumentError(f"{path!r} is no path, nor are these several: a path is a text, UTF-8") from None
+    return paths
+
+
+def _devices(devices: Any) -> list[str]:
+    several = isinstance(devices, Iterable) and not isinstance(devices, str)
+    return [device_name(device) for device in (devices if several else [devices])]
 
 
 def _check_name(name: Any) -> None:
