@@ -293,6 +293,47 @@ def checkpointed_twice(trial: Trial) -> None:
     trial.steps(engine)
 
 
+class Generator(Stack):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.features(x)
+
+
+def _against_a_critic(trial: Trial, freezes: bool) -> None:
+    """The critic learns what is real; then the generator trains, whose loss is the critic's of what it has made."""
+    generator, critic = trial.initialize(Generator()), trial.initialize(Stack())
+    for _ in range(3):
+        made = generator(trial.batch())
+        critic.backward(trial.loss(critic) - trial.loss(critic, made.detach()))
+        critic.step()
+        trial.record_norm(critic)
+        critic.module.requires_grad_(not freezes)
+        generator.backward(trial.loss(critic, generator(trial.batch())))
+        generator.step()
+        trial.record_norm(generator)
+        critic.module.requires_grad_(True)
+        if trial.reference:
+            critic.optimizer.zero_grad()
+    for engine in (generator, critic):
+        trial.record_weights(engine)
+
+
+@habit(
+    "two engines: one trains through the other, which is frozen there",
+    reference="`device: cpu`, zero_grad() of the other",
+)
+def frozen_critic(trial: Trial) -> None:
+    _against_a_critic(trial, True)
+
+
+@habit(
+    "two engines: one trains through the other, which is not frozen",
+    ranks=(1,),
+    refused="another engine's backward went through this model: freeze it there",
+)
+def unfrozen_critic(trial: Trial) -> None:
+    _against_a_critic(trial, False)
+
+
 @habit(
     "`cpu_checkpointing`",
     fails=("at least 1D", "on the CPU accelerator DeepSpeed frees the activation that it keeps; it trains on a GPU"),
