@@ -71,7 +71,8 @@ class File {
   };
   /// True if this File holds the lock now, until unlock() or until it is closed, which requests
   /// that are still under way put off; false if another process is in the way (or this one, by
-  /// another File). A lock that it has already is exchanged for the other kind.
+  /// another File). A lock that it has already is exchanged for the other kind. A child made by
+  /// fork() has neither the lock nor the file.
   Result<bool> try_lock(Lock kind = Lock::kExclusive) const;
   Result<void> unlock() const;
 

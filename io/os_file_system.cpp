@@ -18,6 +18,7 @@
 #include "alloc/bytes.h"
 #include "io/direct_io_probe.h"
 #include "io/file_system.h"
+#include "io/lock_descriptors.h"
 #include "io/os_call.h"
 #include "io/os_directory.h"
 
@@ -143,7 +144,10 @@ class OsFileSystem final : public FileSystem {
   }
 
  protected:
-  void close(int fd) noexcept override { ::close(fd); }
+  void close(int fd) noexcept override {
+    LockDescriptors::of_process().remove(fd);
+    ::close(fd);
+  }
 
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
     if (exceeds_file_size_limit(offset + bytes)) {
@@ -198,9 +202,16 @@ class OsFileSystem final : public FileSystem {
 
   int try_lock(int fd, File::Lock kind) override {
     const int operation = kind == File::Lock::kShared ? LOCK_SH : LOCK_EX;
+    LockDescriptors::of_process().add(fd);
     return result_of(::flock(fd, operation | LOCK_NB));
   }
-  int unlock(int fd) override { return result_of(::flock(fd, LOCK_UN)); }
+  int unlock(int fd) override {
+    const int result = result_of(::flock(fd, LOCK_UN));
+    if (result == 0) {
+      LockDescriptors::of_process().remove(fd);
+    }
+    return result;
+  }
 
   std::int64_t read(int fd, std::span<std::byte> target, std::uint64_t offset) override {
     const ssize_t moved = ::pread(fd, target.data(), target.size(), static_cast<::off_t>(offset));

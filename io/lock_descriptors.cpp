@@ -1,0 +1,64 @@
+#include "io/lock_descriptors.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace penstock {
+namespace {
+
+/// Its number stays taken, by what can be neither read nor written: the child may yet destroy its
+/// copy of the File, which must close no other file.
+void give_up(int fd) noexcept {
+  ::close(fd);
+  const int nothing = ::open("/", O_PATH | O_CLOEXEC);
+  if (nothing >= 0 && nothing != fd) {
+    (void)::dup3(nothing, fd, O_CLOEXEC);  // where it fails, the number is free
+    ::close(nothing);
+  }
+}
+
+}  // namespace
+
+LockDescriptors& LockDescriptors::of_process() {
+  static LockDescriptors& descriptors = []() -> LockDescriptors& {
+    auto made = std::make_unique<LockDescriptors>();
+    // Without memory for it children keep the locks.
+    (void)::pthread_atfork(before_fork, in_parent, in_child);
+    return *made.release();
+  }();
+  return descriptors;
+}
+
+void LockDescriptors::add(int fd) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(fds_, fd) == fds_.end()) {
+    fds_.push_back(fd);
+  }
+}
+
+void LockDescriptors::remove(int fd) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(fds_, fd);
+}
+
+void LockDescriptors::before_fork() noexcept {
+  of_process().mutex_.lock();
+}
+
+void LockDescriptors::in_parent() noexcept {
+  of_process().mutex_.unlock();
+}
+
+/// The only thread; may call only what signal handlers may.
+void LockDescriptors::in_child() noexcept {
+  LockDescriptors& descriptors = of_process();
+  std::ranges::for_each(descriptors.fds_, give_up);
+  descriptors.fds_.clear();
+  descriptors.mutex_.unlock();
+}
+
+}  // namespace penstock
