@@ -15,6 +15,9 @@ class Engine:
         self.checkpoint_engine = "DeepSpeed's"
         self.interrupted: str | None = interrupted
 
+    def load_module_state_dict(self) -> None:
+        """Of DeepSpeed's class."""
+
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if getattr(self, "interrupted", None) == name:
@@ -42,7 +45,9 @@ def test_a_save(attribute: str) -> None:
     assert is_left_as_it_was(engine) and not saving._saving
 
 
-@pytest.mark.parametrize("attribute", ["checkpoint_engine", "zero_nvme_offload_optimizer", "nothing"])
+@pytest.mark.parametrize(
+    "attribute", ["checkpoint_engine", "load_module_state_dict", "zero_nvme_offload_optimizer", "nothing"]
+)
 def test_a_load(attribute: str) -> None:
     from penstock.deepspeed.checkpoint import loading
 

@@ -1,7 +1,8 @@
 """How far the optimizer's step has come: one that stopped half-way must not be carried out again.
 
 DeepSpeed steps one sub-group after the other. Where a drive fails in between, some parameters are updated and others
-are not; a second step would update the first ones twice, without a word.
+are not; a second step would update the first ones twice, without a word. Nor may a step follow a load that stopped
+half-way: it would train on weights of one run with states of another.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ class StepProgress:
         self._number = 0  # of the sub-group that is stepped
         self._elements: int | None = 0  # of it that are updated; None: it is not known which
         self._stopped = ""  # where an earlier step has; empty: none has
+        self.half_loaded = ""  # the checkpoint that a part of it may be; empty: there is none
         self._lost_writes = _lost_writes()  # when all was right
 
     def begin(self) -> None:
-        """Raises Error where the step before stopped half-way, or what it wrote is not on the drive."""
+        """Raises Error where the step before or a load stopped half-way, or what it wrote is not on the drive."""
         self._number, self._elements = 0, 0
+        if self.half_loaded:
+            raise Error(
+                f"loading {self.half_loaded} stopped half-way: some weights and states are those that it has, others "
+                "are not. Another step would train on the mixture: load a checkpoint first"
+            )
         if self._stopped:
             raise Error(
                 f"the optimizer's last step {self._stopped}. Another step would update parameters twice: load a "
@@ -57,7 +64,7 @@ class StepProgress:
 
     def forget(self) -> None:
         """A checkpoint has put all of it right."""
-        self._stopped = ""
+        self._stopped = self.half_loaded = ""
         self._lost_writes = _lost_writes()
 
     def _place(self, stage3: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from penstock.deepspeed.checkpoint.agreement import together
+from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.session import current_session
@@ -44,6 +45,9 @@ def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: b
     except BaseException:
         states.give_up()
         raise
+    mark = HalfLoad(stage3, Given.path)
     stage3.checkpoint_event_prologue()
+    mark.begin()
     states.install(load_optimizer_states)
     stage3.checkpoint_event_epilogue()
+    mark.end(load_optimizer_states)

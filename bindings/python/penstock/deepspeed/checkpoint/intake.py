@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from penstock._core import MomentLayout, SwapEngine
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Archive, Source, stream
 from penstock.deepspeed.checkpoint.progress import ProgressLine
 from penstock.deepspeed.sub_group import SubGroup
@@ -99,6 +100,12 @@ class Intake:
     def at_publish(self, work: Callable[[], Any]) -> None:
         """What changes memory of DeepSpeed's own."""
         self._at_publish.append(work)
+
+    def to_memory(self, target: torch.Tensor, read: Callable[[torch.Tensor], None]) -> None:
+        """Of what is small: read() fills a copy now, since a file that fails after publish() leaves a mixture."""
+        copy = plain_tensors.empty(target.shape, target.dtype)
+        read(copy)
+        self._at_publish.append(functools.partial(target.copy_, copy))
 
     def run(self, path: str, speaks: bool) -> None:
         """Reads all archives. Errors: a file system's; CorruptError; no room. Nothing has changed then."""

@@ -28,6 +28,7 @@ class LoadedStates:
         self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
         self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
         self._states: dict[int, list[str]] = {}  # id of a master -> its swapped states in the checkpoint
+        self._optimizer: dict[str, Any] = {}  # what collect() has read for the optimizer, without what is swapped
 
     def check(self) -> None:
         """Errors: it is of another model, other sub-groups or other ranks."""
@@ -59,7 +60,7 @@ class LoadedStates:
         return None if self._swapper is None else self._swapper.group(master)
 
     def collect(self, with_states: bool = True) -> None:
-        """Says where records go. with_states: those of states, too."""
+        """Says where records go, and reads what is small. with_states: of states, too."""
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         for number, saved in enumerate(self.saved["fp32_flat_groups"]):
@@ -75,6 +76,7 @@ class LoadedStates:
                         self._prepared.append((group, name))
                     self.intake.to_state(self.archive, value, group, name)
                     self._states.setdefault(id(master), []).append(name)
+        self._optimizer = self._in_memory(self.saved["optimizer_state_dict"])
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
         from penstock.deepspeed.parameter_swapper import parameter_swapper
@@ -92,7 +94,7 @@ class LoadedStates:
             offset += partition.ds_numel
             swapper = parameter_swapper(param)
             if swapper is None:
-                self.intake.at_publish(functools.partial(self.archive.copy, part, partition.data))
+                self.intake.to_memory(partition.data, functools.partial(self.archive.copy, part))
             else:
                 self.intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self.intake.to_engine(self.archive, part, swapper.tensor(param), copy=True)
@@ -119,7 +121,7 @@ class LoadedStates:
         if load_optimizer_states:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()
-            stage3.optimizer.load_state_dict(self._in_memory(saved["optimizer_state_dict"]))
+            stage3.optimizer.load_state_dict(self._optimizer)
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
             if self._swapper is not None and self._group(master) is not None:

@@ -72,22 +72,15 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
     try:
         together(checkpoint.take)
         with _from_memory(engine, checkpoint, files):
+            if is_universal:
+                checkpoint.mark.begin()
             result = original(*arguments.args, **arguments.kwargs)
+        checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
         raise
-    checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
-    if with_states:
-        _forget_stopped_step(engine.optimizer)
+    checkpoint.mark.end(with_states)
     return result
-
-
-def _forget_stopped_step(stage3: Any) -> None:
-    from penstock.deepspeed.gradient_cycle import cycle_of
-
-    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
-    if cycle is not None:
-        cycle.progress.forget()
 
 
 def _tag(engine: Any, directory: Any, tag: Any) -> str | None:
@@ -260,15 +253,23 @@ class _ReadFiles:
 
 @contextlib.contextmanager
 def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, Any]) -> Iterator[None]:
-    original = engine.checkpoint_engine
+    original, load_module = engine.checkpoint_engine, engine.load_module_state_dict
+
+    def change_module(*args: Any, **kwargs: Any) -> Any:
+        """The first that DeepSpeed changes, but of a universal checkpoint."""
+        checkpoint.mark.begin()
+        return load_module(*args, **kwargs)
+
     try:  # an interrupt may come between any two of these
         engine.checkpoint_engine = _ReadFiles(original, files)
+        engine.load_module_state_dict = change_module
         engine.zero_nvme_offload_optimizer = lambda: False
         _loading[id(engine.optimizer)] = checkpoint
         yield
     finally:
         _loading.pop(id(engine.optimizer), None)
         vars(engine).pop("zero_nvme_offload_optimizer", None)
+        vars(engine).pop("load_module_state_dict", None)
         engine.checkpoint_engine = original
 
 
@@ -290,7 +291,6 @@ def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
             states.install(load_optimizer_states)
         elif self.swap_optimizer or self.params_in_nvme_and_cpu:
             load_given(self, state_dict, load_optimizer_states)
-            _forget_stopped_step(self)
         else:
             original(self, state_dict, load_optimizer_states)
 

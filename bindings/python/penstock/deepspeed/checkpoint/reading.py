@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from penstock import messages
+from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.signature import SignedFile
 from penstock.deepspeed.narrow_states import form_of
@@ -27,6 +28,7 @@ class CheckpointReading:
         self._directory = directory
         self._tag = tag
         self._intake = Intake(session.engine)
+        self.mark = HalfLoad(engine.optimizer, self.path)
         self._format = form_of(configuration_of(engine))  # of this run's moments
         self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None

@@ -84,6 +84,7 @@ class UniversalStates:
         self._ranges: dict[tuple[int, str], list[_Range]] = {}  # number of a sub-group, key -> a range a parameter
         self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
         self._taken: dict[int, list[str]] = {}  # number of a sub-group -> its swapped moments
+        self._small: dict[tuple[int, str], torch.Tensor] = {}  # of sub-groups that are too small to be swapped
         self.is_pending = True  # masters will be those of the files
 
     def check(self, shapes: dict[str, Any]) -> None:
@@ -159,7 +160,9 @@ class UniversalStates:
         return self._swapper is not None and self._swapper.group(master) is not None
 
     def collect(self) -> None:
-        """Says where ranges go, in an order in which each tensor of the engine has its own in a row."""
+        """Says where ranges go, in an order in which each tensor of the engine has its own in a row, and reads what is
+        small.
+        """
         for (number, key), ranges in self._ranges.items():
             group = self._target_group(number, key)
             begin = 0
@@ -175,6 +178,15 @@ class UniversalStates:
                 if part.nbytes:
                     self._intake.add_piece(piece)
                 begin += size
+            self._read_small(number, key)
+
+    def _read_small(self, number: int, key: str) -> None:
+        """Where masters belong on NVMe, those that are not there are small."""
+        master = self._stage3.fp32_partitioned_groups_flat[number]
+        if self._swapper is not None and not self._is_swapped(master):
+            read = plain_tensors.empty(master.numel(), master.dtype)
+            self._copy_to(read, number, key)
+            self._small[number, key] = read
 
     def _target_group(self, number: int, key: str) -> SubGroup | None:
         """The sub-group whose state takes it; None: memory does, or nothing."""
@@ -200,7 +212,7 @@ class UniversalStates:
         swapper = parameter_swapper(param)
         if swapper is None:
             partition = self._stage3.fp16_partitioned_groups[number][index]
-            self._intake.at_publish(functools.partial(part.copy_to, partition.data))
+            self._intake.to_memory(partition.data, part.copy_to)
             return None
         self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
         return swapper.tensor(param)
@@ -258,6 +270,9 @@ class UniversalStates:
             group.update(values, params=[])
 
     def _copy_to(self, flat: torch.Tensor, number: int, key: str) -> None:
+        if (number, key) in self._small:
+            flat.copy_(self._small.pop((number, key)))
+            return
         offset = 0
         for part in self._ranges[number, key]:
             size = part.elements + part.padding

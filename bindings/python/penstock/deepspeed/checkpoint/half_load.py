@@ -1,0 +1,40 @@
+"""A load that stops half-way: what it has changed cannot be taken back, so the next step is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.deepspeed.step_progress import StepProgress
+
+
+class HalfLoad:
+    """Of one load into a stage-3 optimizer: begin() before anything changes, end() when all of it is in place.
+
+    path: what the step that is refused in between names.
+    """
+
+    def __init__(self, stage3: Any, path: str) -> None:
+        self._progress = _progress_of(stage3)
+        self._path = path
+        self._before = "" if self._progress is None else self._progress.half_loaded
+
+    def begin(self) -> None:
+        if self._progress is not None:
+            self._progress.half_loaded = self._path
+
+    def end(self, is_whole: bool) -> None:
+        """is_whole: weights, masters and states are those of one step now, whatever was wrong before."""
+        if self._progress is None:
+            return
+        if is_whole:
+            self._progress.forget()
+        else:
+            self._progress.half_loaded = self._before
+
+
+def _progress_of(stage3: Any) -> StepProgress | None:
+    """None: nothing of it is swapped, or it does not step."""
+    from penstock.deepspeed.gradient_cycle import cycle_of
+
+    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
+    return None if cycle is None else cycle.progress

@@ -1,0 +1,146 @@
+"""A load that fails after contents have been exchanged: the next step is refused, and another load puts all right."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import free_port
+from habit_process import run
+
+ON_NVME: dict[str, Any] = {}
+STATES_IN_RAM = {"zero_optimization__offload_optimizer": {"device": "cpu"}}
+UNIVERSAL = {"checkpoint__load_universal": True}
+
+
+def engine_of(trial: Any, **changes: Any) -> Any:
+    from habit_models import Uneven
+    from trial import partitioned_at_birth
+
+    config = trial.config(**changes)
+    with partitioned_at_birth(trial, config):
+        model = Uneven(3)
+    model.layers[1].requires_grad_(False)
+    return trial.initialize(model, config)
+
+
+def saved(trial: Any, directory: str, changes: dict[str, Any]) -> Any:
+    """An engine that has trained on since it saved."""
+    from checkpoint_player import _convert
+
+    engine = engine_of(trial, **changes)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(directory, tag="good")
+    if changes.get("checkpoint__load_universal"):
+        _convert(directory, "good")
+        Path(directory, "latest_universal").write_text("universal")
+    return engine
+
+
+@contextmanager
+def failing(owner: Any, name: str, error: BaseException) -> Iterator[None]:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    original = getattr(owner, name)
+    setattr(owner, name, fail)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def seen(trial: Any, engine: Any) -> list[str]:
+    before, trial.seen = trial.seen, []
+    trial.record_weights(engine)
+    lines, trial.seen = trial.seen, before
+    return lines
+
+
+def stopped(directory: str, changes: dict[str, Any], how: str, error: BaseException, trial: Any) -> None:
+    """`how` it is loaded, and where that fails."""
+    from penstock.deepspeed.checkpoint import loaded_states, universal_states
+
+    engine = saved(trial, directory, changes)
+    states, expected = engine.optimizer.state_dict(), seen(trial, engine)
+    trial.steps(engine, 2)
+    loads: dict[str, Callable[[], Any]] = {
+        "module": lambda: engine.load_checkpoint(directory, load_module_only=True),
+        "given": lambda: engine.optimizer.load_state_dict([states]),
+    }
+    load = loads.get(how, lambda: engine.load_checkpoint(directory))
+    places = {
+        "module": (engine.optimizer, "_restore_from_bit16_weights"),
+        "scheduler": (engine, "_load_zero_checkpoint"),
+        "universal": (universal_states, "install_weights"),
+    }
+    with failing(*places.get(how, (loaded_states, "install_weights")), error), pytest.raises(type(error)):
+        load()
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):
+            trial.step(engine)
+    if how == "load":
+        engine.load_checkpoint(directory, load_module_only=True)  # it does not put right what another has left
+        with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):
+            trial.step(engine)
+    loads["given"]() if how == "given" else engine.load_checkpoint(directory)
+    assert seen(trial, engine) == expected
+    trial.step(engine)
+
+
+@pytest.mark.parametrize(
+    ("how", "changes", "error"),
+    [
+        pytest.param("load", ON_NVME, OSError(5, "of the test"), id="load"),
+        pytest.param("load", STATES_IN_RAM, KeyboardInterrupt(), id="states in RAM"),
+        pytest.param("scheduler", ON_NVME, KeyboardInterrupt(), id="before states", marks=pytest.mark.deep),
+        pytest.param("module", ON_NVME, KeyboardInterrupt(), id="module only", marks=pytest.mark.deep),
+        pytest.param("given", ON_NVME, KeyboardInterrupt(), id="load_state_dict"),
+        pytest.param("universal", UNIVERSAL, KeyboardInterrupt(), id="universal"),
+    ],
+)
+def test_the_next_step_is_refused(
+    compiled: None, tmp_path: Path, how: str, changes: dict[str, Any], error: BaseException
+) -> None:
+    training = functools.partial(stopped, str(tmp_path / "saved"), changes, how, error)
+    outcome = run(training, tmp_path / "run", 1, False, free_port())
+    assert not outcome.errors, outcome.log
+
+
+def without_files(directory: str, changes: dict[str, Any], trial: Any) -> None:
+    """The drive of the checkpoint fails once contents have been exchanged."""
+    from penstock.deepspeed.checkpoint.archive import Archive
+    from penstock.deepspeed.checkpoint.intake import Intake
+
+    engine = saved(trial, directory, changes)
+    expected = seen(trial, engine)
+    trial.steps(engine, 2)
+    read, intake_run, exchanged = Archive._read_at, Intake.run, []
+
+    def run_and_watch(self: Intake, *args: Any) -> None:
+        intake_run(self, *args)
+        core = self._core
+        self._core = SimpleNamespace(publish=lambda: (core.publish(), exchanged.append(True)))
+
+    def fail(self: Archive, offset: int, into: Any) -> None:
+        if exchanged:
+            raise OSError(5, "of the test")
+        read(self, offset, into)
+
+    Intake.run, Archive._read_at = run_and_watch, fail  # type: ignore[method-assign]
+    engine.load_checkpoint(directory)
+    assert exchanged and seen(trial, engine) == expected
+    trial.step(engine)
+
+
+@pytest.mark.parametrize("changes", [ON_NVME, UNIVERSAL], ids=["load", "universal"])
+def test_no_file_is_read_after_contents_are_exchanged(compiled: None, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Where all belongs on NVMe; it is large, or has been read before."""
+    training = functools.partial(without_files, str(tmp_path / "saved"), changes)
+    outcome = run(training, tmp_path / "run", 1, False, free_port())
+    assert not outcome.errors, outcome.log
