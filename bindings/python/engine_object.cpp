@@ -1,7 +1,5 @@
 #include "engine_object.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -274,10 +272,8 @@ class EngineObject {
       const Result<TensorInfo> was = engine_->info(*known);
       if (was.has_value() && (was->dtype != info.dtype || was->shape != info.shape)) {
         raise(fault(Fault::kInvalidArgument,
-                    fmt::format("tensor '{}' is {} of shape [{}], not {} of shape [{}]: forget() "
-                                "it first, or put the same",
-                                info.name, dtype_name(was->dtype), fmt::join(was->shape, ", "),
-                                dtype_name(info.dtype), fmt::join(info.shape, ", "))));
+                    "another thread has put a tensor '" + info.name +
+                        "' of another dtype or shape meanwhile: forget() it first"));
       }
       if (!is_unknown(was)) {
         return *known;

@@ -108,6 +108,17 @@ def test_a_name_that_is_looked_at_before_its_first_put_fails(tmp_path: Path) -> 
     run(LOOKED_AT, tmp_path)
 
 
+def test_a_put_of_another_shape_by_another_thread(tmp_path: Path) -> None:
+    """Between the look at the name and the put."""
+    with penstock.Engine(path=tmp_path) as engine:
+        engine.put("a", bytes(5000))
+        with pytest.raises(penstock.ArgumentError, match=r"'a' (is|of)"):
+            engine._core.put_named(engine._space, "a", "u8", [6000], bytes(6000))
+        with pytest.raises(penstock.ArgumentError, match=r"is u8 of shape \[5000\], not i16 of shape \[2, 1250\]"):
+            engine.put("a", numpy.zeros((2, 1250), "int16"))
+        assert engine.get("a").nbytes == 5000
+
+
 def test_names_come_in_the_order_of_their_first_puts(tmp_path: Path) -> None:
     config = {"penstock": {"mode": "durable", "ram_bytes": 0}}
     content = numpy.ones(5000, dtype="uint8")

@@ -82,11 +82,11 @@ class Engine:
         device = _device(array, convert, device)
         dtype, shape = _describe(array)
         _check_name(name)
+        kept = self._kept_dtype(name, dtype, shape, convert)
         handed_over = array if device is None else self._on_device(array, device, False)
         try:
             if device is None:
                 return self._core.put_named(self._space, name, dtype, shape, handed_over)
-            kept = self._kept_dtype(name, dtype, convert)
             return self._core.put_named_from_device(self._space, name, kept, shape, handed_over, device, dtype)
         except TypeError:
             raise ArgumentError(f"penstock cannot store {_kind(tensor)}: {_TAKEN}") from None
@@ -179,10 +179,16 @@ class Engine:
         stream = self._core.device_stream(device, to_device)
         return capsule_of(array, stream) if device_of(array) == device else array
 
-    def _kept_dtype(self, name: str, dtype: str, convert: bool) -> str:
-        """In which dtype `name` is kept, when a tensor of `dtype` becomes its content."""
-        known = self._core.find(self._space, name) if convert else None
-        return dtype if known is None else known[1]
+    def _kept_dtype(self, name: str, dtype: str, shape: list[int], convert: bool) -> str:
+        """In which dtype `name` is kept, when a tensor of `dtype` and `shape` becomes its content."""
+        known = self._core.find(self._space, name)
+        if known is None:
+            return dtype
+        was, now = known[1:], (known[1] if convert else dtype, shape)
+        if was != now:
+            old, new = (f"{one} of shape {sides}" for one, sides in (was, now))
+            raise ArgumentError(f"tensor '{name}' is {old}, not {new}: forget() it first, or put the same")
+        return known[1]
 
     def _known(self, name: str) -> tuple[int, str, list[int]]:
         """Number, dtype and shape. Nothing of a name is kept here: the core declares and finds names in one step each,
