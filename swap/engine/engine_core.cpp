@@ -52,32 +52,27 @@ EngineCore::~EngineCore() {
 Result<std::shared_ptr<EngineCore>> EngineCore::make(SwapEngineOptions options) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(options)));
   core->context.engine = core;
-  PENSTOCK_TRY(core->start());
+  PENSTOCK_TRY(core->open_queue());
+  PENSTOCK_TRY(core->open_memory());
   return core;
 }
 
-Result<void> EngineCore::start() {
-  const EngineConfig& config = context.options.config;
-  if (!moves_bytes(config.engine)) {
+Result<void> EngineCore::open_queue() {
+  const EngineKind engine = context.options.config.engine;
+  if (!moves_bytes(engine)) {
     return fault(Fault::kConfiguration,
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
-                             engine_kind_name(config.engine)));
+                             engine_kind_name(engine)));
   }
-  PENSTOCK_TRY(open_queue());
-  return open_memory();
-}
-
-Result<void> EngineCore::open_queue() {
   IoEngineOptions io;
   io.block_bytes = context.options.io_block_bytes;
   io.depth = context.options.io_depth;
-  Result<std::unique_ptr<IoQueue>> queue = context.options.make_queue
-                                               ? context.options.make_queue(io)
-                                               : IoQueue::start(context.options.config.engine, io);
+  Result<std::unique_ptr<IoQueue>> queue =
+      context.options.make_queue ? context.options.make_queue(io) : IoQueue::start(engine, io);
   PENSTOCK_TRY(queue);
   context.queue = std::move(queue).value();
-  context.queue->on_notify([this, engine = context.engine] {
-    if (const std::shared_ptr<void> held = engine.lock()) {
+  context.queue->on_notify([this, core = context.engine] {
+    if (const std::shared_ptr<void> held = core.lock()) {
       run_ahead();
     }
   });

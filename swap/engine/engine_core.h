@@ -89,7 +89,6 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
 
  private:
   explicit EngineCore(SwapEngineOptions options);
-  Result<void> start();
   Result<void> open_queue();
   Result<void> open_memory();
   SwapStats stats_now() PENSTOCK_NEEDS_LOCK;

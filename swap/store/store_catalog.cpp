@@ -10,6 +10,19 @@ namespace {
 // A record's fields beside name and shape, generously.
 constexpr std::uint64_t kRecordBytes = 128;
 
+std::uint64_t record_bytes_of(const std::string& name, const StoreCatalog::Change& change) {
+  return change.content ? StoreCatalog::record_bytes(change.content->info)
+                        : kRecordBytes + name.size();
+}
+
+std::uint64_t record_bytes_of(const StoreCatalog::Batch& changes) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, change] : changes) {
+    bytes += record_bytes_of(name, change);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void StoreCatalog::restore(CatalogEntry entry) {
@@ -108,7 +121,7 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   staged_record_bytes_ = 0;
   Batch unsafe;
   separate_unsafe(batch_, unsafe);
-  batch_record_bytes_ = record_bytes(batch_);
+  batch_record_bytes_ = record_bytes_of(batch_);
   for (auto& [name, change] : unsafe) {
     set_change(name, std::move(change));
   }
@@ -133,7 +146,7 @@ void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
   }
   Batch unsafe;
   separate_unsafe(batch_, unsafe);
-  batch_record_bytes_ = record_bytes(batch_);
+  batch_record_bytes_ = record_bytes_of(batch_);
   for (auto& [name, change] : unsafe) {
     if (!staged_.contains(name)) {
       set_change(name, std::move(change));
@@ -217,12 +230,12 @@ std::vector<std::pair<std::string, Error>> StoreCatalog::unsafe() const {
 void StoreCatalog::set_change(const std::string& name, Change change) {
   std::uint64_t replaced_bytes = 0;
   if (const auto staged = staged_.find(name); staged != staged_.end()) {
-    replaced_bytes = record_bytes(name, staged->second);
+    replaced_bytes = record_bytes_of(name, staged->second);
     if (!change.moved_to) {
       change.moved_to = staged->second.moved_to;
     }
   }
-  const std::uint64_t bytes = record_bytes(name, change);
+  const std::uint64_t bytes = record_bytes_of(name, change);
   if (staged_.insert_or_assign(name, std::move(change)).second) {
     superseded_bytes_ += published_bytes(name);
   }
@@ -236,7 +249,7 @@ void StoreCatalog::take_back(Batch::node_type change) noexcept {
   }
   const auto staged = staged_.insert(std::move(change)).position;
   superseded_bytes_ += published_bytes(staged->first);
-  staged_record_bytes_ += record_bytes(staged->first, staged->second);
+  staged_record_bytes_ += record_bytes_of(staged->first, staged->second);
 }
 
 /// Takes `entry`; where it throws, it is as it was.
@@ -259,18 +272,6 @@ std::uint64_t StoreCatalog::published_bytes(const std::string& name) const {
 
 std::uint64_t StoreCatalog::record_bytes(const TensorInfo& info) {
   return kRecordBytes + info.name.size() + info.shape.size() * sizeof(std::uint64_t);
-}
-
-std::uint64_t StoreCatalog::record_bytes(const std::string& name, const Change& change) {
-  return change.content ? record_bytes(change.content->info) : kRecordBytes + name.size();
-}
-
-std::uint64_t StoreCatalog::record_bytes(const Batch& changes) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, change] : changes) {
-    bytes += record_bytes(name, change);
-  }
-  return bytes;
 }
 
 }  // namespace penstock

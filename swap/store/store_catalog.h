@@ -93,8 +93,6 @@ class StoreCatalog {
   void set_published(const std::string& name, std::optional<CatalogEntry>& entry);
   void take_back(Batch::node_type change) noexcept;
   std::uint64_t published_bytes(const std::string& name) const;
-  static std::uint64_t record_bytes(const std::string& name, const Change& change);
-  static std::uint64_t record_bytes(const Batch& changes);
 
   std::map<std::string, CatalogEntry> published_;
   Batch batch_;   // on their way into the manifest
