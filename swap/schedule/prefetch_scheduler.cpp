@@ -1,6 +1,7 @@
 #include "swap/schedule/prefetch_scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "alloc/check.h"
@@ -20,14 +21,15 @@ bool PrefetchScheduler::record_event(AccessTrace::Key event) {
   const bool predicted = trace_.record(event);
   if (predicted) {
     contradictions_ -= std::min(contradictions_, kMadeUpFor);
-  } else if (predicts && (limits_.tensors_max >> contradictions_) > 0) {
+  } else if (predicts && trusted_uses() > 0) {
     ++contradictions_;
   }
   return predicted;
 }
 
-std::size_t PrefetchScheduler::reach() const noexcept {
-  return std::min(limits_.tensors_max >> contradictions_, trace_.horizon());
+std::size_t PrefetchScheduler::trusted_uses() const noexcept {
+  const auto bits = static_cast<std::size_t>(std::bit_width(limits_.tensors_max));
+  return contradictions_ < bits ? limits_.tensors_max >> contradictions_ : 0;
 }
 
 void PrefetchScheduler::announce(TensorId tensor) {
@@ -58,7 +60,7 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
     at = taken ? announced_.erase(at) : at + 1;
   }
   begin_scan();
-  const std::size_t reach = this->reach();
+  const std::size_t reach = std::min(trusted_uses(), trace_.horizon());
   for (std::size_t ahead = 0; go_on && ahead < reach; ++ahead) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
     const TensorId tensor{event / 2};

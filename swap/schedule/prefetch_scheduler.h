@@ -59,7 +59,7 @@ class PrefetchScheduler {
  private:
   bool record_event(AccessTrace::Key event);
   /// How many uses of the prediction to look at.
-  std::size_t reach() const noexcept;
+  std::size_t trusted_uses() const noexcept;
   void begin_scan();
   void mark_rewritten(TensorId tensor);
   bool is_rewritten(TensorId tensor) const;

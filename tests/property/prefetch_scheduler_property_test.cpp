@@ -127,19 +127,25 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, StaysWithinMemoryAndReadsOnlyWhatItKnow
 }
 
 /// Everything that is coming, in its order, but for what will be rewritten
-/// before that use.
+/// before that use; as far as the prediction has deserved.
 RC_GTEST_PROP(PrefetchSchedulerProperty, OffersWhatComesUnlessItIsRewrittenFirst, ()) {
   PrefetchScheduler scheduler;
   AccessTrace shadow;
+  std::size_t reach = PrefetchLimits().tensors_max;
   for (const Step& step :
        *steps({kUse, kUse, kRewrite}, rc::gen::inRange<std::uint64_t>(0, kTensors))) {
     const TensorId tensor{step.amount};
     step.kind == kUse ? void(scheduler.record(tensor)) : scheduler.record_rewrite(tensor);
-    shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1));
+    const bool predicts = shadow.horizon() > 0;
+    if (shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1))) {
+      reach = std::min(std::max<std::size_t>(16 * reach, 8), PrefetchLimits().tensors_max);
+    } else if (predicts) {
+      reach /= 2;
+    }
   }
   std::vector<TensorId> expected;
   std::set<TensorId> rewritten;
-  for (std::size_t ahead = 0; ahead < shadow.horizon(); ++ahead) {
+  for (std::size_t ahead = 0; ahead < std::min(reach, shadow.horizon()); ++ahead) {
     const AccessTrace::Key event = shadow.upcoming(ahead).value();
     const TensorId tensor{event / 2};
     if (event % 2 == 1) {
