@@ -221,7 +221,7 @@ Result<void> EngineCore::close() {
       }
       // What the first call has yet to write is not safe before that ends.
       locked.wait([this]() PENSTOCK_NEEDS_LOCK { return closed_.has_value(); });
-      return unless_out_of_memory([this]() PENSTOCK_NEEDS_LOCK { return *closed_; });
+      return closed_->has_error() ? Result<void>(copy_of(closed_->error())) : Result<void>();
     }
     context.closed = true;  // nothing new begins
     if (memory.pool() != nullptr) {
@@ -232,7 +232,7 @@ Result<void> EngineCore::close() {
   }
   Result<void> written = end();
   const BriefLock lock(context);
-  closed_ = unless_out_of_memory([&written] { return written; });
+  closed_ = written.has_error() ? Result<void>(copy_of(written.error())) : Result<void>();
   context.changed.notify_all();
   return written;
 }

@@ -374,7 +374,7 @@ bool Reader::reads_newer(TensorRecord& record, std::uint64_t generation,
   const Result<void> begun = unless_out_of_memory(
       [&]() PENSTOCK_NEEDS_LOCK { return start(record, IoPriority::kDemand); });
   if (begun.has_error()) {
-    error = begun.error();
+    error = copy_of(begun.error());
   }
   return begun.has_value();
 }
