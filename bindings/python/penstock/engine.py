@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock._core import Future, Lease, SwapEngine
 from penstock.device_array import capsule_of, device_name, device_of
-from penstock.errors import ArgumentError, ConfigError, UnknownTensorError
+from penstock.errors import ArgumentError, ClosedError, ConfigError, UnknownTensorError
 
 # DLPack type codes and the names that the engine gives their types.
 _BY_TYPE_NAME = {
@@ -132,8 +132,9 @@ class Engine:
         return self._core.commit(lease)
 
     def prefetch(self, names: Iterable[str]) -> None:
-        """Says what will be needed next, in this order. Never blocks."""
-        self._core.prefetch([self._known(name)[0] for name in names])
+        """Says what will be needed next, in this order. Never blocks. Of a closed engine nothing is."""
+        with contextlib.suppress(ClosedError):
+            self._core.prefetch([self._known(name)[0] for name in names])
 
     def forget(self, name: str) -> None:
         """Drops a tensor and its space on drives; leases that are out stay valid."""
