@@ -1,4 +1,4 @@
-"""A load that fails after contents have been exchanged: the next step is refused, and another load puts all right."""
+"""A load that fails after contents have been exchanged: steps and saves are refused until another load."""
 
 from __future__ import annotations
 
@@ -84,6 +84,8 @@ def stopped(directory: str, changes: dict[str, Any], how: str, error: BaseExcept
     for _ in range(2):
         with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):
             trial.step(engine)
+    with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):
+        engine.save_checkpoint(directory, tag="good")
     if how == "load":
         engine.load_checkpoint(directory, load_module_only=True)  # it does not put right what another has left
         with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):

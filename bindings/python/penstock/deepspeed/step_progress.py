@@ -28,11 +28,7 @@ class StepProgress:
     def begin(self) -> None:
         """Raises Error where the step before or a load stopped half-way, or what it wrote is not on the drive."""
         self._number, self._elements = 0, 0
-        if self.half_loaded:
-            raise Error(
-                f"loading {self.half_loaded} stopped half-way: some weights and states are those that it has, others "
-                "are not. Another step would train on the mixture: load a checkpoint first"
-            )
+        self.refuse_mixture("Another step would train on the mixture")
         if self._stopped:
             raise Error(
                 f"the optimizer's last step {self._stopped}. Another step would update parameters twice: load a "
@@ -61,6 +57,14 @@ class StepProgress:
             error.strerror = f"{error.strerror}; the step {self._stopped}"
         elif isinstance(error, Error) and error.args:
             error.args = (f"{error.args[0]}; the step {self._stopped}", *error.args[1:])
+
+    def refuse_mixture(self, consequence: str) -> None:
+        """Raises Error where a load stopped half-way."""
+        if self.half_loaded:
+            raise Error(
+                f"loading {self.half_loaded} stopped half-way: some weights and states are those that it has, others "
+                f"are not. {consequence}: load a checkpoint first"
+            )
 
     def forget(self) -> None:
         """A checkpoint has put all of it right."""

@@ -1,4 +1,4 @@
-"""A load that stops half-way: what it has changed cannot be taken back, so the next step is refused."""
+"""A load that stops half-way: what it has changed cannot be taken back, so the next step or save is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.deepspeed.step_progress import StepProgress
 class HalfLoad:
     """Of one load into a stage-3 optimizer: begin() before anything changes, end() when all of it is in place.
 
-    path: what the step that is refused in between names.
+    path: what a refusal in between names.
     """
 
     def __init__(self, stage3: Any, path: str) -> None:
@@ -30,6 +30,13 @@ class HalfLoad:
             self._progress.forget()
         else:
             self._progress.half_loaded = self._before
+
+
+def refuse_to_save_mixture(stage3: Any) -> None:
+    """A script that saves when it is interrupted would write over a good checkpoint. Raises Error."""
+    progress = _progress_of(stage3)
+    if progress is not None:
+        progress.refuse_mixture("A checkpoint of it would hold the mixture")
 
 
 def _progress_of(stage3: Any) -> StepProgress | None:

@@ -15,6 +15,7 @@ from penstock._core import SwapEngine
 from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
+from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
 from penstock.deepspeed.checkpoint.signature import Signature, new_save
 from penstock.deepspeed.narrow_states import setting_of
@@ -45,7 +46,7 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         checkpoint = PartialCheckpoint(save_dir, tag)
         files = CollectingEngine(self.checkpoint_engine)
         with _sentences(checkpoint):
-            together(lambda: os.makedirs(save_dir, exist_ok=True))
+            together(lambda: _begin(self, save_dir))
             with _collected(self, files):
                 result = original(*arguments.args, **arguments.kwargs)
             _write(self, files, checkpoint)
@@ -54,6 +55,11 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return save_checkpoint
+
+
+def _begin(engine: Any, save_dir: str) -> None:
+    refuse_to_save_mixture(engine.optimizer)
+    os.makedirs(save_dir, exist_ok=True)
 
 
 def refuse_other_writers(engine: Any) -> None:
