@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
+#include <cstddef>
+#include <new>
 
 namespace penstock {
 namespace {
@@ -23,12 +24,13 @@ void give_up(int fd) noexcept {
 
 }  // namespace
 
-LockDescriptors& LockDescriptors::of_process() {
+LockDescriptors& LockDescriptors::of_process() noexcept {
+  // No memory is allocated for it: a file may be closed where there is none.
+  alignas(LockDescriptors) static std::byte memory[sizeof(LockDescriptors)];
   static LockDescriptors& descriptors = []() -> LockDescriptors& {
-    auto made = std::make_unique<LockDescriptors>();
     // Without memory for it children keep the locks.
     (void)::pthread_atfork(before_fork, in_parent, in_child);
-    return *made.release();
+    return *new (memory) LockDescriptors;
   }();
   return descriptors;
 }

@@ -12,7 +12,7 @@ namespace penstock {
 class LockDescriptors {
  public:
   /// Never destroyed: the process may fork while it ends.
-  static LockDescriptors& of_process();
+  static LockDescriptors& of_process() noexcept;
 
   void add(int fd);
   /// Before it is closed.
