@@ -35,7 +35,7 @@ struct PrefetchLimits {
 /// Decides what to read next: in the order of use, as far as memory reaches, small tensors passing
 /// a large one that has to wait. No clock, no I/O, no threads; it runs when something has changed
 /// (a use, a completed read or write, memory given back). A use that contradicts the prediction
-/// halves how far it looks, and one that was predicted makes up for four: of a random order nothing
+/// halves how far it looks, and one that was predicted makes up for four: of a random order little
 /// is read ahead, while neighbours that change places, or a new phase, cost nothing.
 class PrefetchScheduler {
  public:
