@@ -230,7 +230,8 @@ Result<void> EngineCore::close() {
     if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { namespaces_.write_again(locked); });
     locked.run_ahead();  // for gets that waited for memory
   }
-  Result<void> written = end();
+  // Whatever comes of it, a call beside this one must not wait for ever.
+  Result<void> written = unless_out_of_memory([this] { return end(); });
   const BriefLock lock(context);
   closed_ = written.has_error() ? Result<void>(copy_of(written.error())) : Result<void>();
   context.changed.notify_all();
