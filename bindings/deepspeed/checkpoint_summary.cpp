@@ -152,12 +152,10 @@ void Summarizer::read_optimizers() {
 /// Experts, layers of a pipeline, and what the trainer has put beside.
 void Summarizer::read_others() {
   for (CheckpointFile& file : summary_.files) {
-    const bool is_shard = file.shard.has_value();
-    if (is_shard &&
-        (file.shard->kind == ShardKind::kModel || file.shard->kind == ShardKind::kOptimizer)) {
+    if (file.is_model_or_optimizer()) {
       continue;
     }
-    if (!is_shard) {
+    if (!file.shard) {
       if (file.is_safetensors()) {
         file.has_checksums = false;
       } else {
@@ -219,8 +217,7 @@ void Summarizer::judge_signatures() {
   std::vector<const CheckpointFile*> misplaced;
   for (CheckpointFile& file : summary_.files) {
     const bool is_read =
-        file.shard && file.shard->rank.value_or(0) < summary_.data_parallel &&
-        (file.shard->kind == ShardKind::kModel || file.shard->kind == ShardKind::kOptimizer);
+        file.is_model_or_optimizer() && file.shard->rank.value_or(0) < summary_.data_parallel;
     if (!is_read || !file.signature) {
       continue;
     }

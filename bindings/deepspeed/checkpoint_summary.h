@@ -28,6 +28,10 @@ struct CheckpointFile {
   std::string misplaced{};  ///< why it does not belong to the others; empty where it does
 
   bool is_safetensors() const { return name.ends_with(".safetensors"); }
+  /// A rank's, or one that all ranks share.
+  bool is_model_or_optimizer() const {
+    return shard && (shard->kind == ShardKind::kModel || shard->kind == ShardKind::kOptimizer);
+  }
 };
 
 /// Whether training can go on from it.
