@@ -30,8 +30,8 @@ _ATTRIBUTE = "penstock_gradients"
 class GradientCycle:
     """Which parameters of one stage-3 optimizer have a gradient in this cycle: from one step to the next.
 
-    A cycle ends with `step()`, also with one that fails or is skipped, and with the first gradient after `zero_grad()`.
-    What it had can be read until the next one begins.
+    A cycle ends with `step()`, also with one that is skipped or fails half-way, and with the first gradient after
+    `zero_grad()`. What it had can be read until the next one begins.
 
     The slice of a parameter in DeepSpeed's flat buffer is in the dtype of accumulation. Where optimizer states are
     offloaded, DeepSpeed has a copy of it in the master's dtype as well (sub-groups in RAM), and its norm. It makes both
@@ -99,10 +99,17 @@ class GradientCycle:
                     self._clear(param, copied)
         self._settled = True
 
+    def fail(self, error: BaseException) -> None:
+        """A step has raised `error`. If it has changed nothing, the script may step again with the same gradients."""
+        stage3 = self._optimizer
+        self.progress.fail(stage3, error)
+        if self.progress.has_changed_nothing and not getattr(stage3, "use_muon", False):
+            self.discard()
+        else:
+            self.end()
+
     def end(self) -> None:
-        """A step has used the gradients, or has failed. Accelerate's `backward()` steps, too, so that scripts read them
-        behind it.
-        """
+        """A step has used the gradients. Accelerate's `backward()` steps, too, so that scripts read them behind it."""
         self._count_idle()
         self.discard()
         self._used = True
@@ -284,12 +291,13 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
             cycle.progress.begin()
             cycle.begin_step()
             cycle.restore_averaged_gradients()
-            return original(self, *args, **kwargs)
+            result = original(self, *args, **kwargs)
+            cycle.end()
+            return result
         except BaseException as error:
-            cycle.progress.fail(self, error)
+            cycle.fail(error)
             raise
         finally:
-            cycle.end()
             if self.optimizer_swapper is not None:
                 self.optimizer_swapper.end_step()
             session = current_session()

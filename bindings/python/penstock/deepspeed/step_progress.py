@@ -48,10 +48,15 @@ class StepProgress:
         """So many elements of the sub-group, from its first one on. None: any of them may be."""
         self._elements = elements
 
+    @property
+    def has_changed_nothing(self) -> bool:
+        """Whether the step has updated no parameter so far, or was refused."""
+        return self._number == 0 and self._elements == 0
+
     def fail(self, stage3: Any, error: BaseException) -> None:
         """A step has raised `error`. One of penstock's says in its message what is updated."""
-        if self._stopped or (self._number == 0 and self._elements == 0):
-            return  # it was refused, or has changed nothing
+        if self._stopped or self.has_changed_nothing:
+            return
         self._stopped = self._place(stage3)
         if isinstance(error, StorageError):
             error.strerror = f"{error.strerror}; the step {self._stopped}"
