@@ -67,7 +67,8 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
     const std::string shard_path = (directory / shard).string();
     std::error_code ignored;
     if (!std::filesystem::exists(shard_path, ignored)) {
-      return bad_index(path, fmt::format("{} names the shard {}, which is not there", path, shard));
+      return bad_index(
+          path, fmt::format("{} names the shard {}, which is not there", path, excerpt(shard)));
     }
     Result<Checkpoint> part = load_safetensors(shard_path);
     PENSTOCK_TRY(part);
@@ -83,9 +84,9 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
     checkpoint.files.push_back(shard_path);
     checkpoint.metadata.merge(part->metadata);
     if (!names.empty()) {
-      return bad_index(path,
-                       fmt::format("{} says that {} is in {}, which does not have it", path,
-                                   excerpt(*std::min_element(names.begin(), names.end())), shard));
+      return bad_index(path, fmt::format("{} says that {} is in {}, which does not have it", path,
+                                         excerpt(*std::min_element(names.begin(), names.end())),
+                                         excerpt(shard)));
     }
   }
   std::ranges::sort(checkpoint.tensors, [](const CheckpointTensor& a, const CheckpointTensor& b) {

@@ -123,6 +123,8 @@ TEST(InventoryTest, AnIndexMustTellTheTruth) {
   };
   EXPECT_THAT(message(R"({"weight_map": {"a": "model-9.safetensors"}})"),
               HasSubstr("names the shard model-9.safetensors, which is not there"));
+  EXPECT_THAT(message("{\"weight_map\": {\"a\": \"s\x7f\"}}"),
+              HasSubstr("names the shard s , which is not there"));
   EXPECT_THAT(message(R"({"weight_map": {"x": "model-1.safetensors"}})"),
               HasSubstr("says that x is in model-1.safetensors, which does not have it"));
   EXPECT_THAT(message(R"({"weight_map": {"a": "../model-1.safetensors"}})"),
