@@ -17,12 +17,19 @@
 namespace penstock {
 namespace {
 
-/// What lies beside a checkpoint may be anything that is called `.bin`; an archive begins with PK.
+/// Whether torch.save() writes files of this name.
+bool is_torchs(std::string_view name) {
+  return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with("training_args.bin") ||
+         name.find("pytorch_model") != std::string_view::npos;
+}
+
+/// What lies beside a checkpoint may be anything that is called `.bin`. An archive begins with PK,
+/// what torch has written before 1.6 with the mark of a pickle.
 bool is_foreign(const CheckpointFile& file) {
   const Result<InputFile> opened = InputFile::open(file.path);
   const Result<std::string> start =
       opened.has_value() ? opened->read(0, 2) : Result<std::string>(opened.error());
-  return start.has_value() && *start != "PK";
+  return start.has_value() && *start != "PK" && (!is_torchs(file.name) || start->front() == '\x80');
 }
 
 struct Claim {
