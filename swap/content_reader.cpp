@@ -5,6 +5,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/check.h"
+#include "alloc/out_of_memory.h"
 
 namespace penstock {
 namespace {
@@ -14,6 +15,9 @@ constexpr std::size_t kPartBytes = kMiB;
 }  // namespace
 
 Result<std::optional<ContentReader::Part>> ContentReader::next() {
+  if (failed_) {
+    return copy_of(*failed_);
+  }
   if (tensor_ == sources_.size()) {
     return std::optional<Part>();
   }
@@ -24,7 +28,8 @@ Result<std::optional<ContentReader::Part>> ContentReader::next() {
     std::optional<StoredReader::Part> stored = stored_->next();
     PENSTOCK_CHECK(stored.has_value(), "the parts end before tensor {}", tensor_);
     if (stored->problem) {
-      return std::move(*stored->problem);
+      failed_ = std::move(*stored->problem);
+      return copy_of(*failed_);
     }
     part = {tensor_, stored->bytes, stored->last};
   }

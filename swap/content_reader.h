@@ -25,7 +25,8 @@ class ContentReader {
     bool last = false;  ///< of the tensor
   };
   /// The next part; nothing after the last. Errors: the drive's; Fault::kCorrupt where the bytes
-  /// are not those that were written, with the tensor's last part at the latest.
+  /// are not those that were written, with the tensor's last part at the latest. After an
+  /// error there is nothing more: each call gives that error again.
   Result<std::optional<Part>> next();
 
  private:
@@ -39,8 +40,9 @@ class ContentReader {
 
   std::shared_ptr<void> engine_;  // has the queue
   std::vector<Source> sources_;
-  std::size_t tensor_ = 0;                // whose parts are coming
-  std::size_t offset_ = 0;                // within its lease
+  std::size_t tensor_ = 0;  // whose parts are coming
+  std::size_t offset_ = 0;  // within its lease
+  std::optional<Error> failed_;
   std::unique_ptr<StoredReader> stored_;  // of those without a lease, in order; may be null
 };
 
