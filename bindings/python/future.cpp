@@ -24,7 +24,9 @@ bool wait(const Ticket& ticket, std::optional<double> timeout_s) {
     auto slice = std::chrono::nanoseconds(kSlice);
     if (timeout_s) {
       const auto left = std::chrono::duration<double>(*timeout_s) - (Clock::now() - begin);
-      slice = std::min(slice, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+      if (left < slice) {  // compared before the cast: not every timeout fits into nanoseconds
+        slice = std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(left, left.zero()));
+      }
     }
     {
       GilRelease release;
