@@ -70,7 +70,7 @@ TEST_F(DriveTuningTest, InterruptedOnTheWay) {
   fs::create_directory(paths[0]);
   fs::create_directory(paths[1]);
   TuningRequest request = request_for(paths);
-  request.budget = std::chrono::seconds(3);
+  request.budget = std::chrono::seconds(10);
   std::atomic<bool> searching{false};
   request.progress = [&searching](const TuningProgress& progress) {
     searching = searching || progress.doing == "all paths together";
@@ -86,7 +86,7 @@ TEST_F(DriveTuningTest, InterruptedOnTheWay) {
 
 TEST_F(DriveTuningTest, TwoPathsAtOnceAreComparedInTurns) {
   TuningRequest request = request_for({directory_.path(), directory_.path()});
-  request.budget = std::chrono::seconds(3);
+  request.budget = std::chrono::seconds(10);
   const Result<DriveTuning> tuning = tune_drives(request);
   ASSERT_TRUE(tuning.has_value()) << tuning.error().message;
   ASSERT_TRUE(tuning->together.has_value());
