@@ -314,6 +314,21 @@ def read_behind_step(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("safe_set_full_grad with `managed_gradient_accumulation` false")
+def set_unmanaged(trial: Trial) -> None:
+    engine = trial.initialize(Stack(), trial.config(managed_gradient_accumulation=False, gradient_clipping=0.5))
+    for step in range(4):
+        for _ in range(2):
+            engine.backward(trial.loss(engine))
+            if step % 2 == 1:
+                for name, param in _trained(engine):
+                    if name.startswith("layers.1"):
+                        safe_set_full_grad(param, torch.full(param.ds_shape, 0.125, device=trial.device))
+        engine.step()
+        trial.record_norm(engine)
+    trial.record_weights(engine)
+
+
 @habit("safe_set_full_grad of parts without a gradient", reference=TIMES_0)
 def set_missing(trial: Trial) -> None:
     engine = trial.initialize(Sparse(trial))

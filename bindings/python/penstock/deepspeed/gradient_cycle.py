@@ -46,6 +46,7 @@ class GradientCycle:
         self._by_hand: set[int] = set()  # whose copy the script has set
         self._zero: set[int] = set()  # whose slice, and copy, are zero
         self._settled = False  # nothing has changed since settle()
+        self._at_boundary = True  # the last reduction was of the cycle's last micro-step
         self._idle: dict[int, int] = {}  # ds_id -> steps without a gradient
         self._warned = False
         self._void = False  # zero_grad() came, or a step: the next gradient begins a cycle
@@ -78,7 +79,8 @@ class GradientCycle:
     def end_reduction(self, params: Sequence[Any]) -> None:
         """In a cycle's last micro-step DeepSpeed has derived norms and copies."""
         at_boundary = self._optimizer.is_gradient_accumulation_boundary  # a value before DeepSpeed 0.19.6
-        if at_boundary() if callable(at_boundary) else at_boundary:
+        self._at_boundary = bool(at_boundary() if callable(at_boundary) else at_boundary)
+        if self._at_boundary:
             self._derived.update(param.ds_id for param in params)
 
     def settle(self) -> None:
@@ -121,6 +123,10 @@ class GradientCycle:
         """Slices, copies and norms are those of this step."""
         if self._used:
             self._clear_if_void()
+        if self._by_hand and not self._at_boundary:
+            # Without managed accumulation DeepSpeed has just copied these slices over what the script had set.
+            self._by_hand -= getattr(self._optimizer, "_offload_boundary_param_ids", set())
+            self._settled = False
         self.settle()
 
     def note_factor(self, number: int, factor: torch.Tensor) -> None:
