@@ -32,7 +32,8 @@ def seen(rank=None):
         stage3.PartitionedOptimizerSwapper.__module__,
         stage3.PipelinedOptimizerSwapper.__module__,
     }
-    print("SEEN", rank, is_installed(), sorted(name.rpartition(".")[2] for name in swappers), flush=True)
+    # One write a line: ranks share the pipe.
+    os.write(1, f"SEEN {rank} {is_installed()} {sorted(name.rpartition('.')[2] for name in swappers)}\\n".encode())
 """
 OURS = "True ['optimizer_swapper', 'parameter_swapper']"
 STOCK = "False ['partitioned_optimizer_swapper', 'partitioned_param_swapper', 'pipelined_optimizer_swapper']"
