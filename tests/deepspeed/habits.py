@@ -1,6 +1,7 @@
 """All habits, in the order of the table."""
 
 # ruff: noqa: F401
+import habits_failures
 import habits_gradients
 import habits_lifetimes
 import habits_optimizers

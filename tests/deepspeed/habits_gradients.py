@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
@@ -361,35 +360,12 @@ def idle(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
-@habit("a step that fails before its first update, tried again")
-def step_again(trial: Trial) -> None:
+@habit("a hook of the optimizer's step that reads a parameter's master and gradient")
+def read_in_hook(trial: Trial) -> None:
     engine = trial.initialize(Stack())
-    trial.steps(engine, 2)
-    engine.backward(trial.loss(engine))
-    stage3 = engine.optimizer
-    partition = stage3._partition_all_parameters
-
-    def fail_once() -> None:
-        stage3._partition_all_parameters = partition
-        raise OSError("not now")
-
-    stage3._partition_all_parameters = fail_once
-    with contextlib.suppress(OSError):
-        engine.step()
-    engine.step()
-    trial.record_norm(engine)
-    trial.steps(engine, 2)
+    param = next(engine.module.parameters())
+    engine.optimizer.optimizer.register_step_post_hook(
+        lambda *_: trial.record(digest(safe_get_full_fp32_param(param)), digest(safe_get_full_grad(param)))
+    )
+    trial.steps(engine)
     trial.record_weights(engine)
-
-
-@habit("safe_set_full_fp32_param that raises, and training goes on")
-def failed_set(trial: Trial) -> None:
-    engine = trial.initialize(Stack())
-    trial.steps(engine, 2)
-    param = engine.module.layers[0].linear.weight
-    with contextlib.suppress(Exception):
-        safe_set_full_fp32_param(param, torch.empty(param.ds_shape, device="meta"))
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    for name, param in _trained(engine):
-        trial.record(name, digest(safe_get_full_fp32_param(param)))

@@ -53,6 +53,7 @@ class GradientCycle:
         self._used = False  # a step has used the gradients: another one has none of them
         self._factors: dict[int, torch.Tensor] = {}  # of each sub-group: what that step multiplied them by
         self._being_set: Sequence[Any] | None = None
+        self.is_stepping = False  # within `step()`
 
     @property
     def being_set(self) -> Sequence[Any] | None:
@@ -127,6 +128,7 @@ class GradientCycle:
             # Without managed accumulation DeepSpeed has just copied these slices over what the script had set.
             self._by_hand -= getattr(self._optimizer, "_offload_boundary_param_ids", set())
             self._settled = False
+        self._factors.clear()
         self.settle()
 
     def note_factor(self, number: int, factor: torch.Tensor) -> None:
@@ -134,8 +136,8 @@ class GradientCycle:
         self._factors[number] = factor
 
     def used_factor(self, number: int) -> torch.Tensor | None:
-        """What the last step has multiplied the gradients of a sub-group by; None: it has not used them."""
-        return self._factors.get(number) if self._used else None
+        """What the step, or the last one, has multiplied a sub-group's gradients by; None: it has not used them."""
+        return self._factors.get(number) if self._used or self.is_stepping else None
 
     def discard(self) -> None:
         """The next gradient begins a cycle. A step that comes before it uses what there is, as DeepSpeed's does."""
@@ -293,6 +295,7 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
         cycle = cycle_of(self)
         if cycle is None:
             return original(self, *args, **kwargs)
+        cycle.is_stepping = True
         try:
             cycle.progress.begin()
             cycle.begin_step()
@@ -304,6 +307,7 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
             cycle.fail(error)
             raise
         finally:
+            cycle.is_stepping = False
             if self.optimizer_swapper is not None:
                 self.optimizer_swapper.end_step()
             session = current_session()

@@ -3,6 +3,8 @@ it, for a sub-group may have a billion elements.
 
 DeepSpeed sets a range in two calls: it gets it with `release_swap_buffers` false, copies into it, and swaps the
 sub-group out. The swapper writes the open range then. One that is never swapped out is dropped.
+
+A hook of the optimizer's step reads the sub-group that is stepped in memory, where it stays until the step releases it.
 """
 
 from __future__ import annotations
@@ -29,6 +31,11 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
     def get(self: Any, param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
         place = _place(self, param)
         if place is not None:
+            if release_swap_buffers and _is_stepped(self, place):
+                whole = place.master
+                if optim_state_key is not None:
+                    whole = self.optimizer.state[place.master][optim_state_key]
+                return whole.narrow(0, place.begin, place.numel).clone(), place.number
             part = _read_state(self.optimizer_swapper, place, optim_state_key)
             if part is not None:
                 if not release_swap_buffers:
@@ -51,6 +58,8 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
     def get(self: Any, param: Any, release_swap_buffers: bool) -> Any:
         place = _place(self, param)
         if place is not None and (release_swap_buffers or _is_being_set(self, param)):
+            if release_swap_buffers and _is_stepped(self, place) and place.master.grad is not None:
+                return place.master.grad.narrow(0, place.begin, place.numel).clone(), place.number
             part = _read_gradient(self.optimizer_swapper, place)
             if part is not None:
                 if not release_swap_buffers:
@@ -121,6 +130,12 @@ def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | N
 
 def _open(stage3: Any, place: _Place, name: str | None, part: torch.Tensor) -> None:
     stage3.optimizer_swapper.group(place.master).opened = OpenRange(name, place.begin, part)
+
+
+def _is_stepped(stage3: Any, place: _Place) -> bool:
+    """Whether a step is under way that has the sub-group in memory."""
+    cycle = cycle_of(stage3)
+    return cycle is not None and cycle.is_stepping and place.master.numel() != 0
 
 
 def _is_being_set(stage3: Any, param: Any) -> bool:
