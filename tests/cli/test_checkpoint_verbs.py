@@ -12,6 +12,7 @@ from checkpoint_files import (
     GROUPS,
     STEP,
     STUBS,
+    WHOLE,
     flip,
     model_state,
     optimizer_state,
@@ -258,9 +259,6 @@ def test_tensors_of_rare_kinds(penstock, tmp_path):
 def test_leftovers_are_reported(penstock, run):
     (run / "global_step500" / ".x_optim_states.pt.123.partial").write_bytes(b"half")
     assert penstock.json("inspect", run)["leftovers"] == ["global_step500/.x_optim_states.pt.123.partial"]
-
-
-WHOLE = {"model.layers.0.weight": ("BF16", [8, 8], 128), "model.layers.1.weight": ("BF16", [8], 16)}
 
 
 def test_stubs_beside_a_checkpoint(penstock, tmp_path):

@@ -4,9 +4,7 @@ import pytest
 from cli_support import safetensors_bytes
 
 torch = pytest.importorskip("torch")
-from checkpoint_files import flip, records_of
-
-WHOLE = {"model.layers.0.weight": ("BF16", [8, 8], 128), "model.layers.1.weight": ("BF16", [8], 16)}
+from checkpoint_files import WHOLE, flip, records_of
 
 
 @pytest.mark.parametrize("name", ["scheduler.pt", "rng_state_0.pth", "training_args.bin", "pytorch_model.bin"])
