@@ -183,7 +183,6 @@ class GradientCycle:
             self._by_hand.clear()
             self._settled = False
             self._void = self._used = False
-            self._factors.clear()
             swapper = self._optimizer.optimizer_swapper
             if swapper is not None:
                 swapper.forget_set_gradients()

@@ -32,10 +32,7 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
         place = _place(self, param)
         if place is not None:
             if release_swap_buffers and _is_stepped(self, place):
-                whole = place.master
-                if optim_state_key is not None:
-                    whole = self.optimizer.state[place.master][optim_state_key]
-                return whole.narrow(0, place.begin, place.numel).clone(), place.number
+                return place.copy_of(_whole(self.optimizer_swapper, place, optim_state_key or MASTER)), place.number
             part = _read_state(self.optimizer_swapper, place, optim_state_key)
             if part is not None:
                 if not release_swap_buffers:
@@ -59,7 +56,7 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
         place = _place(self, param)
         if place is not None and (release_swap_buffers or _is_being_set(self, param)):
             if release_swap_buffers and _is_stepped(self, place) and place.master.grad is not None:
-                return place.master.grad.narrow(0, place.begin, place.numel).clone(), place.number
+                return place.copy_of(place.master.grad), place.number
             part = _read_gradient(self.optimizer_swapper, place)
             if part is not None:
                 if not release_swap_buffers:
@@ -99,23 +96,35 @@ class _Place(NamedTuple):
     begin: int
     numel: int
 
+    @property
+    def is_in_memory(self) -> bool:
+        return self.master.numel() != 0
+
+    def copy_of(self, whole: torch.Tensor) -> torch.Tensor:
+        """Of a tensor of the sub-group that is in memory: the parameter's range."""
+        return whole.narrow(0, self.begin, self.numel).clone()
+
+
+def _whole(swapper: OptimizerSwapper, place: _Place, name: str) -> torch.Tensor:
+    """The sub-group's master, or its state of this name: empty where it is not in memory."""
+    return place.master if name == MASTER else swapper.optimizer.state[place.master][name]
+
 
 def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> torch.Tensor | None:
     """A range of the state, or of the master; None: there is no such content, or it is in memory."""
     group, name = swapper.group(place.master), name or MASTER
     if group is not None:
         swapper.settle_states(place.master)
-    if group is None or place.master.numel() != 0 or not group.has_content(name):
+    if group is None or place.is_in_memory or not group.has_content(name):
         return None
     group.complete(name)
-    like = place.master if name == MASTER else swapper.optimizer.state[place.master][name]
-    return group.read(name, like.dtype, place.begin, place.numel)
+    return group.read(name, _whole(swapper, place, name).dtype, place.begin, place.numel)
 
 
 def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | None:
     """A range of the gradient in the master's dtype; None: it is in memory."""
     group, flat = swapper.group(place.master), swapper.flat_gradient(place.master)
-    if group is None or flat is None or place.master.numel() != 0:
+    if group is None or flat is None or place.is_in_memory:
         return None
     begin, end = place.begin, place.begin + place.numel
     gradient = plain_tensors.empty(place.numel, swapper.dtype).copy_(flat.narrow(0, begin, place.numel))
@@ -135,7 +144,7 @@ def _open(stage3: Any, place: _Place, name: str | None, part: torch.Tensor) -> N
 def _is_stepped(stage3: Any, place: _Place) -> bool:
     """Whether a step is under way that has the sub-group in memory."""
     cycle = cycle_of(stage3)
-    return cycle is not None and cycle.is_stepping and place.master.numel() != 0
+    return cycle is not None and cycle.is_stepping and place.is_in_memory
 
 
 def _is_being_set(stage3: Any, param: Any) -> bool:

@@ -65,9 +65,9 @@ class StreamedStep(abc.ABC):
     def begin(self, number: int) -> None:
         """The next step of the optimizer is that of sub-group `number`."""
         master, group, swapper = self._sub_group(number)
+        group.opened = None  # a setter has failed between DeepSpeed's two calls
         if master.numel() != 0:  # something has left it swapped in: as it is in memory, it counts
             swapper.swap_out_optimizer_state(master)
-        group.opened = None  # a setter has failed between DeepSpeed's two calls
         swapper.session.plan_if_stale()
         swapper.session.check_writes()
         self._unscale = None
