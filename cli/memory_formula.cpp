@@ -37,9 +37,16 @@ std::string parameters(const TrainingSetup& setup) {
       divided(setup, 3));
 }
 
-std::string gradients(const TrainingSetup& setup) {
+std::string gradients(const TrainingSetup& setup, const MemoryRow& row) {
   if (setup.optimizer == OptimizerKind::kNone) {
     return "none without an optimizer";
+  }
+  if (setup.optimizer_device() == OffloadDevice::kCpu) {
+    return row.storage == Storage::kDevice
+               ? "like the parameters, whole on every rank until the step's last pass"
+               : fmt::format(
+                     "as wide as the masters{}{}", divided(setup, 1),
+                     setup.keeps_two_gradients() ? ", and beside them like the parameters" : "");
   }
   return fmt::format("like the parameters{}; ZeRO divides them from stage 2 on", divided(setup, 2));
 }
@@ -83,6 +90,9 @@ std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
     return fmt::format("slots, dedicated buffers and {} of staging",
                        format_bytes(plan.placement.staging_bytes));
   }
+  if (row.storage == Storage::kRam && plan.setup.stage < 3) {
+    return "new weights of the optimizer in RAM, and the largest gradient";
+  }
   if (row.storage == Storage::kRam) {
     return fmt::format(
         "what the runtime holds at once beyond the pool: partitions, or {}, and contents on their "
@@ -90,6 +100,9 @@ std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
         plan.setup.steps_in_chunks()
             ? "a chunk of the optimizer's states and the largest parameter's new weights"
             : "the largest sub-group of the optimizer with its gradient");
+  }
+  if (row.bytes_per_rank != 0 && plan.setup.stage < 3) {
+    return "the largest gradient on its way to the optimizer in RAM";
   }
   return row.bytes_per_rank == 0 ? "none"
                                  : fmt::format(
@@ -105,7 +118,7 @@ std::string memory_formula(const SwapPlan& plan, const MemoryRow& row) {
     case Component::kParameters:
       return parameters(plan.setup);
     case Component::kGradients:
-      return gradients(plan.setup);
+      return gradients(plan.setup, row);
     case Component::kMaster:
       return master(plan.setup, row);
     case Component::kMoments:

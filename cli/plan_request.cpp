@@ -17,6 +17,7 @@
 #include "cli/inventory_source.h"
 #include "cli/machine_facts.h"
 #include "cli/rank_count.h"
+#include "swap/update/state_chunk.h"
 
 namespace penstock::cli {
 namespace {
@@ -176,6 +177,25 @@ TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inve
   return setup;
 }
 
+// A plan lists each chunk of the optimizer's states. 1e12 parameters make three million; beyond
+// four the plan alone takes gigabytes.
+constexpr std::uint64_t kChunksMax = 4'000'000;
+
+Result<void> check_chunks(const TrainingSetup& setup) {
+  std::uint64_t elements = 0;
+  for (const std::size_t place : setup.trained()) {
+    elements += setup.partition_elements(setup.inventory.tensors[place]);
+  }
+  const std::uint64_t states = setup.optimizer_states().size() + 1;
+  if (setup.steps_in_chunks() && elements / kStateChunkElements > kChunksMax / states) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("a rank's optimizer steps {} elements, more than the {} that a plan "
+                             "of its chunks can list; are the shapes and --world-size right?",
+                             elements, kChunksMax / states * kStateChunkElements));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string PlanRequest::config_path() const {
@@ -220,6 +240,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   }
   TrainingSetup setup = make_setup(*this, ranks, std::move(inventory), std::move(planned));
   setup.typed_tensors = std::move(*typed);
+  PENSTOCK_TRY(check_chunks(setup));
   return make_swap_plan(std::move(setup), machine);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "swap/plan/tensor_name.h"
 
@@ -74,15 +75,55 @@ std::uint64_t share(const TrainingSetup& setup, const TensorInfo& info, std::uin
   return setup.stage >= stage ? (elements + setup.world_size - 1) / setup.world_size : elements;
 }
 
+// Gradients of an optimizer in RAM. It has one of its own, as wide as its masters, and perhaps the
+// one of the backward beside it. While a step has passes left, stage 1 leaves that whole on the
+// device.
+void add_gradient_in_ram(const TrainingSetup& setup, const TensorInfo& info, Cells& cells) {
+  const DeepSpeedConfig& config = setup.config.deepspeed;
+  const std::uint64_t elements = share(setup, info, 1);
+  const DType held = setup.held_dtype(info);
+  cell(cells, Component::kGradients, Storage::kRam) += elements * config.master_element_bytes;
+  if (setup.keeps_two_gradients()) {
+    const DType dtype = setup.stage == 3 ? config.gradient_dtype.value_or(held) : held;
+    cell(cells, Component::kGradients, Storage::kRam) += elements * dtype_bytes(dtype);
+  } else if (setup.stage == 1 && setup.passes_per_step() > 1) {
+    cell(cells, Component::kGradients, Storage::kDevice) += info.elements() * dtype_bytes(held);
+  }
+}
+
 void add_gradients(const TrainingSetup& setup, Cells& cells) {
-  const Storage storage =
-      setup.optimizer_device() == OffloadDevice::kNone ? Storage::kDevice : Storage::kRam;
+  const bool is_on_device = setup.optimizer_device() == OffloadDevice::kNone;
+  const std::optional<DType> dtype = setup.config.deepspeed.gradient_dtype;
   for (const TensorInfo& info : setup.inventory.tensors) {
-    if (setup.trains(info)) {
-      const DType dtype = setup.config.deepspeed.gradient_dtype.value_or(setup.held_dtype(info));
-      cell(cells, Component::kGradients, storage) += share(setup, info, 2) * dtype_bytes(dtype);
+    if (!setup.trains(info)) {
+      continue;
+    }
+    if (setup.optimizer_device() == OffloadDevice::kCpu) {
+      add_gradient_in_ram(setup, info, cells);
+    } else {
+      cell(cells, Component::kGradients, is_on_device ? Storage::kDevice : Storage::kRam) +=
+          share(setup, info, 2) * dtype_bytes(dtype.value_or(setup.held_dtype(info)));
     }
   }
+}
+
+// Below stage 3 an optimizer in RAM has its new weights there in the type of the parameters before
+// they go to the device, and a buffer for the largest gradient on either side. Source: DeepSpeed
+// 0.19, stage_1_and_2.py: param_buffer_of_bit16_for_cpu_offload_groups, temp_grad_buffer_for_*.
+void add_offload_buffers(const TrainingSetup& setup, Cells& cells) {
+  if (setup.stage == 3 || setup.optimizer_device() != OffloadDevice::kCpu) {
+    return;
+  }
+  std::uint64_t largest = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    if (setup.trains(info)) {
+      const std::uint64_t held = dtype_bytes(setup.held_dtype(info));
+      cell(cells, Component::kBuffers, Storage::kRam) += share(setup, info, 1) * held;
+      largest = std::max(largest, info.elements() * held);
+    }
+  }
+  cell(cells, Component::kBuffers, Storage::kRam) += largest;
+  cell(cells, Component::kBuffers, Storage::kDevice) += largest;
 }
 
 // Whether parameters of this type are their own masters: DeepSpeed's stage 3 makes no copy of what
@@ -162,6 +203,7 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
       add_gradients(setup, cells);
     }
     add_optimizer(setup, cells);
+    add_offload_buffers(setup, cells);
   }
   cell(cells, Component::kActivations, Storage::kDevice) += setup.activation_bytes;
   cell(cells, Component::kBuffers, Storage::kPinned) += placement.pinned_bytes;

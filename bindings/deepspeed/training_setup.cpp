@@ -290,7 +290,14 @@ bool TrainingSetup::applies_max_in_cpu() const noexcept {
 }
 
 bool TrainingSetup::trains(const TensorInfo& tensor) const noexcept {
-  return tensor.role == Role::kParam && tensor.is_trained && optimizer != OptimizerKind::kNone;
+  return tensor.role == Role::kParam && tensor.is_trained && is_floating(tensor.dtype) &&
+         optimizer != OptimizerKind::kNone;
+}
+
+bool TrainingSetup::keeps_two_gradients() const noexcept {
+  const bool keeps = stage == 3 || (stage == 2 && passes_per_step() > 1 &&
+                                    config.deepspeed.master_element_bytes == sizeof(float));
+  return keeps && optimizer_device() == OffloadDevice::kCpu;
 }
 
 bool TrainingSetup::swaps_optimizer() const noexcept {

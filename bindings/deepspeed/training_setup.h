@@ -56,6 +56,11 @@ struct TrainingSetup {
   bool applies_max_in_cpu() const noexcept;
   /// Whether the optimizer steps the tensor: a parameter that is not frozen.
   bool trains(const TensorInfo& tensor) const noexcept;
+  /// Whether RAM has gradients twice, for the optimizer there and as the backward makes them: stage
+  /// 3 always, stage 2 while a step has passes left, unless masters are of the parameters' type.
+  /// Source: DeepSpeed 0.19, initialize_optimizer_states() of stage3.py and stage_1_and_2.py, and
+  /// there copy_grads_in_partition().
+  bool keeps_two_gradients() const noexcept;
   /// Whether an optimizer's states are on NVMe.
   bool swaps_optimizer() const noexcept;
   /// Whether the optimizer has biases and norms in a second group: where the file has "auto", which

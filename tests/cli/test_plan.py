@@ -281,3 +281,13 @@ def test_help_is_as_wide_as_it_is_asked(penstock):
         text = penstock(verb, "--help", env={"COLUMNS": "72"}).stdout
         long = [line for line in text.splitlines() if len(line) > 72 and " " in line.strip()]
         assert not long, long
+
+
+def test_a_model_too_large_to_list(penstock, write):
+    """Of 1.8e16 elements: the chunks of its states alone were all memory."""
+    model = write("m.json", {"tensors": [{"name": "w", "dtype": "bf16", "shape": [2**54], "role": "param"}]})
+    zero = {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/tmp"}}
+    config = write("ds.json", {"zero_optimization": zero, "optimizer": {"type": "AdamW"}, "bf16": {"enabled": True}})
+    done = penstock("plan", model, "--config", config, *MEMORY)
+    assert done.returncode == 1 and done.stdout == ""
+    assert_one_sentence(done, "18014398509481984 elements")

@@ -1,7 +1,11 @@
 #include "bindings/deepspeed/memory_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "alloc/bytes.h"
 #include "tests/training/training_fixture.h"
 
 // The tables of docs/MEMORY_TABLES.md.
@@ -102,7 +106,8 @@ TEST(MemoryTableTest, OffloadedOptimizersAreWhereTheConfigurationPutsThem) {
                      test::baseline_machine());
   EXPECT_EQ(bytes_of(seed, Component::kMoments, Storage::kRam), 596'049'920ULL * 8);
   EXPECT_EQ(bytes_of(seed, Component::kMaster, Storage::kRam), 596'049'920ULL * 4);
-  EXPECT_EQ(bytes_of(seed, Component::kGradients, Storage::kRam), 596'049'920ULL * 4);
+  EXPECT_EQ(bytes_of(seed, Component::kGradients, Storage::kRam), 596'049'920ULL * (4 + 4))
+      << "the optimizer's and the backward's";
 
   Config config = load_config(test::data_path("full-finetune.json")).value();
   config.penstock.ram_bytes = 0;
@@ -113,6 +118,76 @@ TEST(MemoryTableTest, OffloadedOptimizersAreWhereTheConfigurationPutsThem) {
   EXPECT_EQ(bytes_of(full, Component::kMoments, Storage::kRam), 3072U * 8)
       << "the last sub-group is below 1 MiB";
   EXPECT_EQ(bytes_of(full, Component::kBuffers, Storage::kPinned), full.placement.pinned_bytes);
+}
+
+// A rank's gradients with the optimizer in RAM, as measured in DeepSpeed 0.19.8 with eight layers
+// of 1024 x 1024, MiB.
+struct MeasuredGradients {
+  const char* settings;
+  std::uint32_t world_size;
+  std::uint64_t ram;
+  std::uint64_t device;
+};
+
+TEST(MemoryTableTest, GradientsOfAnOptimizerInRam) {
+  Inventory inventory;
+  for (int i = 0; i < 8; ++i) {
+    inventory.tensors.push_back({fmt::format("{}", i), DType::kF32, {1024, 1024}, Role::kParam});
+  }
+  constexpr std::array<MeasuredGradients, 10> kMeasured{{
+      {R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 3)", 1, 32 + 16, 0},
+      {R"("zero_optimization": {"stage": 3)", 1, 32 + 32, 0},
+      {R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2)", 1, 32, 0},
+      {R"("zero_optimization": {"stage": 2)", 1, 32, 0},
+      {R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 1)", 1, 32, 0},
+      {R"("zero_optimization": {"stage": 1)", 1, 32, 0},
+      {R"("bf16": {"enabled": true}, "gradient_accumulation_steps": 2,
+          "zero_optimization": {"stage": 3)",
+       1, 32 + 16, 0},
+      {R"("bf16": {"enabled": true}, "gradient_accumulation_steps": 2,
+          "zero_optimization": {"stage": 2)",
+       1, 32 + 16, 0},
+      {R"("bf16": {"enabled": true}, "gradient_accumulation_steps": 2,
+          "zero_optimization": {"stage": 1)",
+       1, 32, 16},
+      {R"("bf16": {"enabled": true}, "gradient_accumulation_steps": 2,
+          "zero_optimization": {"stage": 1)",
+       2, 16, 16},
+  }};
+  for (const MeasuredGradients& measured : kMeasured) {
+    const std::string config =
+        fmt::format("{{{}, \"offload_optimizer\": {{\"device\": \"cpu\"}}}}}}", measured.settings);
+    TrainingSetup setup = test::setup_with(inventory, config);
+    setup.world_size = measured.world_size;
+    const SwapPlan plan = make_swap_plan(setup, test::baseline_machine());
+    EXPECT_EQ(bytes_of(plan, Component::kGradients, Storage::kRam), measured.ram << 20U) << config;
+    EXPECT_EQ(bytes_of(plan, Component::kGradients, Storage::kDevice), measured.device << 20U)
+        << config;
+  }
+}
+
+TEST(MemoryTableTest, BuffersOfAnOptimizerInRamBelowStage3) {
+  Inventory inventory;
+  for (int i = 0; i < 8; ++i) {
+    inventory.tensors.push_back({fmt::format("{}", i), DType::kF32, {1024, 1024}, Role::kParam});
+  }
+  const SwapPlan plan =
+      make_swap_plan(test::setup_with(inventory, R"({"bf16": {"enabled": true}, "zero_optimization":
+          {"stage": 2, "offload_optimizer": {"device": "cpu"}}})"),
+                     test::baseline_machine());
+  EXPECT_EQ(bytes_of(plan, Component::kBuffers, Storage::kRam), (16 + 2) * kMiB)
+      << "new weights and the largest gradient, as measured in DeepSpeed 0.19.8";
+  EXPECT_EQ(bytes_of(plan, Component::kBuffers, Storage::kDevice), 2 * kMiB);
+}
+
+TEST(MemoryTableTest, IntegersAreNotTrained) {
+  Inventory inventory;
+  inventory.tensors.push_back({"quantized", DType::kU8, {1024, 1024}, Role::kParam});
+  inventory.tensors.push_back({"norm", DType::kBF16, {1024}, Role::kParam});
+  const SwapPlan plan =
+      make_swap_plan(test::setup_without_config(inventory), test::baseline_machine());
+  EXPECT_EQ(bytes_of(plan, Component::kGradients), 1024 * 2U);
+  EXPECT_EQ(bytes_of(plan, Component::kMoments), 1024 * 8U);
 }
 
 TEST(MemoryTableTest, EveryComponentHasARow) {
