@@ -288,12 +288,12 @@ std::string verification_json(const CheckpointSummary& summary,
   const ordered_json document{{"schema", "penstock.verify-checkpoint/1"},
                               {"directory", summary.place.named},
                               {"tag_directory", summary.place.tag_directory},
-                              {"good", verification.damaged.empty() && summary.missing.empty()},
+                              {"good", verification.is_good()},
                               {"files", verification.files},
                               {"records", verification.records},
                               {"bytes", verification.bytes},
                               {"without_checksums", verification.without_checksums},
-                              {"missing", summary.missing},
+                              {"missing", verification.missing},
                               {"bad", std::move(bad)}};
   return document_text(document);
 }
@@ -304,12 +304,12 @@ std::string verification_text(const CheckpointSummary& summary,
   for (const DamagedPart& part : verification.damaged) {
     text += damage_text(part);
   }
-  for (const std::string& name : summary.missing) {
+  for (const std::string& name : verification.missing) {
     text += fmt::format("missing  {}\n", printable(summary.directory + "/" + name));
   }
   text += fmt::format("{} files, {} records, {}: {} bad, {} files missing\n", verification.files,
                       verification.records, format_bytes(verification.bytes),
-                      verification.damaged.size(), summary.missing.size());
+                      verification.damaged.size(), verification.missing.size());
   if (!verification.without_checksums.empty()) {
     text += fmt::format(
         "{} of the files carry no checksums ({}): nothing proves their contents; torch.save "

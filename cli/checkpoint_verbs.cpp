@@ -92,11 +92,11 @@ std::optional<int> verify_checkpoint_at(const std::string& directory, bool as_js
   }
   fmt::print("{}",
              as_json ? verification_json(found, *verified) : verification_text(found, *verified));
-  if (verified->damaged.empty() && found.missing.empty()) {
+  if (verified->is_good()) {
     return kDone;
   }
   report_error(fmt::format("{} records or files of {} are bad, {} are missing",
-                           verified->damaged.size(), found.directory, found.missing.size()));
+                           verified->damaged.size(), found.directory, verified->missing.size()));
   return kFailed;
 }
 

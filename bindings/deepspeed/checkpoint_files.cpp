@@ -16,6 +16,7 @@ namespace penstock {
 namespace {
 
 constexpr std::array<std::string_view, 4> kEndings{".pt", ".pth", ".bin", ".safetensors"};
+constexpr std::string_view kIndex = ".index.json";
 constexpr std::string_view kOffloaded = "offloaded_tensors";
 constexpr std::string_view kUniversal = "zero";
 
@@ -80,6 +81,8 @@ Result<void> list_folder(const std::string& directory, const std::string& prefix
       PENSTOCK_TRY(list_states(path, prefix + name + "/", summary));
     } else if (is_left_over(name)) {
       summary.leftovers.push_back(prefix + name);
+    } else if (name.ends_with(kIndex)) {
+      summary.indexes.push_back(prefix + name);
     } else if (std::ranges::any_of(kEndings, [&](auto ending) { return name.ends_with(ending); })) {
       summary.files.push_back({.name = prefix + name,
                                .path = path,

@@ -102,13 +102,21 @@ Result<bool> look_at_saves(const std::string& directory, const Names& names,
   return true;
 }
 
-/// `checkpoint-500` and its like, newest first.
+/// Whether all behind a Trainer's prefix are digits: not so a copy that a user has named so.
+bool has_step(std::string_view name) {
+  name.remove_prefix(kTrainerPrefix.size());
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// `checkpoint-500` and its like, newest first; behind them others of that prefix.
 Names trainer_folders(const std::string& directory, const Names& names) {
   Names found;
   std::ranges::copy_if(names, std::back_inserter(found), [&directory](const std::string& name) {
     return name.starts_with(kTrainerPrefix) && is_directory(directory + "/" + name);
   });
-  std::ranges::sort(found, [](const auto& a, const auto& b) { return natural_less(b, a); });
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
+    return has_step(a) == has_step(b) ? natural_less(b, a) : has_step(a);
+  });
   return found;
 }
 
@@ -160,6 +168,9 @@ Result<std::optional<CheckpointPlace>> find_checkpoint(const std::string& direct
     if (*found) {
       place.others = folders;
       std::erase(place.others, folder);
+      if (has_step(folder)) {
+        place.passed_over.assign(folders.begin(), std::ranges::find(folders, folder));
+      }
       place.weights.insert(place.weights.begin(), top);
       return place;
     }

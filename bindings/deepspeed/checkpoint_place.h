@@ -20,6 +20,8 @@ struct CheckpointPlace {
   bool is_named_by_latest = false;
   /// What else could be meant, from `named` on: other tags, other `checkpoint-N`. Newest first.
   std::vector<std::string> others;
+  /// Of `others`: folders of a later step, without files of DeepSpeed.
+  std::vector<std::string> passed_over;
   /// Weights that lie beside, of each folder from `named` to `save_directory`.
   std::vector<ModelWeights> weights;
 };

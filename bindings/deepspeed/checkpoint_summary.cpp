@@ -323,6 +323,10 @@ void Summarizer::note_place() {
         fmt::format("{} has no file latest: load_checkpoint() takes this one with tag=\"{}\" only",
                     place.save_directory, excerpt(place.tag)));
   }
+  for (const std::string& folder : place.passed_over) {
+    summary_.notes.push_back(fmt::format("{} has no files of DeepSpeed and was passed over",
+                                         excerpt(place.named + "/" + folder)));
+  }
   if (summary_.model_parallel > 1) {
     summary_.notes.push_back(
         fmt::format("tensors are those of model-parallel rank 0 of {}", summary_.model_parallel));

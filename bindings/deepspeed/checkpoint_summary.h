@@ -59,6 +59,7 @@ struct CheckpointSummary {
   StateTotals states;  ///< of all ranks
   std::vector<CheckpointFile> files;
   std::vector<std::string> missing;    ///< names of files that belong to it and are not there
+  std::vector<std::string> indexes;    ///< of weights in shards, as CheckpointFile::name
   std::vector<std::string> leftovers;  ///< files that were being written when a process died
   /// Copies of the files that stock DeepSpeed swaps to: their number and bytes.
   std::uint64_t offloaded_files = 0;

@@ -12,6 +12,7 @@
 #include "bindings/deepspeed/torch_archive.h"
 #include "bindings/inventory/input_file.h"
 #include "bindings/inventory/safetensors_header.h"
+#include "bindings/inventory/safetensors_index.h"
 #include "io/file_system.h"
 
 namespace penstock {
@@ -47,6 +48,7 @@ class Verifier {
 
  private:
   Result<void> verify(const CheckpointFile& file);
+  void verify_index(const std::string& name);
   Result<void> verify_records(const CheckpointFile& file, TorchRecords records);
   std::map<std::string, Claim> claims_of(const CheckpointFile& file, TorchRecords records) const;
   void blame(const CheckpointFile& file, std::string reason);
@@ -148,7 +150,28 @@ Result<void> Verifier::verify(const CheckpointFile& file) {
   return verify_records(file, std::move(*records));
 }
 
+/// Shards of weights, of which only the index knows that they must be there.
+void Verifier::verify_index(const std::string& name) {
+  const std::string path = summary_.directory + "/" + name;
+  const Result<std::vector<std::string>> missing = missing_shards(path);
+  if (missing.has_error()) {
+    blame({.name = name, .path = path}, missing.error().message);
+    return;
+  }
+  const std::string folder = name.substr(0, name.find_last_of('/') + 1);
+  for (const std::string& shard : *missing) {
+    result_.missing.push_back(folder + shard);
+  }
+  if (missing->empty() && name.ends_with(".safetensors.index.json")) {
+    const Result<Checkpoint> whole = load_indexed_checkpoint(path);
+    if (whole.has_error() && result_.damaged.empty()) {  // a damaged shard has been named already
+      blame({.name = name, .path = path}, whole.error().message);
+    }
+  }
+}
+
 Result<CheckpointVerification> Verifier::run() {
+  result_.missing = summary_.missing;
   all_bytes_ = summary_.file_bytes();
   for (const CheckpointFile& file : summary_.files) {
     PENSTOCK_TRY(verify(file));
@@ -156,6 +179,7 @@ Result<CheckpointVerification> Verifier::run() {
       blame(file, fmt::format("{}: {}", file.path, file.misplaced));
     }
   }
+  std::ranges::for_each(summary_.indexes, [this](const auto& name) { verify_index(name); });
   return std::move(result_);
 }
 

@@ -27,6 +27,10 @@ struct CheckpointVerification {
   std::uint64_t bytes = 0;
   std::vector<std::string> without_checksums;  ///< files of which only the reading is proved
   std::vector<DamagedPart> damaged;
+  /// Files that the checkpoint, or an index of weights in it, names and that are not there.
+  std::vector<std::string> missing;
+
+  bool is_good() const noexcept { return damaged.empty() && missing.empty(); }
 };
 
 /// Reads every byte of every record of every file, through 16 MiB of memory, and compares CRC-32s.

@@ -56,6 +56,11 @@ Result<Shards> read_weight_map(const std::string& path) {
   return shards;
 }
 
+bool is_beside(const std::string& path, const std::string& shard) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(path).parent_path() / shard, ignored);
+}
+
 }  // namespace
 
 Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
@@ -65,8 +70,7 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
   Checkpoint checkpoint;
   for (auto& [shard, names] : *shards) {
     const std::string shard_path = (directory / shard).string();
-    std::error_code ignored;
-    if (!std::filesystem::exists(shard_path, ignored)) {
+    if (!is_beside(path, shard)) {
       return bad_index(
           path, fmt::format("{} names the shard {}, which is not there", path, excerpt(shard)));
     }
@@ -93,6 +97,19 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
     return natural_less(a.info.name, b.info.name);
   });
   return checkpoint;
+}
+
+Result<std::vector<std::string>> missing_shards(const std::string& path) {
+  const Result<Shards> shards = read_weight_map(path);
+  PENSTOCK_TRY(shards);
+  std::vector<std::string> missing;
+  for (const auto& [shard, names] : *shards) {
+    if (!is_beside(path, shard)) {
+      missing.push_back(shard);
+    }
+  }
+  std::ranges::sort(missing, natural_less);
+  return missing;
 }
 
 }  // namespace penstock

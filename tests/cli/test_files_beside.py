@@ -1,10 +1,12 @@
 """What lies beside the files of a checkpoint: a trainer's, and others'."""
 
+import json
+
 import pytest
-from cli_support import safetensors_bytes
+from cli_support import assert_one_sentence, safetensors_bytes
 
 torch = pytest.importorskip("torch")
-from checkpoint_files import WHOLE, flip, records_of
+from checkpoint_files import WHOLE, flip, records_of, write_checkpoint
 
 
 @pytest.mark.parametrize("name", ["scheduler.pt", "rng_state_0.pth", "training_args.bin", "pytorch_model.bin"])
@@ -29,3 +31,48 @@ def test_what_a_trainer_puts_beside(penstock, run):
     bad = {part["file"]: part["record"] for part in penstock.json("verify", run, code=1)["bad"]}
     assert bad == {"model.safetensors": None, "rng_state_0.pth": "data/0"}
     assert penstock("inspect", run).returncode == 0, "training can be resumed without them"
+
+
+@pytest.mark.parametrize("stem, ending", [("model", "safetensors"), ("pytorch_model", "bin")])
+def test_a_shard_that_is_not_there(penstock, run, stem, ending):
+    """Only the index knows of it. Training can be resumed without weights beside."""
+    shards = [f"{stem}-{number:05}-of-00002.{ending}" for number in (1, 2)]
+    for number, shard in enumerate(shards):
+        name = f"layers.{number}.weight"
+        if ending == "bin":
+            torch.save({name: torch.ones(4)}, run / shard)
+        else:
+            (run / shard).write_bytes(safetensors_bytes({name: ("F32", [3, 4], 48)}))
+    index = {"weight_map": {f"layers.{number}.weight": shard for number, shard in enumerate(shards)}}
+    (run / f"{stem}.{ending}.index.json").write_text(json.dumps(index))
+    assert penstock.json("verify", run)["good"]
+    (run / shards[1]).unlink()
+    report = penstock.json("verify", run, code=1)
+    assert report["missing"] == [shards[1]] and not report["good"] and report["bad"] == []
+    assert_one_sentence(penstock("verify", run), "1 are missing")
+    assert penstock("inspect", run).returncode == 0
+
+
+def test_an_index_that_does_not_hold(penstock, run):
+    (run / "model-00001-of-00001.safetensors").write_bytes(safetensors_bytes({"a": ("F32", [3, 4], 48)}))
+    index = run / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"b": "model-00001-of-00001.safetensors"}}))
+    (bad,) = penstock.json("verify", run, code=1)["bad"]
+    assert bad["file"] == index.name and "says that b is in" in bad["problem"]
+    index.write_text("{")
+    (bad,) = penstock.json("verify", run, code=1)["bad"]
+    assert bad["file"] == index.name and "JSON" in bad["problem"]
+
+
+def test_names_that_are_no_step(penstock, tmp_path):
+    """A user's copies beside a Trainer's; a save that has not begun to write."""
+    for name, step in (("checkpoint-500", 500), ("checkpoint-best", 300), ("checkpoint-900-old", 900)):
+        write_checkpoint(tmp_path / name, step=step)
+    report = penstock.json("inspect", tmp_path)
+    assert report["step"] == 500 and report["others"] == ["checkpoint-best", "checkpoint-900-old"]
+    assert report["notes"] == []
+    (tmp_path / "checkpoint-1000").mkdir()
+    report = penstock.json("inspect", tmp_path)
+    assert report["step"] == 500 and report["others"][0] == "checkpoint-1000"
+    (note,) = report["notes"]
+    assert note == f"{tmp_path}/checkpoint-1000 has no files of DeepSpeed and was passed over"
