@@ -34,15 +34,18 @@ Result<SafetensorsFile> lay_out(const std::vector<TensorInfo>& tensors,
                                 std::vector<std::size_t> order, const Metadata& metadata,
                                 std::string name) {
   sort_for_writing(tensors, order);
-  ordered_json header;
+  ordered_json header = ordered_json::object();
+  // Appended: to look for a name, which is new here, this kind of JSON goes through all before it.
+  auto& fields = header.get_ref<ordered_json::object_t&>();
   // Without it transformers takes the file for one that no framework has written.
   header["__metadata__"] = metadata.empty() ? Metadata{{"format", "pt"}} : metadata;
   std::uint64_t offset = 0;
   for (const std::size_t index : order) {
     const TensorInfo& tensor = tensors[index];
-    header[tensor.name] = {{"dtype", safetensors_dtype_name(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes()}}};
+    fields.emplace_back(tensor.name,
+                        ordered_json{{"dtype", safetensors_dtype_name(tensor.dtype)},
+                                     {"shape", tensor.shape},
+                                     {"data_offsets", {offset, offset + tensor.bytes()}}});
     offset += tensor.bytes();
   }
   std::string text = header.dump();
@@ -100,13 +103,14 @@ Result<SafetensorsLayout> lay_out_shards(const std::vector<TensorInfo>& tensors,
   const std::vector<std::vector<std::size_t>> shards = divide(tensors, max_bytes);
   SafetensorsLayout layout;
   ordered_json weight_map = ordered_json::object();
+  auto& shard_of = weight_map.get_ref<ordered_json::object_t&>();
   std::uint64_t total_bytes = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     Result<SafetensorsFile> file = lay_out(tensors, shards[i], metadata, name);
     PENSTOCK_TRY(file);
     for (const std::size_t index : shards[i]) {
-      weight_map[tensors[index].name] = name;
+      shard_of.emplace_back(tensors[index].name, name);
       total_bytes += tensors[index].bytes();
     }
     layout.files.push_back(std::move(file).value());
