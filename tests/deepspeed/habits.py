@@ -3,6 +3,7 @@
 # ruff: noqa: F401
 import habits_failures
 import habits_gradients
+import habits_hooks
 import habits_lifetimes
 import habits_optimizers
 import habits_passes

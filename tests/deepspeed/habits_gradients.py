@@ -358,14 +358,3 @@ def idle(trial: Trial) -> None:
     engine = trial.initialize(Idle(trial))
     trial.steps(engine, 60)
     trial.record_weights(engine)
-
-
-@habit("a hook of the optimizer's step that reads a parameter's master and gradient")
-def read_in_hook(trial: Trial) -> None:
-    engine = trial.initialize(Stack())
-    param = next(engine.module.parameters())
-    engine.optimizer.optimizer.register_step_post_hook(
-        lambda *_: trial.record(digest(safe_get_full_fp32_param(param)), digest(safe_get_full_grad(param)))
-    )
-    trial.steps(engine)
-    trial.record_weights(engine)

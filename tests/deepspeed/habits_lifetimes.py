@@ -74,6 +74,7 @@ def destroyed(trial: Trial) -> None:
     engine = _life(trial)
     model, files = engine.module, held(trial)["files"]
     engine.destroy()
+    engine.destroy()  # as a script does that ends in two places
     del engine
     gc.collect()
     ends = time.monotonic() + 30

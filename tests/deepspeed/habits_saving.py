@@ -46,6 +46,26 @@ def _with_a_frozen_layer(trial: Trial, **changes: Any) -> Any:
     return trial.initialize(model, config)
 
 
+@habit("Muon saved and read right behind a load")
+def muon_behind_a_load(trial: Trial) -> None:
+    """Its momentum is of 16 bits, which torch's load_state_dict() makes fp32."""
+    model = Stack()
+    for param in model.parameters():
+        param.use_muon = param.dim() > 1
+    muon = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
+    engine = trial.initialize(model, trial.config(optimizer=muon, zero_optimization__reduce_scatter=False))
+    trial.steps(engine, 2)
+    place = str(_place(trial, "muon"))
+    engine.save_checkpoint(place, tag="first")
+    engine.load_checkpoint(place, tag="first")
+    engine.save_checkpoint(place, tag="second")
+    for states in engine.optimizer.optimizer.state.values():
+        trial.record(*(value.double().norm().item() for value in states.values() if torch.is_tensor(value)))
+    engine.load_checkpoint(place, tag="second")
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
 def _train_twice(trial: Trial, train: Callable[[], None], load: Callable[[], object]) -> None:
     """After `load`, the training is what it was before. Not on the reference, whose CPU Adam computes the powers of its
     betas anew when it loads; so the second training is not compared with it.

@@ -38,7 +38,7 @@ def test_its_form_needs_no_content(group: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(group, "read", None)
     assert state.shape == (NUMEL,) and len(state) == state.numel() == state.size(0) == NUMEL and state.dim() == 1
     assert state.dtype == torch.float32 and state.device.type == "cpu" and not torch.is_complex(state)
-    assert state.nbytes == 4 * NUMEL and state.element_size() == 4 and state.grad is None
+    assert state.nbytes == 4 * NUMEL and state.element_size() == 4 and state.grad is None and not state.is_pinned()
 
 
 def test_what_leaves_no_view_takes_no_memory(group: Any) -> None:

@@ -18,10 +18,11 @@ def destroying(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def destroy(self: Any) -> Any:
-        result = original(self)
-        if isinstance(self.optimizer_swapper, OptimizerSwapper):
-            self.optimizer_swapper.close()
-        return result
+        try:
+            return original(self)
+        finally:
+            if isinstance(self.optimizer_swapper, OptimizerSwapper):
+                self.optimizer_swapper.close()
 
     return destroy
 

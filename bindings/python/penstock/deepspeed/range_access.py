@@ -160,9 +160,9 @@ def _place(stage3: Any, param: Any) -> _Place | None:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
     number, begin, numel = stage3.grad_position[stage3.get_param_id(param)]
-    is_ours = isinstance(stage3.optimizer_swapper, OptimizerSwapper)
-    if not is_ours or not stage3._swappable_optimizer_subgroup(number):
+    master, swapper = stage3.fp32_partitioned_groups_flat[number], stage3.optimizer_swapper
+    if not isinstance(swapper, OptimizerSwapper) or swapper.group(master) is None:
         return None
     if not get_accelerator().resolves_data_dependency():
         stage3.reduce_and_partition_stream.synchronize()  # as DeepSpeed does before it looks
-    return _Place(number, stage3.fp32_partitioned_groups_flat[number], begin, numel)
+    return _Place(number, master, begin, numel)

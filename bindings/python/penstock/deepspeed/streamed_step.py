@@ -7,6 +7,7 @@ sub-group are read, updated and written one after the other, and new weights go 
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 import itertools
 import types
@@ -213,6 +214,24 @@ def unscaling(original: Callable[..., None]) -> Callable[..., None]:
     return unscale
 
 
+@contextlib.contextmanager
+def _stepped_whole(stage3: Any, number: int) -> Iterator[None]:
+    """Hooks of the step get and set the sub-group where it is. DeepSpeed would swap it in before, and out behind."""
+    group_of = getattr(stage3.optimizer_swapper, "group", None)
+    group = None if group_of is None else group_of(stage3.fp32_partitioned_groups_flat[number])
+    if group is None:
+        yield
+        return
+    is_swappable = stage3._swappable_optimizer_subgroup
+    stage3._swappable_optimizer_subgroup = lambda other: other != number and is_swappable(other)
+    group.is_stepped = True
+    try:
+        yield
+    finally:
+        group.is_stepped = False
+        del stage3._swappable_optimizer_subgroup
+
+
 def stepping(original: Callable[..., None]) -> Callable[..., None]:
     """Of _optimizer_step."""
 
@@ -221,7 +240,8 @@ def stepping(original: Callable[..., None]) -> Callable[..., None]:
         step = _step_of(self, sub_group_id)
         if step is None:
             keep_scale_on_host(self, sub_group_id)
-            original(self, sub_group_id)
+            with _stepped_whole(self, sub_group_id):
+                original(self, sub_group_id)
         else:
             step.step(original, sub_group_id)
             # The optimizer has made states that are as short as the master.

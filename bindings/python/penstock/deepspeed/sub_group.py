@@ -43,6 +43,7 @@ class SubGroup:
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
         self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
         self.opened: OpenRange | None = None  # what the script is changing
+        self.is_stepped = False  # whole in memory, by the optimizer
         self.shown: dict[str, weakref.ref[torch.Tensor]] = {}  # the optimizer's tensors of states that are swapped out
         self._engine = engine
         self._space = space

@@ -89,11 +89,11 @@ def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
     """Takes the memory of a state, or of a master, which is empty then. The object stays the same."""
     if isinstance(state, SwappedState):
         return
-    nothing = plain_tensors.empty(0, state.dtype)
     if name == MASTER or type(state) is not torch.Tensor or not group.has_content(name):
-        state.data = nothing
+        state.data = plain_tensors.empty(0, state.dtype)
         return
-    state.data = nothing.new_zeros(()).expand(group.numel)
+    # Of the content's type: a load has given what stands in for it that of the master (torch's load_state_dict).
+    state.data = plain_tensors.empty(0, group.dtypes[name]).new_zeros(()).expand(group.numel)
     state.__class__ = SwappedState
     assert isinstance(state, SwappedState)
     state.group, state.state_name = weakref.ref(group), name
@@ -133,7 +133,7 @@ def expect_length(group: SubGroup, name: str, content: torch.Tensor) -> None:
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.Size)
-_METHODS = "dim element_size is_complex is_floating_point nelement numel size __len__".split()
+_METHODS = "dim element_size is_complex is_floating_point is_pinned nelement numel size __len__".split()
 _PROPERTIES = (
     "device dtype grad grad_fn is_cpu is_cuda is_leaf is_meta is_sparse itemsize layout nbytes ndim requires_grad shape"
 ).split()

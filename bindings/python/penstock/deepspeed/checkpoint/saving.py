@@ -222,10 +222,11 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         from penstock.deepspeed.checkpoint.swapped import states_in_order
         from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
-        result = original(self)
         swapper = self.optimizer_swapper
         if not isinstance(swapper, OptimizerSwapper):
-            return result
+            return original(self)
+        _refuse_within_step(self, swapper)
+        result = original(self)
         as_asked = (lambda content: content) if self in _saving else Content.read
         contents = {
             id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
@@ -243,6 +244,15 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return rigid_state_dict
+
+
+def _refuse_within_step(stage3: Any, swapper: Any) -> None:
+    """In a hook of the optimizer's step it has one sub-group alone, which is not its content yet."""
+    groups = map(swapper.group, stage3.fp32_partitioned_groups_flat)
+    if any(group is not None and group.is_stepped for group in groups):
+        raise UnsupportedError(
+            "a hook of the optimizer's step asks for its state_dict(): ask for it behind engine.step()"
+        )
 
 
 def _without_master(contents: dict[str, Any]) -> dict[str, Any]:
