@@ -36,6 +36,9 @@ Array array_of(nb::handle argument) {
   Array array;
   if ((capsule.is_valid() && nb::try_cast(capsule, array, false)) ||
       nb::try_cast(argument, array, kMayBeCopied)) {
+    if (array.data() == nullptr && array.nbytes() > 0) {  // torch's DTensor, and others that wrap
+      throw nb::type_error("an array without memory of its own: take its local part");
+    }
     return array;
   }
   throw nb::type_error("neither DLPack nor the buffer protocol gives this array as it must lie");

@@ -61,16 +61,34 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
 /// The content is in memory or on its way there: copies it from a lease.
 Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> target) {
   auto state = std::make_shared<TicketState>(context_.stalls);
-  reader_.get(tensor, Access::kRead).then([state, target](const Ticket& done) {
-    Result<Lease> lease = unless_out_of_memory([&done] { return done.lease(); });
-    if (lease.has_error()) {
-      state->fulfil(std::move(lease).error(), {});
-      return;
-    }
-    std::memcpy(target.data(), lease.value().data(), target.size());
-    state->fulfil(std::nullopt, {});
-  });
+  reader_.get(tensor, Access::kRead)
+      .then([this, engine = context_.hold(), state, target](const Ticket& done) {
+        Result<Lease> lease = unless_out_of_memory([&done] { return done.lease(); });
+        if (lease.has_error()) {
+          state->fulfil(std::move(lease).error(), {});
+        } else if (begin_copy(*state)) {
+          std::memcpy(target.data(), lease.value().data(), target.size());
+          end(*state, 0, false, 0);
+        }
+      });
   return Ticket(std::move(state));
+}
+
+/// A copy is an operation of its own: close() waits until the caller's memory is left alone. False:
+/// the engine is closed, and the ticket says so.
+bool TargetReader::begin_copy(TicketState& state) {
+  bool is_open = false;
+  {
+    const BriefLock lock(context_);
+    is_open = !context_.closed;
+    if (is_open) {
+      context_.operation_begun();
+    }
+  }
+  if (!is_open) {
+    state.fulfil(said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); }), {});
+  }
+  return is_open;
 }
 
 Result<StreamId> TargetReader::device_stream(const Device& device,
@@ -177,17 +195,7 @@ Ticket TargetReader::get_to_device_by_lease(TensorId tensor, std::shared_ptr<con
 void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
                                   const DeviceTensor& target,
                                   const std::shared_ptr<TicketState>& state) {
-  bool is_open = false;
-  {
-    const BriefLock lock(context_);
-    is_open = !context_.closed;
-    if (is_open) {
-      context_.operation_begun();
-    }
-  }
-  if (!is_open) {
-    state->fulfil(said(make_error_code(Fault::kClosed), [this] { return context_.not_open(); }),
-                  {});
+  if (!begin_copy(*state)) {
     return;
   }
   try {

@@ -37,6 +37,7 @@ class TargetReader : private EnginePart {
   void begin(DeviceRead read, std::shared_ptr<TicketState> state);
   Ticket get_to_device_by_lease(TensorId tensor, std::shared_ptr<const TensorInfo> info,
                                 const DeviceTensor& target);
+  bool begin_copy(TicketState& state);
   void copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
                       const DeviceTensor& target, const std::shared_ptr<TicketState>& state);
   void end(TicketState& state, Result<std::uint64_t> moved, bool from_drive,

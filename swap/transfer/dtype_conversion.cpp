@@ -39,15 +39,19 @@ struct Brain16 {
 struct Half16 {
   using Bits = std::uint16_t;
 
-  // The same bits say 2^-112 times as much in f32: so far are the two types' exponents apart.
+  // No number on the way is subnormal in f32: a thread that flushes these to zero, as after
+  // torch.set_flush_denormal(True), gets the same result.
   static float widen(Bits bits) {
     const std::uint32_t sign = std::uint32_t{bits & 0x8000U} << 16;
-    const std::uint32_t rest = std::uint32_t{bits & 0x7fffU} << 13;
-    if (rest >= std::uint32_t{kHalfInfinity} << 13) {
-      return std::bit_cast<float>(sign | rest | kInfinity);
+    const std::uint32_t rest = bits & 0x7fffU;
+    if (rest >= kHalfInfinity) {
+      return std::bit_cast<float>(sign | rest << 13 | kInfinity);
     }
-    return std::bit_cast<float>(
-        sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
+    if (rest < 0x400) {  // subnormal: so many times 2^-24
+      return std::bit_cast<float>(
+          sign | std::bit_cast<std::uint32_t>(static_cast<float>(rest) * 0x1p-24F));
+    }
+    return std::bit_cast<float>(sign | ((rest << 13) + (112U << 23)));
   }
 
   static Bits narrow(float value) {

@@ -101,6 +101,23 @@ def test_out_of_integers_takes_the_bits_of_bf16(engine: penstock.Engine) -> None
     assert out.tobytes() == numbers.view(torch.int16).numpy().tobytes()
 
 
+def test_tensors_without_memory_of_their_own(engine: penstock.Engine) -> None:
+    """As DTensor, and what is traced. Their DLPack has a pointer to nothing."""
+    torch = pytest.importorskip("torch")
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.empty(3)
+    engine.put("a", torch.ones(3))
+    for without in (fake, torch._efficientzerotensor((3,))):
+        with pytest.raises(penstock.ArgumentError, match="penstock cannot store this torch"):
+            engine.put("a", without)
+    with pytest.raises(penstock.ArgumentError, match="penstock cannot read into this torch"):
+        engine.get_async("a", out=fake)
+    with engine.get("a") as lease:
+        assert torch.equal(torch.from_dlpack(lease), torch.ones(3))
+
+
 @pytest.mark.parametrize("value", [b"bytes", {1, 2}, object()])
 def test_a_value_of_the_configuration_that_json_lacks(tmp_path: Path, value: object) -> None:
     with pytest.raises(penstock.ConfigError, match="the mapping given"):

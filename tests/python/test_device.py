@@ -44,6 +44,24 @@ def test_what_the_host_put_a_device_gets_and_the_other_way_round(engine: penstoc
         assert torch.equal(torch.from_dlpack(lease), source + 1)
 
 
+def test_subnormal_halves_where_the_processor_flushes_subnormals(tmp_path: Path) -> None:
+    """The threads of an engine flush what the one does that opened it. torch's own conversions do not."""
+    halves = torch.arange(65536).to(torch.int16).view(torch.float16)
+    halves = halves[~halves.isnan()]
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush")
+    try:
+        config = {"penstock": {"max_pinned_bytes": "8MiB", "ram_bytes": 0}}
+        with penstock.Engine(config, tmp_path / "swap", devices=["host"]) as engine:
+            engine.put("halves", halves)
+            for dtype, bits in ((torch.float32, torch.int32), (torch.bfloat16, torch.int16)):
+                out = torch.zeros(halves.shape, dtype=dtype)
+                engine.get_async("halves", out=out, device=DEVICE, convert=True).result()
+                assert torch.equal(out.view(bits), halves.to(dtype).view(bits))
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_converts_where_it_is_said(engine: penstock.Engine) -> None:
     master = torch.randn(50_000)
     engine.put("master", master)
