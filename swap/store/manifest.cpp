@@ -121,8 +121,9 @@ Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const Al
   return {};
 }
 
-bool Manifest::is_long() const noexcept {
-  return end_ > std::max(kShortBytes, kLongerTimes * anew_bytes_);
+/// Where the spare has been used, the drive is full, and space that old records take is missed.
+bool Manifest::is_long() const {
+  return end_ > std::max(spare_->is_kept() ? kShortBytes : 0, kLongerTimes * anew_bytes_);
 }
 
 Result<void> Manifest::append(std::span<const ManifestRecord> records) {

@@ -61,7 +61,7 @@ class Manifest {
   Result<File> make_beside();
   Result<void> write_beside(std::span<const std::byte> bytes);
   Result<void> write(const File& file, std::uint64_t offset, std::span<const std::byte> bytes);
-  bool is_long() const noexcept;
+  bool is_long() const;
 
   Directory& directory_;
   std::uint64_t store_;

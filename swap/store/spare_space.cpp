@@ -53,6 +53,11 @@ Result<void> SpareSpace::release() {
   return file_.truncate(0);
 }
 
+bool SpareSpace::is_kept() const {
+  const MutexLock lock(mutex_);
+  return kept_bytes_ > 0;
+}
+
 Result<void> SpareSpace::remove() {
   PENSTOCK_TRY(release());
   return directory_.remove(kSpareName);

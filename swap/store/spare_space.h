@@ -25,6 +25,7 @@ class SpareSpace {
   Result<void> shrink(std::uint64_t bytes);
   /// Gives all of it to the drive. Errors: errno with the path.
   Result<void> release();
+  bool is_kept() const;
   /// For the end of the store's use: nothing is kept, and no file either.
   Result<void> remove();
 
@@ -33,7 +34,7 @@ class SpareSpace {
 
   Directory& directory_;
   File file_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::uint64_t kept_bytes_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
