@@ -162,6 +162,32 @@ TEST_F(DurableStoreFaultTest, AFullDriveStillTakesTheJournal) {
   EXPECT_TRUE(holds(*open(), "a", content(kMiB, 1)));
 }
 
+TEST_F(DurableStoreFaultTest, AFullDriveGetsBackWhatOldRecordsTake) {
+  auto store = open({}, system_);
+  const auto put_and_publish = [&](unsigned round) {
+    return put(*store, "a", content(10, round)).has_value() && store->publish().has_value();
+  };
+  for (unsigned round = 0; round < 100; ++round) {
+    ASSERT_TRUE(put_and_publish(round));
+  }
+  const std::string manifest = directory_ / "store/manifest";
+  const std::uint64_t grown = std::filesystem::file_size(manifest);
+  bool spare = true;
+  system_.set_fault([&spare](const std::string& call) {
+    if (call.starts_with("truncate") && call.find("spare") != std::string::npos) {
+      spare = false;
+    }
+    const bool grows = call.starts_with("write") && call.find("manifest") != std::string::npos;
+    return grows && spare ? ENOSPC : 0;
+  });
+  ASSERT_TRUE(put_and_publish(100));
+  EXPECT_FALSE(spare);
+  EXPECT_LT(std::filesystem::file_size(manifest), grown / 4);
+  system_.set_fault({});
+  store.reset();
+  EXPECT_TRUE(holds(*open(), "a", content(10, 100)));
+}
+
 TEST_F(DurableStoreFaultTest, WithoutRoomForTheJournalAContentIsRefusedAtOnce) {
   auto store = open({}, system_);
   fail("reserve", "spare", ENOSPC, false);
