@@ -101,6 +101,31 @@ def test_out_of_integers_takes_the_bits_of_bf16(engine: penstock.Engine) -> None
     assert out.tobytes() == numbers.view(torch.int16).numpy().tobytes()
 
 
+def test_strides_of_any_type(engine: penstock.Engine) -> None:
+    """Also of types, and by steps, that nanobind does not copy."""
+    torch = pytest.importorskip("torch")
+    eights = torch.arange(24, dtype=torch.float32).reshape(4, 6).to(torch.float8_e4m3fn)
+    pairs = numpy.zeros(5, dtype=[("x", "<f4"), ("y", "<i2")])
+    pairs["x"] = numpy.arange(5)
+    for array in (eights.t(), eights[::2], eights[:1].expand(3, 6)):
+        engine.put("eights", array)
+        with engine.get("eights") as lease:
+            assert bytes(memoryview(lease)) == array.contiguous().view(torch.uint8).numpy().tobytes()
+        engine.forget("eights")
+    engine.put("x", pairs["x"])
+    with engine.get("x") as lease:
+        assert bytes(memoryview(lease)) == numpy.arange(5, dtype="f4").tobytes()
+
+
+def test_tensors_that_dlpack_lacks(engine: penstock.Engine) -> None:
+    torch = pytest.importorskip("torch")
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for lacking in (torch.empty(3, device="meta"), torch.eye(3).to_sparse(), nested, torch.ones(3, 4).to_mkldnn()):
+        with pytest.raises(penstock.ArgumentError, match="penstock cannot store"):
+            engine.put("a", lacking)
+    assert engine.names() == []
+
+
 def test_tensors_without_memory_of_their_own(engine: penstock.Engine) -> None:
     """As DTensor, and what is traced. Their DLPack has a pointer to nothing."""
     torch = pytest.importorskip("torch")

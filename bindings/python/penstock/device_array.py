@@ -22,7 +22,10 @@ def device_of(tensor: Any) -> str | None:
     dlpack_device = getattr(tensor, "__dlpack_device__", None)
     if not callable(dlpack_device):
         return None
-    kind, number = dlpack_device()
+    try:
+        kind, number = dlpack_device()
+    except (TypeError, ValueError, RuntimeError):  # a class; meta, nested and other tensors that DLPack lacks
+        return None
     runtime = _RUNTIMES.get(int(kind))
     return None if runtime is None else f"{runtime}:{number}"
 

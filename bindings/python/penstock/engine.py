@@ -77,9 +77,9 @@ class Engine:
         array = _contiguous(tensor)
         if _is_negative(array):
             array = array.resolve_neg()
-        if isinstance(array, memoryview) and not array.c_contiguous:
-            array = memoryview(array.tobytes())
         device = _device(array, convert, device)
+        if device is None:
+            array = _in_c_order(array)
         dtype, shape = _describe(array)
         _check_name(name)
         kept = self._kept_dtype(name, dtype, shape, convert)
@@ -278,6 +278,19 @@ def _contiguous(tensor: Any) -> Any:
     return tensor
 
 
+def _in_c_order(array: Any) -> Any:
+    """What has strides is copied, of any type: the core copies those alone that its library knows."""
+    if isinstance(array, memoryview):
+        return array if array.c_contiguous else memoryview(array.tobytes())
+    if getattr(getattr(array, "flags", None), "c_contiguous", True) is False:  # of NumPy
+        return array.copy()
+    is_contiguous = getattr(array, "is_contiguous", None)  # of torch
+    try:
+        return array.contiguous() if callable(is_contiguous) and not is_contiguous() else array
+    except RuntimeError:  # a sparse or nested tensor, which the core refuses
+        return array
+
+
 def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
     dtype = getattr(array, "dtype", None)
     if dtype is None:
@@ -289,4 +302,7 @@ def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
     kept = name if name in _BY_TYPE_NAME.values() else _BY_TYPE_NAME.get(name)  # a lease's is ours already
     if kept is None:
         raise ArgumentError(f"penstock cannot {verb} dtype {name}")
-    return kept, list(array.shape)
+    try:
+        return kept, list(array.shape)
+    except RuntimeError:  # a nested tensor has none
+        raise ArgumentError(f"penstock cannot {verb} {_kind(array)}: {_TAKEN}") from None
