@@ -97,7 +97,7 @@ void SwapEngine::close_elsewhere() noexcept {
 }
 
 Result<void> SwapEngine::usable() const {
-  return guarded([](EngineCore&) { return Result<void>(); });
+  return guarded([](EngineCore& core) -> Result<void> { return core.usable(); });
 }
 
 // --- Contents ------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class SwapEngine final : public TensorDirectory {
   static Result<std::unique_ptr<SwapEngine>> open(SwapEngineOptions options);
   ~SwapEngine();
 
-  /// Errors: Fault::kClosed in a child made by fork().
+  /// Errors: Fault::kClosed: close() has begun, or this is a child made by fork().
   Result<void> usable() const;
 
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a

@@ -66,7 +66,7 @@ Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name)
   PENSTOCK_TRY(known_as);
   const std::optional<TensorId> tensor = (*open)->swap->find((*open)->space, *known_as);
   if (!tensor) {
-    PENSTOCK_TRY((*open)->swap->usable());  // in a child made by fork() nothing is found
+    PENSTOCK_TRY((*open)->swap->usable());  // a closed engine has none, nor has a fork's child
     Error error =
         fault(Fault::kUnknownTensor,
               fmt::format("there is no tensor '{}': declare it first", excerpt(*known_as)));

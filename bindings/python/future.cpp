@@ -60,7 +60,10 @@ nb::object result(const Future& self, std::optional<double> timeout_s) {
     unwrap(self.ticket.wait());
     return nb::none();
   }
-  return nb::cast(LeaseObject{unwrap(self.ticket.lease()), self.info, self.access, self.giver});
+  LeaseObject lease{unwrap(self.ticket.lease()), self.info, self.access, self.giver,
+                    self.update.lock()};
+  self.update = lease.update;
+  return nb::cast(std::move(lease));
 }
 
 }  // namespace

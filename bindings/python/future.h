@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "held_array.h"
+#include "lease_object.h"
 #include "swap/plan/inventory.h"
 #include "swap/tensor.h"
 #include "swap/ticket.h"
@@ -18,6 +19,7 @@ struct Future {
   std::shared_ptr<const TensorInfo> info = nullptr;
   Access access = Access::kRead;
   const void* giver = nullptr;
+  mutable std::weak_ptr<UpdateEnd> update = {};  // of the lease that was given, to be changed
   /// Of an operation on the caller's array; shared with the engine object, which may outlive this.
   std::shared_ptr<HeldArray> array = nullptr;
 };

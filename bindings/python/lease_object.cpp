@@ -120,8 +120,9 @@ void bind_lease(nb::module_& module) {
           [](LeaseObject& self) {
             Lease ended =
                 std::exchange(self.lease, {});  // with the GIL: others may release it, too
+            std::shared_ptr<UpdateEnd> update = std::exchange(self.update, nullptr);
             GilRelease without_gil;
-            ended.end_update();
+            update.reset();
             ended.release();
           },
           "Idempotent.")

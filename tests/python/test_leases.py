@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -103,3 +104,19 @@ def test_an_array_of_a_type_that_numpy_lacks(tmp_path: Path, monkeypatch: pytest
                 monkeypatch.setitem(sys.modules, "ml_dtypes", SimpleNamespace(**{name: theirs}))
                 assert lease.array.dtype == theirs and lease.array.shape == (1000,)
                 assert (torch.from_dlpack(lease).float() == 1).all() and torch.from_dlpack(lease).dtype == dtype
+
+
+def test_a_lease_that_is_given_twice_ends_its_update_once(engine: penstock.Engine) -> None:
+    """A future may be asked again: the end of the second lease leaves the first one's update alone."""
+    engine.put("b", numpy.zeros(4, dtype="float32"))
+    future = engine.get_async("b", update=True)
+    first, second = future.result(), future.result()
+    del second
+    gc.collect()
+    with pytest.raises(penstock.ArgumentError, match="is being changed"):
+        engine.get("b", update=True)
+    first.array[:] = 3
+    engine.commit(first).result()
+    first.release()
+    with engine.get("b", update=True) as lease:
+        assert lease.array.tolist() == [3, 3, 3, 3]
