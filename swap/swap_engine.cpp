@@ -97,7 +97,7 @@ void SwapEngine::close_elsewhere() noexcept {
 }
 
 Result<void> SwapEngine::usable() const {
-  return guarded([](EngineCore& core) -> Result<void> { return core.usable(); });
+  return guarded([](EngineCore& core) -> Result<void> { return core.tensors().usable(); });
 }
 
 // --- Contents ------------------------------------------------------------------------------------

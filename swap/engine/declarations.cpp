@@ -8,6 +8,11 @@
 
 namespace penstock {
 
+Result<void> Declarations::usable() const {
+  const BriefLock lock(context_);
+  return context_.closed ? Result<void>(context_.not_open()) : Result<void>();
+}
+
 Result<TensorId> Declarations::declare(NamespaceId space, TensorInfo info, bool to_put) {
   const BriefLock lock(context_);
   if (context_.closed) {

@@ -16,6 +16,7 @@ class Declarations : private EnginePart {
  public:
   explicit Declarations(EngineState& state) : EnginePart(state) {}
 
+  Result<void> usable() const;
   Result<TensorId> declare(NamespaceId space, TensorInfo info, bool to_put);
   Result<void> forget(TensorId tensor);
   Result<void> rename(TensorId tensor, std::string name);

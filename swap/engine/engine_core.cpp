@@ -151,11 +151,6 @@ TraceLog::Watch EngineCore::watch() const {
   };
 }
 
-Result<void> EngineCore::usable() {
-  const BriefLock lock(context);
-  return context.closed ? Result<void>(context.not_open()) : Result<void>();
-}
-
 SwapStats EngineCore::stats() {
   const BriefLock lock(context);
   return stats_now();

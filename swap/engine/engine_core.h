@@ -81,7 +81,6 @@ class EngineCore final : private EngineGround, private DeferredWork::Worker {
   ContentStreams& streams() noexcept { return streams_; }
   Planner& plans() noexcept { return planner; }
 
-  Result<void> usable();
   SwapStats stats();
   std::optional<std::string> overflow_advice();
   Result<void> close();
