@@ -50,7 +50,7 @@ class SwapEngine final : public TensorDirectory {
   Result<void> usable() const;
 
   /// Memory of the tensor's size for a new content, to be filled and committed. May wait for a
-  /// slot.
+  /// slot. Of a resident it is the content's own: what is written there is seen without a commit.
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get() for an update; else Fault::kInvalidArgument) holds the
   /// tensor's next content. The engine keeps it as a resident or writes it back behind reads; it is
@@ -78,7 +78,8 @@ class SwapEngine final : public TensorDirectory {
   /// After one the memory holds anything.
   Ticket get_to_device(TensorId tensor, const DeviceTensor& target);
   /// Makes what lies in a device's memory the tensor's next content, as put(): `source` stays as it
-  /// is until the ticket is done.
+  /// is until the ticket is done. Once the bytes have come, a write that fails leaves them in
+  /// memory, as commit()'s does.
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
 
   /// The streams of the copies of get_to_device() and put_from_device(). A caller that makes such a

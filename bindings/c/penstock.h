@@ -187,7 +187,8 @@ PENSTOCK_API int penstock_get_into_async(penstock_engine* engine, const char* na
                                          size_t bytes, penstock_ticket** ticket);
 
 /// Memory for the tensor's next content, to be filled and committed. May block. `*lease` is the
-/// caller's to release.
+/// caller's to release. Of a tensor that is kept in RAM it may be the content's own memory, as with
+/// PENSTOCK_UPDATE: what is written there stays, also without a commit.
 PENSTOCK_API int penstock_allocate(penstock_engine* engine, const char* name,
                                    penstock_lease** lease);
 /// Makes what `lease` (of penstock_allocate(), or a get with PENSTOCK_UPDATE, from this engine)

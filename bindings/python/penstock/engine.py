@@ -69,6 +69,9 @@ class Engine:
         what does not is copied first. Blocks until `tensor` may be changed again and the content is where it belongs.
         A name keeps size and dtype of its first content; putting another shape of the same size is an ArgumentError.
         `convert`: a tensor on a device may be f32, bf16 or f16 where the name is another of these.
+
+        After an error the name has its content from before. But from a device the bytes may have come by then: a write
+        that fails leaves the new ones in memory, as it does for commit().
         """
         self.put_async(name, tensor, convert, device).result()
 
