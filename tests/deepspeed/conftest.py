@@ -252,6 +252,8 @@ def reference(once: Once, name: str, train: Callable[[Runner], Run], steps: int)
 
     def fill(directory: Path) -> None:
         run = train(Runner(directory))
+        if run.returncode == -signal.SIGABRT:  # a thread of torch's, as the interpreter ends; penstock is not in there
+            run = train(Runner(directory))
         assert run.returncode == 0, run.output
         assert run.left == 1, "what DeepSpeed leaves in /dev/shm is known by its name"
         assert len(run.values) == steps
