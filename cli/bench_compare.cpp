@@ -39,7 +39,8 @@ std::optional<double> parse_percent(const std::string& text) {
   double percent = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, percent);
-  if (error != std::errc{} || std::string_view(rest, end) != "%" || percent < 0 || percent > 100) {
+  const bool is_within = percent >= 0 && percent <= 100;  // false for "nan"
+  if (error != std::errc{} || std::string_view(rest, end) != "%" || !is_within) {
     return std::nullopt;
   }
   return percent / 100;

@@ -119,8 +119,8 @@ Refusal read_job_size(std::string_view text, Job& job) {
   job.size = 0;
   job.size_percent = 0;
   if (take_back(text, "%")) {
-    if (!read_plain_number(text, job.size_percent) || job.size_percent <= 0 ||
-        job.size_percent > 100) {
+    const bool is_number = read_plain_number(text, job.size_percent);
+    if (!is_number || !(job.size_percent > 0 && job.size_percent <= 100)) {  // also for "nan"
       return "a share above 0% and up to 100% is allowed";
     }
     return {};

@@ -73,6 +73,7 @@ constexpr Sample kSamples[] = {
     {"filename", "a", "", "a text is needed"},
     {"size", "3g", "0%", "a share above 0%"},
     {"size", "10%", "101%", "up to 100%"},
+    {"size", "10%", "nan%", "a share above 0%"},
     {"size", "64MiB", "4.3", "bytes are allowed"},
     {"io_size", "1024k", "-1", "0 bytes and more"},
     {"unlink", "1", "2", "0 and 1 are allowed"},

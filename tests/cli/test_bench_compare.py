@@ -109,7 +109,7 @@ def test_nothing_in_common(penstock, write):
     expect_error(done, 1, "no figure of a job of the same name")
 
 
-@pytest.mark.parametrize("bound", ["5", "x%", "-5%", "101%", "5 %"])
+@pytest.mark.parametrize("bound", ["5", "x%", "-5%", "101%", "5 %", "nan%"])
 def test_a_bound_that_is_no_percentage(penstock, write, bound):
     path = write("a.json", report(1000))
     expect_error(penstock("bench", "compare", path, path, f"--max-regression={bound}"), 2, "percentage")

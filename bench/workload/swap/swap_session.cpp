@@ -1,5 +1,6 @@
 #include "bench/workload/swap/swap_session.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -88,7 +89,9 @@ Result<TrainingSetup> job_model(const Job& job) {
   }
   TrainingSetup setup;
   const double share = static_cast<double>(inventory->bytes()) * job.size_percent / 100;
-  const std::uint64_t bytes = job.size_percent != 0 ? static_cast<std::uint64_t>(share) : job.size;
+  const std::uint64_t bytes =  // 0 stands for all, which a small share is not
+      job.size_percent != 0 ? std::max<std::uint64_t>(static_cast<std::uint64_t>(share), 1)
+                            : job.size;
   setup.inventory = bytes == 0 ? std::move(*inventory) : inventory_subset(*inventory, bytes);
   setup.has_config = config->deepspeed.is_given;
   setup.config = *std::move(config);
