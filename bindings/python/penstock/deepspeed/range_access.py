@@ -18,7 +18,7 @@ import torch
 
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.gradient_cycle import cycle_of
-from penstock.deepspeed.sub_group import MASTER, OpenRange
+from penstock.deepspeed.sub_group import MASTER, OpenRange, SubGroup
 
 if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
@@ -31,12 +31,12 @@ def reading_state(original: Callable[..., Any]) -> Callable[..., Any]:
     def get(self: Any, param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
         place = _place(self, param)
         if place is not None:
-            if release_swap_buffers and _is_stepped(self, place):
+            if release_swap_buffers and place.group.is_stepped:
                 return place.copy_of(_whole(self.optimizer_swapper, place, optim_state_key or MASTER)), place.number
             part = _read_state(self.optimizer_swapper, place, optim_state_key)
             if part is not None:
                 if not release_swap_buffers:
-                    _open(self, place, optim_state_key or MASTER, part)
+                    place.open(optim_state_key or MASTER, part)
                 return part, place.number
         try:
             return original(self, param, release_swap_buffers, optim_state_key)
@@ -55,12 +55,12 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
     def get(self: Any, param: Any, release_swap_buffers: bool) -> Any:
         place = _place(self, param)
         if place is not None and (release_swap_buffers or _is_being_set(self, param)):
-            if release_swap_buffers and _is_stepped(self, place) and place.master.grad is not None:
+            if release_swap_buffers and place.group.is_stepped and place.master.grad is not None:
                 return place.copy_of(place.master.grad), place.number
             part = _read_gradient(self.optimizer_swapper, place)
             if part is not None:
                 if not release_swap_buffers:
-                    _open(self, place, None, part)
+                    place.open(None, part)
                 return part, place.number
         return original(self, param, release_swap_buffers)
 
@@ -93,6 +93,7 @@ class _Place(NamedTuple):
 
     number: int
     master: torch.Tensor
+    group: SubGroup
     begin: int
     numel: int
 
@@ -104,6 +105,10 @@ class _Place(NamedTuple):
         """Of a tensor of the sub-group that is in memory: the parameter's range."""
         return whole.narrow(0, self.begin, self.numel).clone()
 
+    def open(self, name: str | None, part: torch.Tensor) -> None:
+        """`part` is what DeepSpeed copies into next. name: None for the gradient."""
+        self.group.opened = OpenRange(name, self.begin, part)
+
 
 def _whole(swapper: OptimizerSwapper, place: _Place, name: str) -> torch.Tensor:
     """The sub-group's master, or its state of this name: empty where it is not in memory."""
@@ -112,10 +117,9 @@ def _whole(swapper: OptimizerSwapper, place: _Place, name: str) -> torch.Tensor:
 
 def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> torch.Tensor | None:
     """A range of the state, or of the master; None: there is no such content, or it is in memory."""
-    group, name = swapper.group(place.master), name or MASTER
-    if group is not None:
-        swapper.settle_states(place.master)
-    if group is None or place.is_in_memory or not group.has_content(name):
+    group, name = place.group, name or MASTER
+    swapper.settle_states(place.master)
+    if place.is_in_memory or not group.has_content(name):
         return None
     group.complete(name)
     return group.read(name, _whole(swapper, place, name).dtype, place.begin, place.numel)
@@ -123,28 +127,18 @@ def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> t
 
 def _read_gradient(swapper: OptimizerSwapper, place: _Place) -> torch.Tensor | None:
     """A range of the gradient in the master's dtype; None: it is in memory."""
-    group, flat = swapper.group(place.master), swapper.flat_gradient(place.master)
-    if group is None or flat is None or place.is_in_memory:
+    flat = swapper.flat_gradient(place.master)
+    if flat is None or place.is_in_memory:
         return None
     begin, end = place.begin, place.begin + place.numel
     gradient = plain_tensors.empty(place.numel, swapper.dtype).copy_(flat.narrow(0, begin, place.numel))
-    for offset, numel, content in swapper.valid_set_gradients(group):
+    for offset, numel, content in swapper.valid_set_gradients(place.group):
         first, last = max(begin, offset), min(end, offset + numel)
         if first < last:
             gradient.narrow(0, first - begin, last - first).copy_(content.narrow(0, first - offset, last - first))
     cycle = swapper.cycle()
     factor = None if cycle is None else cycle.used_factor(place.number)
     return gradient if factor is None else gradient.mul_(factor)
-
-
-def _open(stage3: Any, place: _Place, name: str | None, part: torch.Tensor) -> None:
-    stage3.optimizer_swapper.group(place.master).opened = OpenRange(name, place.begin, part)
-
-
-def _is_stepped(stage3: Any, place: _Place) -> bool:
-    """Whether a step is under way that has the sub-group in memory."""
-    cycle = cycle_of(stage3)
-    return cycle is not None and cycle.is_stepping and place.is_in_memory
 
 
 def _is_being_set(stage3: Any, param: Any) -> bool:
@@ -161,8 +155,9 @@ def _place(stage3: Any, param: Any) -> _Place | None:
 
     number, begin, numel = stage3.grad_position[stage3.get_param_id(param)]
     master, swapper = stage3.fp32_partitioned_groups_flat[number], stage3.optimizer_swapper
-    if not isinstance(swapper, OptimizerSwapper) or swapper.group(master) is None:
+    group = swapper.group(master) if isinstance(swapper, OptimizerSwapper) else None
+    if group is None:
         return None
     if not get_accelerator().resolves_data_dependency():
         stage3.reduce_and_partition_stream.synchronize()  # as DeepSpeed does before it looks
-    return _Place(number, master, begin, numel)
+    return _Place(number, master, group, begin, numel)
