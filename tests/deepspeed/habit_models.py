@@ -6,6 +6,15 @@ import torch
 from torch import nn
 from trial import WIDTH, Trial
 
+MUON = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
+
+
+def mark_for_muon(model: nn.Module) -> nn.Module:
+    """Muon asks each parameter; the model itself."""
+    for param in model.parameters():
+        param.use_muon = param.dim() > 1
+    return model
+
 
 class Layer(nn.Module):
     """A matrix with a bias, and what makes it not linear."""

@@ -21,7 +21,7 @@ from deepspeed.utils import (
     safe_update_full_grad_vectorized,
 )
 from habit import habit
-from habit_models import Layer, Sparse, Stack
+from habit_models import MUON, Layer, Sparse, Stack, mark_for_muon
 from torch import nn
 from trial import Config, Trial, digest
 
@@ -30,7 +30,6 @@ LOSS_TIMES_0 = "`device: cpu`, a backward of the loss times 0"
 IN_RAM = {"zero_optimization__offload_param": None}
 NO_OPTIMIZER = {"zero_optimization__offload_optimizer": None}
 FP32 = {"bf16": None}
-MUON = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
 
 
 @habit("plain training, bf16", short=1)
@@ -112,10 +111,7 @@ def missing_fp32(trial: Trial) -> None:
 
 def _odd_steps(trial: Trial, **changes: Any) -> None:
     """A backward of nothing, in the reference, where the script has none."""
-    model = Stack()
-    for param in model.parameters():
-        param.use_muon = param.dim() > 1  # Muon asks
-    engine = trial.initialize(model, trial.config(**changes))
+    engine = trial.initialize(mark_for_muon(Stack()), trial.config(**changes))
 
     def without_backward() -> None:
         if trial.reference:

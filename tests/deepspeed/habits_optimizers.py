@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from habit import habit
-from habit_models import Stack
+from habit_models import MUON, Stack, mark_for_muon
 from torch.amp import grad_scaler as grad_scaler_module
 from trial import Trial, digest
 
@@ -232,12 +232,8 @@ def default_device_torch(trial: Trial) -> None:
 
 @habit("Muon")
 def muon(trial: Trial) -> None:
-    model = Stack()
-    for param in model.parameters():
-        param.use_muon = param.dim() > 1
-    muon = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
-    config = trial.config(optimizer=muon, zero_optimization__reduce_scatter=False)
-    engine = trial.initialize(model, config)
+    config = trial.config(optimizer=MUON, zero_optimization__reduce_scatter=False)
+    engine = trial.initialize(mark_for_muon(Stack()), config)
     trial.steps(engine)
     trial.record_weights(engine)
 

@@ -16,7 +16,7 @@ import deepspeed
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 from habit import habit
-from habit_models import Stack
+from habit_models import MUON, Stack, mark_for_muon
 from habits_transformers import language_step, loaded_model
 from penstock.errors import ArgumentError
 from trial import Trial, partitioned_at_birth
@@ -49,11 +49,8 @@ def _with_a_frozen_layer(trial: Trial, **changes: Any) -> Any:
 @habit("Muon saved and read right behind a load")
 def muon_behind_a_load(trial: Trial) -> None:
     """Its momentum is of 16 bits, which torch's load_state_dict() makes fp32."""
-    model = Stack()
-    for param in model.parameters():
-        param.use_muon = param.dim() > 1
-    muon = {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.01}}
-    engine = trial.initialize(model, trial.config(optimizer=muon, zero_optimization__reduce_scatter=False))
+    config = trial.config(optimizer=MUON, zero_optimization__reduce_scatter=False)
+    engine = trial.initialize(mark_for_muon(Stack()), config)
     trial.steps(engine, 2)
     place = str(_place(trial, "muon"))
     engine.save_checkpoint(place, tag="first")
