@@ -182,12 +182,15 @@ TrainingSetup make_setup(const PlanRequest& request, Ranks ranks, Inventory inve
 constexpr std::uint64_t kChunksMax = 4'000'000;
 
 Result<void> check_chunks(const TrainingSetup& setup) {
+  if (!setup.steps_in_chunks()) {
+    return {};
+  }
   std::uint64_t elements = 0;
-  for (const std::size_t place : setup.trained()) {
-    elements += setup.partition_elements(setup.inventory.tensors[place]);
+  for (const SubGroup& group : setup.sub_groups()) {
+    elements += group.elements;
   }
   const std::uint64_t states = setup.optimizer_states().size() + 1;
-  if (setup.steps_in_chunks() && elements / kStateChunkElements > kChunksMax / states) {
+  if (elements / kStateChunkElements > kChunksMax / states) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("a rank's optimizer steps {} elements, more than the {} that a plan "
                              "of its chunks can list; are the shapes and --world-size right?",

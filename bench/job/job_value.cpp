@@ -119,8 +119,9 @@ Refusal read_job_size(std::string_view text, Job& job) {
   job.size = 0;
   job.size_percent = 0;
   if (take_back(text, "%")) {
-    const bool is_number = read_plain_number(text, job.size_percent);
-    if (!is_number || !(job.size_percent > 0 && job.size_percent <= 100)) {  // also for "nan"
+    const bool is_share = read_plain_number(text, job.size_percent) && job.size_percent > 0 &&
+                          job.size_percent <= 100;  // false for "nan"
+    if (!is_share) {
       return "a share above 0% and up to 100% is allowed";
     }
     return {};

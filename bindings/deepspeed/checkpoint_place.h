@@ -18,7 +18,8 @@ struct CheckpointPlace {
   std::string tag;
   std::string tag_directory;  ///< with the files of all ranks
   bool is_named_by_latest = false;
-  /// What else could be meant, from `named` on: other tags, other `checkpoint-N`. Newest first.
+  /// What else could be meant, from `named` on: other tags, other `checkpoint-N`. Newest first,
+  /// names that are no step behind.
   std::vector<std::string> others;
   /// Of `others`: folders of a later step, without files of DeepSpeed.
   std::vector<std::string> passed_over;

@@ -77,7 +77,7 @@ class Engine:
 
     def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
-        array = _contiguous(tensor)
+        array = _detached(tensor)
         if _is_negative(array):
             array = array.resolve_neg()
         device = _device(array, convert, device)
@@ -114,7 +114,7 @@ class Engine:
         tensor_id, kept, _ = self._known(name)
         if out is None:
             return self._core.get(tensor_id, update)
-        array = _contiguous(out)
+        array = _detached(out)
         if _is_negative(array):
             raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
         device = _device(array, convert, device)
@@ -270,7 +270,7 @@ def _is_negative(tensor: Any) -> bool:
     return callable(is_negative) and bool(is_negative())
 
 
-def _contiguous(tensor: Any) -> Any:
+def _detached(tensor: Any) -> Any:
     """What the engine can take: a torch tensor loses its autograd history, anything else is itself."""
     detach = getattr(tensor, "detach", None)
     if callable(detach):
