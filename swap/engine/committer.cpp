@@ -310,7 +310,7 @@ void Committer::arrived(const WritingPtr& arrival, std::optional<Error> error) n
   const bool is_newest =
       record != nullptr && record->memory.is_arriving() && record->memory.fill() == fill;
   std::shared_ptr<Block> block = writing.block;
-  context_.writing_bytes -= writing.bytes;
+  context_.writes.end(writing.half);
   context_.stats.from_device_bytes += error ? 0 : writing.device->memory.bytes;
   if (error) {
     fail_arrival(is_newest ? record : nullptr, writing, std::move(*error), locked);

@@ -113,7 +113,7 @@ Ticket ContentStreams::adopt(TensorId tensor, std::shared_ptr<StoredTensor> stor
       record->gets.await_write();
     }
     ++record->drive.writes_in_flight;
-    context_.writing_bytes += writing->bytes;
+    context_.writes.begin(writing->half);
     context_.operation_begun();
   }
   writer_.finished(writing, std::nullopt);

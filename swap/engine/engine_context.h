@@ -12,6 +12,7 @@
 #include "io/io_queue.h"
 #include "swap/engine/deferred_work.h"
 #include "swap/engine/engine_lock.h"
+#include "swap/engine/write_barrier.h"
 #include "swap/stats.h"
 #include "swap/swap_engine_options.h"
 
@@ -30,10 +31,10 @@ struct EngineContext {
   std::weak_ptr<void> engine;  ///< all parts; operations in flight hold it
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  ///< operations or writing_bytes went down
+  std::condition_variable changed;  ///< operations or writes went down, or a flush ended
   bool closed PENSTOCK_GUARDED = false;
-  std::uint64_t operations PENSTOCK_GUARDED = 0;     ///< transfers in flight
-  std::uint64_t writing_bytes PENSTOCK_GUARDED = 0;  ///< contents on their way to drives
+  std::uint64_t operations PENSTOCK_GUARDED = 0;  ///< transfers in flight
+  WriteBarrier writes PENSTOCK_GUARDED;           ///< contents on their way to drives
   SwapStats stats PENSTOCK_GUARDED;
 
   std::shared_ptr<void> hold() const noexcept { return engine.lock(); }

@@ -30,13 +30,19 @@ Result<void> NamespaceSet::flush() {
     Locked locked(context_);
     write_again(locked);
   }
-  Result<void> written;
-  {
-    Locked locked(context_);
-    locked.wait([this]() PENSTOCK_NEEDS_LOCK { return context_.writing_bytes == 0; });
-    written = failures_.take();
-  }
-  return publish(std::move(written));
+  await_writes();
+  return publish(check());
+}
+
+/// Those that have begun; later ones may still be in flight.
+void NamespaceSet::await_writes() {
+  WriteBarrier& writes = context_.writes;
+  Locked locked(context_);
+  locked.wait([&writes]() PENSTOCK_NEEDS_LOCK { return !writes.is_flushing(); });
+  writes.begin_flush();
+  locked.wait([&writes]() PENSTOCK_NEEDS_LOCK { return writes.has_flushed(); });
+  writes.end_flush();
+  context_.changed.notify_all();
 }
 
 Result<void> NamespaceSet::check() {
@@ -145,10 +151,7 @@ Result<void> NamespaceSet::close(NamespaceId space) {
   PENSTOCK_TRY(store);
   Result<void> written;
   if ((*store)->is_durable()) {
-    {
-      Locked locked(context_);
-      locked.wait([this]() PENSTOCK_NEEDS_LOCK { return context_.writing_bytes == 0; });
-    }
+    await_writes();
     written = publish({});
   }
   if (!drop(space)) {

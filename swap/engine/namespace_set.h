@@ -41,6 +41,7 @@ class NamespaceSet : private EnginePart {
 
  private:
   Result<std::shared_ptr<SwapStore>> open_store(const std::vector<PathConfig>& paths) const;
+  void await_writes();
   void run_loop_near(const std::vector<PathConfig>& paths);
   void resume(NamespaceId space, const DurableStore& store) PENSTOCK_NEEDS_LOCK;
   Result<std::shared_ptr<SwapStore>> begin_to_close(NamespaceId space);

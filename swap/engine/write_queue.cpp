@@ -46,7 +46,7 @@ void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& 
 void WriteQueue::begin(WritingPtr writing, Locked& locked) noexcept {
   TensorRecord& record = *table_.record_of(writing->id);
   ++record.drive.writes_in_flight;
-  context_.writing_bytes += writing->bytes;
+  context_.writes.begin(writing->half);
   context_.operation_begun();
   memory_.update_use(record);
   locked.send(std::move(writing));
@@ -57,7 +57,7 @@ void WriteQueue::begin_arrival(TensorRecord& record, WritingPtr writing, Locked&
   record.memory.replaced = writing->before;
   record.memory.block = writing->block;
   memory_.update_use(record);
-  context_.writing_bytes += writing->bytes;
+  context_.writes.begin(writing->half);
   context_.operation_begun();
   writing->source = writing->block->span();
   locked.send(std::move(writing));

@@ -157,7 +157,7 @@ bool WriteRescue::arrive_instead(const WritingPtr& arrival, const Error& error) 
   }
   memory_.drop(*record, locked);
   --record->drive.writes_in_flight;
-  context_.writing_bytes -= writing.bytes;
+  context_.writes.end(writing.half);
   writing.block = std::move(*block);
   writes_.begin_arrival(*record, arrival, locked);
   context_.operation_ended();

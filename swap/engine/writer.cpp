@@ -92,7 +92,7 @@ void Writer::finished(const WritingPtr& ended, std::optional<Error> error) noexc
 void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
                  Locked& locked) noexcept {
   TensorRecord* const record = table_.record_of(writing.id);
-  context_.writing_bytes -= writing.bytes;
+  context_.writes.end(writing.half);
   if (record != nullptr) {
     --record->drive.writes_in_flight;
   }

@@ -9,6 +9,7 @@
 #include "swap/engine/block.h"
 #include "swap/engine/tensor_record.h"
 #include "swap/engine/ticket_state.h"
+#include "swap/engine/write_barrier.h"
 #include "swap/store/swap_store.h"
 #include "swap/tensor.h"
 #include "swap/transfer/device_tensor.h"
@@ -30,6 +31,7 @@ struct Writing {
   std::shared_ptr<StoredTensor> stored;
   std::vector<std::uint32_t> refused;  ///< drives that have failed to write it
   std::shared_ptr<TicketState> ticket;
+  WriteBarrier::Half half;        ///< none: it has not begun
   std::uint64_t fill = 0;         ///< of the record, while it comes from a device to `block`
   std::shared_ptr<Writing> next;  ///< links those that DeferredWork has yet to begin
 };

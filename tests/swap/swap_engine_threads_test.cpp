@@ -113,6 +113,45 @@ TEST_F(SwapEngineThreadsTest, NoReaderSeesHalfOfAPut) {
   writer.join();
 }
 
+TEST_F(SwapEngineThreadsTest, EachFlushEndsBesideLaterPuts) {
+  open(16 * kMiB, 0);
+  const std::vector<std::byte> data = content(kMiB, 1);
+  std::vector<TensorId> tensors;
+  for (unsigned i = 0; i < 4; ++i) {
+    tensors.push_back(declare(numbered(i), kMiB));
+  }
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {  // one write of each is in flight at any time
+      Ticket before = engine_->put(tensors[t], data);
+      while (!stop) {
+        Ticket next = engine_->put(tensors[t], data);
+        EXPECT_TRUE(before.wait().has_value());
+        before = std::move(next);
+      }
+      EXPECT_TRUE(before.wait().has_value());
+    });
+  }
+  std::vector<std::thread> flushing;
+  for (unsigned t = 2; t < 4; ++t) {
+    flushing.emplace_back([&, t] {
+      for (int round = 0; round < 20; ++round) {
+        const Ticket ticket = engine_->put(tensors[t], data);
+        EXPECT_TRUE(engine_->flush().has_value());
+        EXPECT_FALSE(engine_->state(tensors[t]).value().writing);
+      }
+    });
+  }
+  for (std::thread& thread : flushing) {
+    thread.join();
+  }
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
 TEST_F(SwapEngineThreadsTest, ClosingUnderLoadEndsEveryWait) {
   for (int round = 0; round < 5; ++round) {
     open(6 * kMiB, 0);
