@@ -27,8 +27,8 @@ Result<NamespaceId> TensorDirectory::open_namespace(std::string name,
     trace([&](TraceLog& log) {
       log.open_namespace(*space, name);
       for (const TensorId tensor : core.tensors().tensors(*space)) {  // a durable store's
-        if (const Result<TensorInfo> info = core.tensors().info(tensor); info.has_value()) {
-          log.declare(tensor, *space, *info, true);
+        if (const auto info = core.tensors().info(tensor); info.has_value()) {
+          log.declare(tensor, *space, **info, true);
         }
       }
     });
@@ -85,7 +85,7 @@ Result<void> TensorDirectory::set_trained(TensorId tensor, bool is_trained) {
   return guarded([&](EngineCore& core) { return core.tensors().set_trained(tensor, is_trained); });
 }
 
-Result<TensorInfo> TensorDirectory::info(TensorId tensor) const {
+Result<std::shared_ptr<const TensorInfo>> TensorDirectory::info(TensorId tensor) const {
   return guarded([&](EngineCore& core) { return core.tensors().info(tensor); });
 }
 

@@ -52,7 +52,7 @@ class TensorDirectory {
   /// Says whether training rewrites a parameter each step (as declared: TensorInfo::is_trained),
   /// which counts in the next plan().
   Result<void> set_trained(TensorId tensor, bool is_trained);
-  Result<TensorInfo> info(TensorId tensor) const;
+  Result<std::shared_ptr<const TensorInfo>> info(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   /// All of a namespace, in natural order of their names.
   std::vector<TensorId> tensors(NamespaceId space) const;

@@ -41,14 +41,15 @@ Result<void> check_size(const SwapEngine& engine, const std::vector<FilledTensor
   std::uint64_t bytes = 0;
   std::string name;
   for (const auto& [tensor, layout] : tensors) {
-    const Result<TensorInfo> info = engine.info(tensor);
-    PENSTOCK_TRY(info);
-    if (layout != nullptr && layout->bytes() != info->bytes()) {
+    const auto found = engine.info(tensor);
+    PENSTOCK_TRY(found);
+    const TensorInfo& info = **found;
+    if (layout != nullptr && layout->bytes() != info.bytes()) {
       return fault(Fault::kWrongSize, fmt::format("tensor '{}' has {} bytes, its layout {}",
-                                                  info->name, info->bytes(), layout->bytes()));
+                                                  info.name, info.bytes(), layout->bytes()));
     }
-    bytes += layout != nullptr ? layout->elements() * sizeof(float) : info->bytes();
-    name = info->name;
+    bytes += layout != nullptr ? layout->elements() * sizeof(float) : info.bytes();
+    name = info.name;
   }
   if (record.bytes != bytes) {
     return fault(Fault::kWrongSize,
@@ -203,9 +204,10 @@ Result<void> ArchiveIntake::check(const TakenRecord& taken, const ZipRecord& rec
 }
 
 Result<void> ArchiveIntake::check(const RecordTarget& target, const ZipRecord& record) const {
-  const Result<TensorInfo> info = engine_.info(target.tensor);
-  PENSTOCK_TRY(info);
-  const DType taken = layouts_.contains(target.tensor) ? DType::kF32 : info->dtype;
+  const auto found = engine_.info(target.tensor);
+  PENSTOCK_TRY(found);
+  const TensorInfo& info = **found;
+  const DType taken = layouts_.contains(target.tensor) ? DType::kF32 : info.dtype;
   const std::uint64_t element_bytes = dtype_bytes(target.dtype);
   if (target.offset > record.bytes ||
       target.elements > (record.bytes - target.offset) / element_bytes) {
@@ -222,7 +224,7 @@ Result<void> ArchiveIntake::check(const RecordTarget& target, const ZipRecord& r
       record.offset % element_bytes != 0) {
     return fault(
         Fault::kUnsupported,
-        fmt::format("tensor '{}' is {} and cannot take {} at byte {} of the file", info->name,
+        fmt::format("tensor '{}' is {} and cannot take {} at byte {} of the file", info.name,
                     dtype_name(taken), dtype_name(target.dtype), record.offset + target.offset));
   }
   return {};

@@ -60,9 +60,13 @@ enum Code : std::uint8_t {
   kUInt = 1,
   kFloat = 2,
   kBfloat = 4,
+  kComplex = 5,
   kBool = 6,
-  kFloat8E4M3 = 10,
-  kFloat8E5M2 = 12
+  kFloat8E4M3 = 10,  // this and those below: since 1.1
+  kFloat8E4M3FNUZ = 11,
+  kFloat8E5M2 = 12,
+  kFloat8E5M2FNUZ = 13,
+  kFloat8E8M0 = 14
 };
 
 DLDataType dlpack_type(DType dtype) {
@@ -93,15 +97,21 @@ DLDataType dlpack_type(DType dtype) {
     case DType::kF8E5M2:
       return type(kFloat8E5M2);
     case DType::kF8E8M0:
+      return type(kFloat8E8M0);
     case DType::kF8E4M3FNUZ:
+      return type(kFloat8E4M3FNUZ);
     case DType::kF8E5M2FNUZ:
-    case DType::kF6E2M3:
+      return type(kFloat8E5M2FNUZ);
+    case DType::kC64:
+      return type(kComplex);
+    case DType::kF6E2M3:  // elements that share bytes
     case DType::kF6E3M2:
     case DType::kF4:
-    case DType::kC64:
       break;
   }
-  throw nb::type_error("DLPack has no name for this dtype");
+  PyErr_SetString(PyExc_BufferError,
+                  "elements of 4 and 6 bits share bytes: memoryview(lease) has the bytes");
+  throw nb::python_error();
 }
 
 /// Everything that one capsule owns.

@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -83,26 +82,21 @@ class EngineObject {
   std::uint64_t declare(std::uint32_t space, const std::string& name, const std::string& dtype,
                         std::vector<std::uint64_t> shape, const std::string& role) {
     TensorInfo info{name, unwrap(parse_dtype(dtype)), std::move(shape), unwrap(parse_role(role))};
-    const TensorId id = unwrap(engine_->declare(NamespaceId{space}, info));
-    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
-    return to_number(id);
+    return to_number(unwrap(engine_->declare(NamespaceId{space}, std::move(info))));
   }
   /// Of a name; nothing where there is none. What looks names up or declares them keeps the GIL and
   /// runs no Python code meanwhile. So a signal's handler, a finalizer, another thread and a forked
   /// child find a name as it was before or as it is behind, and no lock that could be held.
   std::optional<NamedTensor> find(std::uint32_t space, const std::string& name) const {
     const TensorId id = engine_->find(NamespaceId{space}, name).value_or(TensorId{});
-    const Result<TensorInfo> info = engine_->info(id);
-    return is_unknown(info) ? std::nullopt : std::optional(described(id, unwrap(info)));
+    const auto info = engine_->info(id);
+    return is_unknown(info) ? std::nullopt : std::optional(described(id, *unwrap(info)));
   }
   void forget(std::uint64_t tensor) {
     unwrap(released([&] { return engine_->forget(TensorId{tensor}); }));
-    infos_.erase(TensorId{tensor});
   }
   void rename(std::uint64_t tensor, std::string name) {
     unwrap(engine_->rename(TensorId{tensor}, std::move(name)));
-    infos_[TensorId{tensor}] =
-        std::make_shared<const TensorInfo>(unwrap(engine_->info(TensorId{tensor})));
   }
 
   void set_trained(std::uint64_t tensor, bool is_trained) {
@@ -118,10 +112,10 @@ class EngineObject {
       expect_open();
     }
     for (const TensorId id : ids) {
-      const Result<TensorInfo> info = engine_->info(id);
-      if (!is_unknown(info)) {  // forgotten meanwhile
-        infos_[id] = std::make_shared<const TensorInfo>(unwrap(info));
-        known[nb::cast(info->name)] = nb::cast(described(id, *info));
+      const auto found = engine_->info(id);
+      if (!is_unknown(found)) {  // forgotten meanwhile
+        const TensorInfo& info = *unwrap(found);
+        known[nb::cast(info.name)] = nb::cast(described(id, info));
       }
     }
     return known;
@@ -129,7 +123,7 @@ class EngineObject {
 
   LeaseObject allocate(std::uint64_t tensor) {
     Lease lease = unwrap(released([&] { return engine_->allocate(TensorId{tensor}); }));
-    return {std::move(lease), info(tensor), Access::kUpdate, this};
+    return {std::move(lease), unwrap(engine_->info(TensorId{tensor})), Access::kUpdate, this};
   }
   Future commit(const LeaseObject& lease) {
     lease.expect_held();
@@ -159,7 +153,7 @@ class EngineObject {
   Future get(std::uint64_t tensor, bool update) {
     const Access access = update ? Access::kUpdate : Access::kRead;
     Ticket ticket = released([&] { return engine_->get(TensorId{tensor}, access); });
-    return {std::move(ticket), info(tensor), access, this};
+    return {std::move(ticket), unwrap(engine_->info(TensorId{tensor})), access, this};
   }
   Future get_into(std::uint64_t tensor, nb::handle array) {
     Target target = array_of<Target>(array);
@@ -248,12 +242,12 @@ class EngineObject {
   static NamedTensor described(TensorId id, const TensorInfo& info) {
     return {to_number(id), std::string(dtype_name(info.dtype)), info.shape};
   }
-  static bool is_unknown(const Result<TensorInfo>& info) {
+  static bool is_unknown(const Result<std::shared_ptr<const TensorInfo>>& info) {
     return info.has_error() && info.error().code == make_error_code(Fault::kUnknownTensor);
   }
   /// Where nothing is found, a closed engine says so, and one of a parent process.
   void expect_open() const {
-    const Result<TensorInfo> none = engine_->info(TensorId{});
+    const auto none = engine_->info(TensorId{});
     if (!is_unknown(none)) {
       unwrap(none);
     }
@@ -269,8 +263,8 @@ class EngineObject {
   }
   TensorId declared_to_put(NamespaceId space, TensorInfo info) {
     if (const std::optional<TensorId> known = engine_->find(space, info.name)) {
-      const Result<TensorInfo> was = engine_->info(*known);
-      if (was.has_value() && (was->dtype != info.dtype || was->shape != info.shape)) {
+      const auto was = engine_->info(*known);
+      if (was.has_value() && ((*was)->dtype != info.dtype || (*was)->shape != info.shape)) {
         raise(fault(Fault::kInvalidArgument,
                     "another thread has put a tensor '" + info.name +
                         "' of another dtype or shape meanwhile: forget() it first"));
@@ -279,16 +273,7 @@ class EngineObject {
         return *known;
       }
     }
-    const TensorId id = unwrap(engine_->declare_to_put(space, info));
-    infos_[id] = std::make_shared<const TensorInfo>(std::move(info));
-    return id;
-  }
-  std::shared_ptr<const TensorInfo> info(std::uint64_t tensor) {
-    const auto found = infos_.find(TensorId{tensor});
-    if (found == infos_.end()) {
-      raise(fault(Fault::kUnknownTensor, "there is no tensor " + std::to_string(tensor)));
-    }
-    return found->second;
+    return unwrap(engine_->declare_to_put(space, std::move(info)));
   }
   const Device* device_of(const std::string& name) const {
     const auto found = devices_.find(name);
@@ -339,7 +324,6 @@ class EngineObject {
   std::map<std::string, std::shared_ptr<Device>> devices_;  // before the engine, which uses them
   std::unique_ptr<SwapEngine> engine_;
   // Touched with the GIL held only.
-  std::unordered_map<TensorId, std::shared_ptr<const TensorInfo>> infos_;
   std::vector<std::pair<Ticket, std::shared_ptr<HeldArray>>> held_;
   bool closed_ = false;
 };

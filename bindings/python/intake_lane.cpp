@@ -48,10 +48,10 @@ Result<void> IntakeLane::open(TensorId tensor) {
     }
     return {};
   }
-  Result<TensorInfo> info = engine_.info(tensor);
+  const auto info = engine_.info(tensor);
   PENSTOCK_TRY(info);
   PENSTOCK_TRY(writer_.begin(tensor));
-  tensor_ = std::move(*info);
+  tensor_ = **info;
   id_ = tensor;
   const auto layout = layouts_.find(tensor);
   layout_ = layout == layouts_.end() ? nullptr : layout->second.get();

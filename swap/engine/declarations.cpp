@@ -72,13 +72,13 @@ Result<void> Declarations::set_trained(TensorId tensor, bool is_trained) {
   return {};
 }
 
-Result<TensorInfo> Declarations::info(TensorId tensor) const {
+Result<std::shared_ptr<const TensorInfo>> Declarations::info(TensorId tensor) const {
   const BriefLock lock(context_);
   const TensorRecord* record = table_.record_of(tensor);
   if (record == nullptr) {
     return table_.unknown(tensor);
   }
-  return *record->info;
+  return record->info;
 }
 
 void Declarations::erase(TensorRecord& record, Locked& locked) noexcept {

@@ -21,7 +21,7 @@ class Declarations : private EnginePart {
   Result<void> forget(TensorId tensor);
   Result<void> rename(TensorId tensor, std::string name);
   Result<void> set_trained(TensorId tensor, bool is_trained);
-  Result<TensorInfo> info(TensorId tensor) const;
+  Result<std::shared_ptr<const TensorInfo>> info(TensorId tensor) const;
   Result<TensorState> state(TensorId tensor) const;
   std::optional<TensorId> find(NamespaceId space, const std::string& name) const;
   std::vector<TensorId> tensors(NamespaceId space) const;

@@ -46,7 +46,7 @@ def test_wrong_sizes(row: Row, engine: penstock.Engine) -> None:
 
 def test_what_cannot_be_stored(row: Row, engine: penstock.Engine) -> None:
     apart = numpy.arange(4096.0).reshape(64, 64)[:, ::2]
-    for thing in (None, 3, "text", [1, 2], object(), numpy.array(["a"]), numpy.zeros(3, dtype="complex64")):
+    for thing in (None, 3, "text", [1, 2], object(), numpy.array(["a"]), numpy.zeros(3, dtype="complex128")):
         with pytest.raises(penstock.ArgumentError, match="cannot store"):
             engine.put("new", thing)
     read_only = filled(2, 0)
@@ -58,7 +58,7 @@ def test_what_cannot_be_stored(row: Row, engine: penstock.Engine) -> None:
     engine.put("new", apart + 1)  # the name is still free
     engine.put("new", apart)
     assert (engine.get("new").array == apart).all()
-    how = "put of None, texts, lists, complex numbers; get into strided arrays and memory to read only"
+    how = "put of None, texts, lists, complex128; get into strided arrays and memory to read only"
     mistake(row, "what cannot be stored", how, "ArgumentError")
 
 

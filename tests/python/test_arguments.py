@@ -59,13 +59,53 @@ def test_one_device_may_be_a_text(tmp_path: Path) -> None:
             penstock.Engine(path=tmp_path, devices=no_devices)
 
 
-def test_what_torch_shows_the_negative_of(engine: penstock.Engine) -> None:
+def test_what_torch_shows_the_negative_or_conjugate_of(engine: penstock.Engine) -> None:
     torch = pytest.importorskip("torch")
-    shown = torch._neg_view(torch.arange(3000.0))
-    engine.put("negative", shown)
-    assert (engine.get("negative").array == -numpy.arange(3000.0)).all()
-    with pytest.raises(penstock.ArgumentError, match="negative"):
-        engine.get_async("negative", out=shown)
+    numbers = torch.complex(torch.arange(3000.0), torch.ones(3000))
+    for name, shown in (("negative", numbers.conj().imag), ("conjugate", numbers.conj())):
+        engine.put(name, shown)
+        assert (engine.get(name).array == shown.resolve_conj().resolve_neg().numpy()).all()
+        with pytest.raises(penstock.ArgumentError, match="negative or conjugate"):
+            engine.get_async(name, out=shown)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["complex64", "bfloat16", *(f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"))],
+)
+def test_types_beside_the_usual_ones(engine: penstock.Engine, name: str) -> None:
+    """Of torch and of NumPy (with ml_dtypes): there and back, by a lease and by out=."""
+    torch = pytest.importorskip("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    numbers = torch.arange(12.0).reshape(3, 4).to(getattr(torch, name))
+    engine.put("torch", numbers)
+    with engine.get("torch") as lease:
+        assert torch.from_dlpack(lease).dtype == numbers.dtype
+        assert bytes(memoryview(lease)) == numbers.view(torch.uint8).numpy().tobytes()
+        assert lease.array.dtype == getattr(numpy if name == "complex64" else ml_dtypes, name)
+        engine.put("numpy", lease.array)
+        engine.put("transposed", lease.array.T)
+        out = numpy.zeros_like(lease.array)
+        engine.get_async("numpy", out=out).result()
+        assert out.tobytes() == bytes(memoryview(lease))
+    with engine.get("transposed") as lease:
+        assert lease.dtype == engine.get("torch").dtype
+        assert lease.array.tobytes() == out.T.tobytes()
+
+
+def test_elements_that_share_bytes(tmp_path: Path) -> None:
+    from penstock._core import SwapEngine
+
+    engine = SwapEngine("{}", "defaults")
+    space = engine.open_namespace("main", [str(tmp_path)])
+    tensor = engine.declare(space, "nibbles", "f4", [8], "param")
+    engine.put(tensor, bytes(range(4))).result()
+    lease = engine.get(tensor, False).result()
+    assert bytes(memoryview(lease)) == bytes(range(4))
+    with pytest.raises(penstock.UnsupportedError, match="memoryview"):
+        _ = lease.array
+    with pytest.raises(BufferError, match="memoryview"):
+        lease.__dlpack__()
 
 
 def test_out_has_the_dtype_or_is_bytes(engine: penstock.Engine) -> None:

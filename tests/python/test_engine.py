@@ -164,7 +164,7 @@ def test_errors_are_of_the_right_class(engine: penstock.Engine, tmp_path: Path) 
     with pytest.raises(penstock.ArgumentError, match=r"shape \[10\]"):
         engine.put("a", numpy.zeros(11, dtype="uint8"))
     with pytest.raises(penstock.ArgumentError, match="complex"):
-        engine.put("c", numpy.zeros(10, dtype="complex64"))
+        engine.put("c", numpy.zeros(10, dtype="complex128"))
     with pytest.raises(penstock.ConfigError, match="ram_bytes"):
         penstock.Engine(config={"penstock": {"ram_byte": 0}}, path=tmp_path)
     latin = tmp_path / "latin.json"

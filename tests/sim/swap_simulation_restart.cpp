@@ -107,7 +107,7 @@ bool SwapSimulation::open_store() {
 bool SwapSimulation::resume() {
   std::map<std::string, TensorId> found;
   for (const TensorId tensor : engine_->tensors(space_)) {
-    found.emplace(engine_->info(tensor).value().name, tensor);
+    found.emplace(engine_->info(tensor).value()->name, tensor);
   }
   for (std::size_t i = 0; i < kTensors; ++i) {
     if (!resume(i, found)) {

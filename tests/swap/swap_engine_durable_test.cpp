@@ -42,7 +42,7 @@ TEST_F(SwapEngineDurableTest, ContentsAreThereAgainWithoutBeingCopied) {
   open_durable();
   EXPECT_EQ(engine_->stats().io.read_bytes, 0U);
   EXPECT_EQ(engine_->tensors(space_).size(), 12U);
-  EXPECT_EQ(engine_->info(engine_->tensors(space_)[2]).value().name, "t2") << "before t10";
+  EXPECT_EQ(engine_->info(engine_->tensors(space_)[2]).value()->name, "t2") << "before t10";
   for (std::size_t i = 0; i < 12; ++i) {
     expect_content(find(numbered(i)), content(100'000 + i, static_cast<unsigned>(i)));
   }

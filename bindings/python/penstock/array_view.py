@@ -19,9 +19,17 @@ _NUMPY_NAMES = {
     "f64": "float64",
     "i64": "int64",
     "u64": "uint64",
+    "c64": "complex64",
 }
 # NumPy has no such types of its own; the package ml_dtypes brings them.
-_ML_DTYPES_NAMES = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}
+_ML_DTYPES_NAMES = {
+    "bf16": "bfloat16",
+    "f8_e4m3": "float8_e4m3fn",
+    "f8_e4m3fnuz": "float8_e4m3fnuz",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e5m2fnuz": "float8_e5m2fnuz",
+    "f8_e8m0": "float8_e8m0fnu",
+}
 
 
 def array_of(lease: Any) -> Any:
@@ -37,6 +45,10 @@ def _dtype_of(lease: Any) -> Any:
     name = _NUMPY_NAMES.get(lease.dtype)
     if name is not None:
         return name
+    if lease.dtype not in _ML_DTYPES_NAMES:
+        raise UnsupportedError(
+            f"tensor '{lease.name}' is {lease.dtype}, whose elements share bytes: memoryview(lease) has the bytes"
+        )
     try:
         import ml_dtypes
     except ImportError:

@@ -28,7 +28,11 @@ _BY_TYPE_NAME = {
     "int64": "i64",
     "uint64": "u64",
     "float8_e4m3fn": "f8_e4m3",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
     "float8_e5m2": "f8_e5m2",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e8m0fnu": "f8_e8m0",
+    "complex64": "c64",
 }
 
 
@@ -78,15 +82,15 @@ class Engine:
     def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
         array = _detached(tensor)
-        if _is_negative(array):
-            array = array.resolve_neg()
+        if _is_lazy(array):
+            array = array.resolve_conj().resolve_neg()
         device = _device(array, convert, device)
         if device is None:
             array = _in_c_order(array)
         dtype, shape = _describe(array)
         _check_name(name)
         kept = self._kept_dtype(name, dtype, shape, convert)
-        handed_over = array if device is None else self._on_device(array, device, False)
+        handed_over = _as_bytes(array) if device is None else self._on_device(array, device, False)
         try:
             if device is None:
                 return self._core.put_named(self._space, name, dtype, shape, handed_over)
@@ -115,15 +119,15 @@ class Engine:
         if out is None:
             return self._core.get(tensor_id, update)
         array = _detached(out)
-        if _is_negative(array):
-            raise ArgumentError("`out` shows the negative of its memory, which torch.Tensor.resolve_neg() copies")
+        if _is_lazy(array):
+            raise ArgumentError("`out` shows the negative or conjugate of its memory: give a tensor of its own")
         device = _device(array, convert, device)
         try:
             dtype = _describe(array, "read into")[0]
             if device is None:
                 if not _may_hold(dtype, kept):
                     raise ArgumentError(f"tensor '{name}' is {kept}, `out` is {dtype}: give the same dtype, or bytes")
-                return self._core.get_into(tensor_id, array)
+                return self._core.get_into(tensor_id, _as_bytes(array))
             if dtype != kept and not convert:
                 raise ArgumentError(f"tensor '{name}' is {kept}, not {dtype}: say convert=True, or give the same")
             return self._core.get_to_device(tensor_id, self._on_device(array, device, True), device, dtype)
@@ -264,10 +268,10 @@ def _kind(tensor: Any) -> str:
     return f"this {type(tensor).__module__}.{type(tensor).__qualname__}".replace("builtins.", "")
 
 
-def _is_negative(tensor: Any) -> bool:
-    """Of torch: a view, such as `z.conj().imag`, whose numbers are the negative of what is in memory."""
-    is_negative = getattr(tensor, "is_neg", None)
-    return callable(is_negative) and bool(is_negative())
+def _is_lazy(tensor: Any) -> bool:
+    """Of torch: a view whose numbers are the conjugate or negative of what is in memory: `z.conj()`, and its `imag`."""
+    marks = (getattr(tensor, name, None) for name in ("is_conj", "is_neg"))
+    return any(callable(mark) and bool(mark()) for mark in marks)
 
 
 def _detached(tensor: Any) -> Any:
@@ -292,6 +296,12 @@ def _in_c_order(array: Any) -> Any:
         return array.contiguous() if callable(is_contiguous) and not is_contiguous() else array
     except RuntimeError:  # a sparse or nested tensor, which the core refuses
         return array
+
+
+def _as_bytes(array: Any) -> Any:
+    """The memory of a NumPy array of a type of ml_dtypes, which has no buffer protocol; all else is itself."""
+    is_registered = getattr(getattr(array, "dtype", None), "isbuiltin", None) == 2  # NumPy: "a user-defined type"
+    return array.reshape(-1).view("u1") if is_registered and array.flags.c_contiguous else array
 
 
 def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
