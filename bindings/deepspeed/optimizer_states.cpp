@@ -34,6 +34,10 @@ std::vector<OptimizerState> states_of_optimizer(std::string_view type,
     states = {{"exp_avg"}, {"exp_inf"}};
   } else if (type == "RMSprop") {
     states = {{"square_avg"}};
+  } else if (type == "ASGD") {
+    states = {{"ax"}};
+  } else if (type == "Adafactor") {
+    states = {{"variance"}};  // of one axis, as all partitions have
   } else if (type != "SGD") {
     states = adam_states();
   }

@@ -134,6 +134,8 @@ TEST(TrainingSetupTest, TheStatesAreThoseOfTheOptimizer) {
   EXPECT_EQ(states_under(R"("optimizer": {"type": "SGD", "params": {"momentum": 0.9}},)"),
             2 * kState);
   EXPECT_EQ(states_under(R"("optimizer": {"type": "Adagrad"},)"), 2 * kState);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "ASGD"},)"), 2) << "whole";
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Adafactor"},)"), 2) << "whole";
   EXPECT_EQ(states_under(R"("optimizer": {"type": "RMSprop", "params": {"momentum": 0.9,
                              "centered": true}},)"),
             4 * kState);
