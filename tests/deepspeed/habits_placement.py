@@ -356,6 +356,26 @@ def complex_numbers(trial: Trial) -> None:
     trial.initialize(model)
 
 
+def _built_under(trial: Trial, offload_at_birth: Any, offload: Any) -> None:
+    """zero.Init and the engine have different `offload_param`."""
+    with deepspeed.zero.Init(config_dict_or_path=trial.config(zero_optimization__offload_param=offload_at_birth)):
+        model = Stack()
+    model.layers[0].requires_grad_(False)
+    engine = trial.initialize(model, trial.config(zero_optimization__offload_param=offload))
+    trial.steps(engine)
+    trial.record_weights(engine)
+
+
+@habit("`zero.Init` with `offload_param` on NVMe, and an engine with none")
+def swapped_at_birth_only(trial: Trial) -> None:
+    _built_under(trial, {"device": "nvme", "nvme_path": trial.swap, "max_in_cpu": 0}, None)
+
+
+@habit("`zero.Init` without `offload_param`, and an engine on NVMe", refused="give zero.Init the same configuration")
+def swapped_by_the_engine_only(trial: Trial) -> None:
+    _built_under(trial, None, {"device": "nvme", "nvme_path": trial.swap, "max_in_cpu": 0})
+
+
 @habit("a frozen model that each rank has whole (`zero.Init` with a group of one rank), changed in place", ranks=(2,))
 def whole_on_each_rank(trial: Trial) -> None:
     groups = [distributed.new_group([rank]) for rank in range(trial.ranks)]

@@ -169,6 +169,12 @@ TABLE: tuple[Place, ...] = (
     ),
     _of_optimizer("_partitioned_params_swap_out", tensor_swapping.writing_back, ("self", "i")),
     _of_optimizer("_move_to_flat_buffer", tensor_swapping.flattening, None),
+    _of_optimizer(
+        "_create_fp16_partitions_with_defragmentation",
+        tensor_swapping.staying_in_memory,
+        ("self", "fp16_param_groups"),
+        text=False,
+    ),
     # The step in chunks.
     _class("ops/adam/cpu_adam.py", "CPUAdamBuilder", compiled_op.loading_later),
     _class("ops/lion/cpu_lion.py", "CPULionBuilder", compiled_op.loading_later),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from penstock.deepspeed.engine_configuration import configuration_being_built
+from penstock.errors import ConfigError
 
 
 def configure_tensor_swapping(original: Callable[..., None]) -> Callable[..., None]:
@@ -70,6 +71,45 @@ def writing_back(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, i)
 
     return swap_out
+
+
+def staying_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _create_fp16_partitions_with_defragmentation. zero.Init may have been given another configuration than the
+    engine: weights that it has swapped out, and that the engine's does not swap, move into memory for good. DeepSpeed
+    would make masters of their placeholders.
+    """
+    from penstock.deepspeed.parameter_swapper import parameter_swapper
+
+    @functools.wraps(original)
+    def create(self: Any, fp16_param_groups: Any) -> Any:
+        params = [param for group in fp16_param_groups for param in group["params"]]
+        for param in [] if self.offload_param else params:
+            swapper = parameter_swapper(param)
+            if swapper is not None:
+                _move_into_memory(param, swapper)
+        try:
+            return original(self, fp16_param_groups)
+        except AttributeError as error:  # it asks the first parameter's swapper, whatever that is
+            if self.params_in_nvme_and_cpu and any(param.nvme_swapper is None for param in params):
+                raise ConfigError(
+                    "offload_param of this configuration swaps, and the model was built under a zero.Init that does "
+                    "not: give zero.Init the same configuration (config_dict_or_path=)"
+                ) from error
+            raise
+
+    return create
+
+
+def _move_into_memory(param: Any, swapper: Any) -> None:
+    from deepspeed.accelerator import get_accelerator
+
+    partition = param.ds_tensor
+    swapper.drop_read_ahead(param)
+    data = torch.empty(partition.ds_numel, dtype=partition.dtype, device=get_accelerator().current_device_name())
+    swapper.swap_into_buffer(param, data)
+    partition.data = data
+    partition.status = type(partition.status).AVAILABLE
+    partition.final_location = None
 
 
 def flattening(original: Callable[..., Any]) -> Callable[..., Any]:
