@@ -22,6 +22,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "parameters in RAM": {"zero_optimization__offload_param": {"device": "cpu"}},
     "one sub-group": {"zero_optimization__sub_group_size": 1_000_000_000},
     "torch AdamW": {"optimizer": TORCH_ADAM, "zero_allow_untested_optimizer": True},
+    "torch AdamW, many sub-groups": {"optimizer": TORCH_ADAM, "zero_optimization__sub_group_size": 1},
 }
 
 

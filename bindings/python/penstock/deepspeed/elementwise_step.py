@@ -50,6 +50,9 @@ class ElementwiseStep(StreamedStep):
             after.update(self._run_chunk(number, group, chunk, gradient, weights, before))
 
         self._run(number, update)
+        for name, value in after.items():
+            if torch.is_tensor(before.get(name)):  # which sub-groups may share, as behind a universal checkpoint
+                after[name] = before[name].copy_(value)
         last = optimizer.state.get(master, {})
         for name, dtype in group.dtypes.items():
             if name != MASTER:
