@@ -387,3 +387,11 @@ class Growing(torch.optim.SGD):
 @habit("an optimizer whose states grow", refused="penstock cannot swap a state that changes its size")
 def growing(trial: Trial) -> None:
     _torch_optimizer(trial, Growing, lr=1e-2)
+
+
+@habit("masters and gradients in bf16 with states in fp32, each parameter a sub-group")
+def narrow_masters(trial: Trial) -> None:
+    changes = {"bf16__bf16_master_weights_and_grads": True, "zero_optimization__sub_group_size": 1}
+    engine = trial.initialize(Stack(), trial.config(**changes))
+    trial.steps(engine)
+    trial.record_weights(engine)

@@ -122,6 +122,7 @@ class LoadedStates:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()
             stage3.optimizer.load_state_dict(self._optimizer)
+            self._restore_types()
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
             if self._swapper is not None and self._group(master) is not None:
@@ -133,6 +134,18 @@ class LoadedStates:
         install_weights(stage3, self._swapper)
         if load_optimizer_states:
             restore_powers(stage3, betas)
+
+    def _restore_types(self) -> None:
+        """States in memory have the types that they were saved in, as swapped ones have: torch has given them their
+        master's, and a state that was rounded continues another run.
+        """
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        for number, master in enumerate(states_in_order(self.stage3)):
+            state = self.stage3.optimizer.state.get(master, {})
+            for name, saved in self._optimizer["state"].get(number, {}).items():
+                if torch.is_tensor(saved) and saved.dtype != state[name].dtype:
+                    state[name] = saved.to(state[name].device)
 
     def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
         """Without what is swapped, and with nothing that only a file has."""
