@@ -340,3 +340,13 @@ def accelerate_states(trial: Trial) -> None:
         trial.record_weights(engine)
 
     _train_twice(trial, train_on, lambda: accelerator.load_state(str(where)))
+
+
+@habit("what load_checkpoint() returns beside the path")
+def returned_state(trial: Trial) -> None:
+    engine = trial.initialize(Stack())
+    trial.steps(engine, 1)
+    where = _place(trial, "checkpoint")
+    engine.save_checkpoint(where, client_state={"mine": [1]})
+    _, client = engine.load_checkpoint(where)
+    trial.record(sorted(client), client["mine"], client["frozen_param_fragments"])
