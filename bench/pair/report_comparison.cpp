@@ -6,9 +6,9 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "alloc/excerpt.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock::bench {
 namespace {
@@ -115,25 +115,43 @@ void add_run(RecordedRuns& runs, const std::string& job, const JobRun& run) {
   }
 }
 
+// Jobs of one name that ran one after another are several: `read`, `read #2`.
+struct FoundJob {
+  std::string name;
+  double group = 0;
+  std::string label;
+  JobRun run = {};
+};
+
 // Throws json::exception where the document is none of a benchmark.
-void add_document(const json& document, const std::string& origin, RecordedRuns& runs) {
-  std::vector<std::pair<std::string, JobRun>> found;  // in their order
+Result<void> add_document(const json& document, const std::string& origin, RecordedRuns& runs) {
+  std::vector<FoundJob> found;  // in their order
   for (const json& job : document.at("jobs")) {
     const std::string name = job.at("jobname");
+    const double group = number(job, "/groupid");
+    if (job.value("interrupted", false)) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("{} was interrupted in {}: take reports of whole runs",
+                               excerpt(name), origin));
+    }
     if (const auto error = static_cast<int>(number(job, "/error")); error != 0) {
       runs.failures.push_back(
           fmt::format("{} failed in {}: {}", excerpt(name), origin, std::strerror(error)));
       continue;
     }
-    auto run = std::ranges::find(found, name, &std::pair<std::string, JobRun>::first);
-    if (run == found.end()) {
-      run = found.insert(run, {name, {}});
+    auto same = std::ranges::find_if(
+        found, [&](const FoundJob& one) { return one.name == name && one.group == group; });
+    if (same == found.end()) {
+      const auto before = std::ranges::count(found, name, &FoundJob::name);
+      same = found.insert(
+          same, {name, group, before == 0 ? name : fmt::format("{} #{}", name, before + 1)});
     }
-    run->second.add_thread(job);
+    same->run.add_thread(job);
   }
-  for (const auto& [name, run] : found) {
-    add_run(runs, name, run);
+  for (const FoundJob& one : found) {
+    add_run(runs, one.label, one.run);
   }
+  return {};
 }
 
 bool has_job(const RecordedRuns& runs, const std::string& job) {
@@ -179,15 +197,17 @@ ComparisonRow compare_figure(const RecordedFigure& before, const RecordedFigure&
 
 Result<RecordedRuns> read_recorded_runs(std::string_view text, const std::string& origin) {
   RecordedRuns runs;
-  std::istringstream rest{std::string(text)};
-  try {
-    while (!(rest >> std::ws).eof()) {
-      json document;
-      rest >> document;
-      for (const json& one : document.is_array() ? document : json::array({document})) {
-        add_document(one, origin, runs);
-      }
+  const auto add = [&](const json& document) -> Result<void> {
+    if (!document.is_array()) {
+      return add_document(document, origin, runs);
     }
+    for (const json& one : document) {
+      PENSTOCK_TRY(add_document(one, origin, runs));
+    }
+    return {};
+  };
+  try {
+    PENSTOCK_TRY(parse_json_documents(text, origin, Fault::kInvalidArgument, add));
   } catch (const json::exception& error) {
     return fault(Fault::kInvalidArgument, fmt::format("{} is no report of a benchmark: {}", origin,
                                                       json_reason(error.what())));

@@ -127,7 +127,8 @@ ordered_json job_numbers(const JobResult& result, ordered_json options) {
                        {"read", direction(result.read)},
                        {"write", direction(result.write)},
                        {"trim", direction({})},  // none; fio's scripts look for it
-                       {"job_runtime", milliseconds(result.elapsed_ns)},
+                       // of all threads, as fio's: percentages of CPU are of it
+                       {"job_runtime", milliseconds(result.elapsed_ns * result.threads)},
                        {"usr_cpu", result.cpu_percent(result.user_seconds)},
                        {"sys_cpu", result.cpu_percent(result.system_seconds)},
                        {"cpu_ms_per_gb", result.cpu_ms_per_gb()}};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -81,18 +82,37 @@ class StrictReader final : public json::json_sax_t {
   std::string problem_;
 };
 
+// nlohmann's parser takes a NUL behind the document for its end, whatever comes after it.
+Result<void> check_no_nul(std::string_view text, const std::string& origin, Fault code) {
+  const std::size_t nul = text.find('\0');
+  return nul == std::string_view::npos
+             ? Result<void>()
+             : fault(code, fmt::format("{} is not valid JSON: byte {} is NUL", origin, nul));
+}
+
 }  // namespace
 
 Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
-  // nlohmann's parser takes a NUL behind the document for its end, whatever comes after it.
-  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
-    return fault(code, fmt::format("{} is not valid JSON: byte {} is NUL", origin, nul));
-  }
+  PENSTOCK_TRY(check_no_nul(text, origin, code));
   StrictReader reader;
   if (!json::sax_parse(text.begin(), text.end(), &reader)) {
     return fault(code, fmt::format("{} {}", origin, reader.problem()));
   }
   return reader.take();
+}
+
+Result<void> parse_json_documents(std::string_view text, const std::string& origin, Fault code,
+                                  const std::function<Result<void>(const json&)>& take) {
+  PENSTOCK_TRY(check_no_nul(text, origin, code));
+  std::istringstream rest{std::string(text)};
+  while (!(rest >> std::ws).eof()) {
+    StrictReader reader;
+    if (!json::sax_parse(rest, &reader, json::input_format_t::json, false)) {
+      return fault(code, fmt::format("{} {}", origin, reader.problem()));
+    }
+    PENSTOCK_TRY(take(reader.take()));
+  }
+  return {};
 }
 
 std::string describe_json(const json& value) {

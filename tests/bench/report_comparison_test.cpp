@@ -12,6 +12,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 // A run of one job that reads: bandwidth in MB/s; 1 GB in 1 s of which `cpu` percent are CPU.
@@ -69,6 +70,23 @@ TEST(RecordedRunsTest, ThreadsOfAJobAreOne) {
   EXPECT_THAT(values(found, "CPU per GB"), ElementsAre(75));
   EXPECT_THAT(values(found, "read p99"), ElementsAre(900));
   EXPECT_THAT(values(found, "stalls"), ElementsAre(0.2));
+}
+
+TEST(RecordedRunsTest, JobsOfOneNameInSeveralGroupsAreSeveral) {
+  const RecordedRuns found = runs(
+      R"({"jobs": [{"jobname": "r", "groupid": 0, "read": {"io_bytes": 1, "bw_bytes": 100}},
+                   {"jobname": "r", "groupid": 2, "read": {"io_bytes": 1, "bw_bytes": 300}}]})");
+  EXPECT_THAT(found.jobs, ElementsAre("r", "r #2"));
+  EXPECT_THAT(values(found, "read bandwidth"), ElementsAre(100));
+}
+
+TEST(RecordedRunsTest, WhatIsRefused) {
+  const auto cut = read_recorded_runs(R"({"jobs": [{"jobname": "r", "interrupted": true}]})", "a");
+  ASSERT_TRUE(cut.has_error());
+  EXPECT_THAT(cut.error().message, HasSubstr("r was interrupted in a"));
+  const auto deep = read_recorded_runs(std::string(200'000, '['), "a");
+  ASSERT_TRUE(deep.has_error());
+  EXPECT_THAT(deep.error().message, HasSubstr("64 levels"));
 }
 
 TEST(ReportComparisonTest, OneRunEachIsJudgedByItsChange) {

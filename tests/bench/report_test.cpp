@@ -108,6 +108,14 @@ TEST(JsonReportTest, SwapAndPair) {
   EXPECT_EQ(jobs[1]["pair"]["peer_settings"], "bs=1m");
 }
 
+TEST(JsonReportTest, TheRunTimeIsThatOfAllThreads) {
+  Report report = make_report();
+  report.results[0].threads = 3;
+  const json one = json::parse(json_report(report))["jobs"][0];
+  EXPECT_EQ(one["job_runtime"], 6000);
+  EXPECT_DOUBLE_EQ(one["usr_cpu"].get<double>(), 25.0 / 3);
+}
+
 TEST(JsonReportTest, TheCourseIsForThePlotAlone) {
   Report report = make_report();
   report.results[0].courses = {{{10, 20, 30, 40, 50, 60}, {11, 21, 31, 41, 51, 61}}};
