@@ -95,8 +95,11 @@ struct Job {
   Peer peer = Peer::kNone;
   std::uint32_t pairs = 10;
 
-  /// Bytes of a request of workload=raw.
+  /// Of workload=raw: bytes of a request, and how many are under way at once. Without an engine it
+  /// is psync, as fio's.
   std::uint64_t raw_block_bytes() const { return block_bytes.value_or(kBlockBytes); }
+  bool is_psync() const { return synchronous || !engine; }
+  std::uint32_t raw_depth() const { return is_psync() ? 1 : iodepth.value_or(1); }
 };
 
 }  // namespace penstock::bench

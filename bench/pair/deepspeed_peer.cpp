@@ -1,6 +1,8 @@
 #include "bench/pair/deepspeed_peer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,10 +25,13 @@ using nlohmann::json;
 
 constexpr std::uint32_t kSwapDepth = 16;
 
-// Makes modules of the names and texts in its arguments, and runs the last one.
+// Keeps to the CPUs in its first argument, if any; makes modules of the names and texts in the
+// others, and runs the last one.
 constexpr const char* kLoader = R"(
-import sys, types
-for name, text in zip(sys.argv[1::2], sys.argv[2::2]):
+import os, sys, types
+if sys.argv[1]:
+    os.sched_setaffinity(0, map(int, sys.argv[1].split(",")))
+for name, text in zip(sys.argv[2::2], sys.argv[3::2]):
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 module.main()
@@ -64,12 +69,23 @@ std::vector<std::string> settings_for(std::uint64_t block_bytes, std::uint32_t d
   return all;
 }
 
+std::string cpu_list(const std::optional<cpu_set_t>& cpus) {
+  std::vector<std::size_t> all;
+  for (std::size_t cpu = 0; cpus && cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &*cpus)) {
+      all.push_back(cpu);
+    }
+  }
+  return fmt::format("{}", fmt::join(all, ","));
+}
+
 /// What the process is started with.
 struct Parts {
   const char* what;  ///< of DeepSpeed is measured, for people
   const char* script;
   std::string work;
   std::vector<std::string> settings;
+  std::optional<cpu_set_t> cpus;
   std::uint64_t io_size = 0;  ///< of a run, where its caller says none; 0: all there is
 };
 
@@ -77,8 +93,8 @@ class DeepSpeedPeer final : public PeerProgram {
  public:
   static Result<std::unique_ptr<PeerProgram>> start(Parts parts) {
     Result<ChildProcess> process =
-        ChildProcess::start({{pythons().front(), "-c", kLoader, "conversation", kConversationScript,
-                              "script", parts.script},
+        ChildProcess::start({{pythons().front(), "-c", kLoader, cpu_list(parts.cpus),
+                              "conversation", kConversationScript, "script", parts.script},
                              {},
                              "python3"});
     if (process.has_error()) {
@@ -140,8 +156,11 @@ Result<Parts> handle_parts(const Job& job) {
   const json work{{"file", file_path(job, 0)},
                   {"bytes", region},
                   {"direction", job.direction.writes ? "write" : "read"}};
-  return Parts{"aio", kAioHandleScript, work.dump(),
-               settings_for(job.raw_block_bytes(), job.iodepth.value_or(1), false),
+  return Parts{"aio",
+               kAioHandleScript,
+               work.dump(),
+               settings_for(job.raw_block_bytes(), job.raw_depth(), false),
+               job.cpus_allowed,
                job.io_size.value_or(region)};
 }
 
@@ -154,7 +173,8 @@ Result<Parts> swapper_parts(const Job& job) {
   // With several groups the optimizer's swapper may also read and write beside the step.
   return Parts{"swappers, aio", kSwappersScript, std::move(*work),
                settings_for(job.block_bytes.value_or(kMiB), job.iodepth.value_or(kSwapDepth),
-                            inventory.sub_groups.size() > 1)};
+                            inventory.sub_groups.size() > 1),
+               job.cpus_allowed};
 }
 
 }  // namespace

@@ -56,8 +56,7 @@ Result<void> add_job(const json& job, MeasuredRun& run) {
 
 class FioPeer final : public PeerProgram {
  public:
-  explicit FioPeer(const Job& job)
-      : job_(job), candidates_(fio_candidates(job.iodepth.value_or(1))) {}
+  explicit FioPeer(const Job& job) : job_(job), candidates_(fio_candidates(job.raw_depth())) {}
 
   std::string_view name() const noexcept override { return "fio"; }
   std::size_t candidates() const noexcept override { return candidates_.size(); }

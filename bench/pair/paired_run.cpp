@@ -32,11 +32,39 @@ Job our_job(const Job& job) {
   ours.unlink = false;
   ours.stonewall = false;
   ours.group_reporting = true;
-  const bool says_how_long = ours.io_size || ours.runtime_ns;
-  if (ours.workload == Workload::kRaw && !says_how_long && ours.size > kRunBytesMax) {
+  return ours;
+}
+
+// A share of a file becomes bytes, which both sides take; a large file is not read to its end where
+// the job does not say how much.
+Result<void> settle_size(Job& ours) {
+  if (ours.workload != Workload::kRaw) {
+    return {};
+  }
+  const Result<std::uint64_t> bytes = file_bytes(ours, 0);
+  PENSTOCK_TRY(bytes);
+  if (ours.size_percent != 0) {
+    ours.size = *bytes;
+    ours.size_percent = 0;
+  }
+  if (!ours.io_size && !ours.runtime_ns && *bytes > kRunBytesMax) {
     ours.io_size = kRunBytesMax;
   }
-  return ours;
+  return {};
+}
+
+// Of a job that swaps: the peer's files go where its store is.
+Result<std::string> store_directory(const Job& job) {
+  const Result<Config> config = job_config(job);
+  PENSTOCK_TRY(config);
+  const std::vector<PathConfig> paths = store_paths(job, *config);
+  if (paths.size() > 1) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("job {}: pair= compares on one drive, and {} names {}: say which by "
+                             "directory=",
+                             job.name, job.config, paths.size()));
+  }
+  return paths.front().path;
 }
 
 // Writes all of the job's files, since space that is only reserved costs its first writer more.
@@ -56,11 +84,15 @@ Job layout_of(const Job& ours) {
   return layout;
 }
 
-// As many bytes as our swap run moved, in the drive's favourite way.
-Job uniform_work(const Job& job, const JobResult& ours) {
+// As many bytes as our swap run moved, in the drive's favourite way, on a file that is open here.
+Job uniform_work(const Job& job, const JobResult& ours, const File& file) {
   Job work;
   work.name = job.name + ".uniform";
-  work.directory = job.directory;
+  work.filename = fmt::format("/proc/{}/fd/{}", ::getpid(), file.fd());
+  if (job.cpus_allowed) {
+    work.cpus_allowed = job.cpus_allowed;
+    work.given["cpus_allowed"] = job.given.at("cpus_allowed");
+  }
   work.direct = true;
   work.engine = EngineKind::kAuto;
   work.iodepth = job.iodepth.value_or(kSwapPeerDepth);
@@ -108,7 +140,11 @@ class PairedRun {
  public:
   PairedRun(const Job& job, const PairedRunOptions& options)
       : job_(job), our_(our_job(job)), options_(options) {}
-  ~PairedRun() { remove_files(); }
+  ~PairedRun() {
+    if (job_.unlink) {
+      remove_files();
+    }
+  }
   PairedRun(const PairedRun&) = delete;
   PairedRun& operator=(const PairedRun&) = delete;
 
@@ -132,19 +168,11 @@ class PairedRun {
   std::size_t settings_ = 0;
   std::optional<PhaseBytes> bytes_of_calls_;  // where both sides are measured by them
   std::vector<JobResult> ours_;
-  std::vector<Job> to_remove_;  // whose files are not needed afterwards
+  std::optional<File> scratch_;  // without a name: nothing is overwritten, and nothing is left
 };
 
 Result<JobResult> PairedRun::run() {
-  if (job_.size_percent != 0 && job_.workload == Workload::kRaw) {
-    const Result<std::uint64_t> bytes = file_bytes(job_, 0);
-    PENSTOCK_TRY(bytes);
-    our_.size = *bytes;
-    our_.size_percent = 0;
-  }
-  if (job_.unlink) {
-    to_remove_.push_back(our_);
-  }
+  PENSTOCK_TRY(settle_size(our_));
   if (job_.workload == Workload::kRaw && job_.direction.writes) {
     PENSTOCK_TRY(lay_out(our_));
   }
@@ -164,10 +192,8 @@ Result<void> PairedRun::lay_out(const Job& work) {
 
 // What cannot be removed stays; no figure depends on it.
 void PairedRun::remove_files() const {
-  for (const Job& work : to_remove_) {
-    for (std::uint32_t thread = 0; thread < work.numjobs; ++thread) {
-      (void)::unlink(file_path(work, thread).c_str());
-    }
+  for (std::uint32_t thread = 0; thread < job_.numjobs; ++thread) {
+    (void)remove_file(file_path(job_, thread));
   }
 }
 
@@ -175,6 +201,11 @@ void PairedRun::remove_files() const {
 Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
   Job work = our_;
   work.peer = job_.peer;
+  if (job_.workload == Workload::kSwap) {
+    Result<std::string> directory = store_directory(job_);
+    PENSTOCK_TRY(directory);
+    work.directory = std::move(*directory);
+  }
   if (job_.workload == Workload::kSwap && job_.peer == Peer::kDeepSpeed) {
     const Result<PhaseBytes> bytes = bytes_of_calls(job_);
     PENSTOCK_TRY(bytes);
@@ -186,8 +217,9 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
                  fmt::format("job {}: it moves nothing that a peer could move", job_.name));
   }
   if (job_.workload == Workload::kSwap) {
-    work = uniform_work(job_, warm);
-    to_remove_.push_back(work);
+    Result<File> scratch = File::create_scratch(work.directory);
+    PENSTOCK_TRY(scratch);
+    work = uniform_work(job_, warm, scratch_.emplace(std::move(*scratch)));
     PENSTOCK_TRY(lay_out(work));
   }
   return work;

@@ -22,10 +22,9 @@ struct PairedRunOptions {
 /// where it says neither 1 GiB at most: a drive that drifts wants short runs.
 ///
 /// workload=raw: the peer does the same work on the same files. workload=swap: fio reads (and
-/// writes) as many bytes as our drive saw in requests of 1 MiB on a file of its own beside ours;
-/// DeepSpeed's swappers take the same tensors in the same order, and both sides are measured by the
-/// bytes that callers see.
-/// Errors: a job that cannot be paired, or a run that fails.
+/// writes) as many bytes as our drive saw in requests of 1 MiB on a file without a name beside
+/// ours; DeepSpeed's swappers take the same tensors in the same order, and both sides are measured
+/// by the bytes that callers see. Errors: a job that cannot be paired, or a run that fails.
 Result<JobResult> run_pair(const Job& job, const PairedRunOptions& options = {});
 
 /// As run_benchmark, but jobs with a peer run alone and as run_pair does; their errors are in their

@@ -113,7 +113,7 @@ Result<std::string> swapper_work(const Job& job, const SwapInventory& inventory)
     entries.push_back(
         {entry.kind, entry.number, entry.compute_ns, entry.bytes.read, entry.bytes.write});
   }
-  const json work{{"directory", job.directory.empty() ? "." : job.directory},
+  const json work{{"directory", job.directory},
                   {"dtype", numbered->element_bytes == 4 ? "float32" : "bfloat16"},
                   {"elements", numbered->elements},
                   {"groups", groups_of(inventory, *numbered)},

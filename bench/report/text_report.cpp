@@ -33,10 +33,9 @@ std::string what_it_was(const Job& job, const JobResult& result) {
                      : direction.reads ? fmt::format("read and write ({} % reads)", job.rwmixread)
                                        : "write";
   text += fmt::format(", {}", format_bytes(job.raw_block_bytes()));
-  const bool psync = job.synchronous || !job.engine;
-  text +=
-      psync ? ", psync"
-            : fmt::format(", {}, depth {}", engine_kind_name(*job.engine), job.iodepth.value_or(1));
+  text += job.is_psync()
+              ? ", psync"
+              : fmt::format(", {}, depth {}", engine_kind_name(*job.engine), job.raw_depth());
   text += job.direct.value_or(false) ? ", direct" : ", buffered";
   if (result.threads > 1) {
     text += fmt::format(", {} threads together", result.threads);

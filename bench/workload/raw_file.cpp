@@ -210,11 +210,11 @@ void RawFile::drop_cache() const {
   (void)::posix_fadvise(file_.fd(), 0, static_cast<::off_t>(bytes_), POSIX_FADV_DONTNEED);
 }
 
-Result<void> RawFile::unlink() const {
+Result<void> remove_file(const std::string& path) {
   struct ::stat info{};
-  const bool regular = ::fstat(file_.fd(), &info) == 0 && S_ISREG(info.st_mode);
-  if (regular && ::unlink(file_.path().c_str()) != 0 && errno != ENOENT) {
-    return system_error(errno, fmt::format("cannot remove {}", file_.path()), file_.path());
+  const bool regular = ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (regular && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return system_error(errno, fmt::format("cannot remove {}", path), path);
   }
   return {};
 }

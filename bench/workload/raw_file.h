@@ -18,6 +18,9 @@ std::string file_path(const Job& job, std::uint32_t thread);
 /// path; Fault::kInvalidArgument where neither the job nor a file says them.
 Result<std::uint64_t> file_bytes(const Job& job, std::uint32_t thread);
 
+/// Removes what a job says by `unlink`; no device. Nothing there is well.
+Result<void> remove_file(const std::string& path);
+
 /// The file of one thread of a job, laid out as fio does: room reserved where writes will go,
 /// contents written where reads will go and there are none (a file that is missing, too short, or
 /// has holes).
@@ -32,8 +35,6 @@ class RawFile {
 
   /// Asks the kernel to forget what it keeps of it in memory.
   void drop_cache() const;
-  /// Removes its name, unless it is a device.
-  Result<void> unlink() const;
 
  private:
   RawFile(File file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}

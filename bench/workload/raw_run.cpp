@@ -22,8 +22,6 @@ class RawRun final : public WorkloadRun {
   Result<void> run(RunControl& control, JobResult& result) override;
 
  private:
-  bool synchronous() const noexcept { return job_.synchronous || !job_.engine; }
-  std::uint32_t depth() const noexcept { return synchronous() ? 1 : job_.iodepth.value_or(1); }
   Result<void> make_engine_and_memory();
   Result<void> move_bytes(RunControl& control, JobResult& result);
 
@@ -44,17 +42,18 @@ Result<void> RawRun::prepare(RunControl& control) {
   feed_.emplace(job_, file_->bytes());
   control.total_bytes = job_.runtime_ns ? 0 : feed_->total_bytes();
   PENSTOCK_TRY(make_engine_and_memory());
-  loop_ = std::make_unique<RequestLoop>(*engine_, file_->file(), arena_.span(), depth());
+  loop_ = std::make_unique<RequestLoop>(*engine_, file_->file(), arena_.span(), job_.raw_depth());
   return {};
 }
 
 Result<void> RawRun::make_engine_and_memory() {
   const std::uint64_t slot_bytes = align_up(job_.raw_block_bytes(), kBlockBytes);
   const auto block_bytes = static_cast<std::uint32_t>(std::min(slot_bytes, kGiB));
-  Result<std::unique_ptr<IoEngine>> engine = make_engine(
-      job_.engine.value_or(EngineKind::kThreads), {.block_bytes = block_bytes, .depth = depth()});
+  Result<std::unique_ptr<IoEngine>> engine =
+      make_engine(job_.engine.value_or(EngineKind::kThreads),
+                  {.block_bytes = block_bytes, .depth = job_.raw_depth()});
   PENSTOCK_TRY(engine);
-  Result<Memory> arena = PageSource::make()->allocate(slot_bytes * depth());
+  Result<Memory> arena = PageSource::make()->allocate(slot_bytes * job_.raw_depth());
   PENSTOCK_TRY(arena);
   arena_ = std::move(*arena);
   engine_ = std::move(*engine);
@@ -70,7 +69,7 @@ Result<void> RawRun::run(RunControl& control, JobResult& result) {
   result.user_seconds = spent.user_seconds;
   result.system_seconds = spent.system_seconds;
   if (job_.unlink) {
-    Result<void> unlinked = file_->unlink();
+    Result<void> unlinked = remove_file(file_->file().path());
     outcome = outcome.has_value() ? std::move(unlinked) : std::move(outcome);
   }
   return outcome;

@@ -73,6 +73,13 @@ TEST(FioCommandTest, WhatAJobMaySay) {
   EXPECT_THAT(command.environment, IsEmpty());
 }
 
+TEST(FioCommandTest, WithoutAnEngineOneRequestIsUnderWay) {
+  Job job = reading_job();
+  EXPECT_THAT(make_fio_peer(job).value()->describe(0), HasSubstr("--iodepth=1 "));
+  job.engine = EngineKind::kUring;
+  EXPECT_THAT(make_fio_peer(job).value()->describe(0), HasSubstr("--iodepth=8 "));
+}
+
 TEST(FioSettingsTest, AsAUserWouldWriteThem) {
   EXPECT_EQ(kFixed.describe(),
             "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 fio --ioengine=io_uring --iodepth=8 "

@@ -9,6 +9,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/process/child_process.h"
+#include "tests/bench/swap_jobs.h"
 #include "tests/io/temp_directory.h"
 
 namespace penstock::bench {
@@ -85,6 +86,27 @@ TEST_F(PairedRunTest, AnInterruptEndsIt) {
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_TRUE(result->interrupted);
   EXPECT_FALSE(result->pair.has_value());
+}
+
+TEST_F(PairedRunTest, APeerOfASwapJobHasAFileOfItsOwnWhereTheStoreIs) {
+  const std::string users = directory_ / "paired.uniform.0.0";
+  std::ofstream(users) << "of the user's";
+  Job swaps = job();
+  swaps.workload = Workload::kSwap;
+  swaps.inventory = write_inventory(directory_, 1);
+  const auto result = run_pair(swaps, kShort);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->pair.has_value());
+  EXPECT_EQ(std::filesystem::file_size(users), 13U);
+  swaps.directory = "";
+  swaps.config = directory_ / "ds.json";
+  std::ofstream(swaps.config) << fmt::format(
+      R"({{"penstock": {{"paths": [{{"path": "{0}/a"}}, {{"path": "{0}/b"}}]}}, "zero_optimization":
+          {{"stage": 3, "offload_param": {{"device": "nvme", "nvme_path": "{0}"}}}}}})",
+      directory_.path());
+  const auto refused = run_pair(swaps, kShort);
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_THAT(refused.error().message, HasSubstr("say which by directory="));
 }
 
 TEST_F(PairedRunTest, AShareOfAFileIsTheSameForBoth) {

@@ -12,6 +12,7 @@
 #include "alloc/page_source.h"
 #include "bench/job/job_number.h"
 #include "bench/workload/block_feed.h"
+#include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"
 #include "io/null_engine.h"
 #include "tests/alloc/allocation_counter.h"
@@ -138,6 +139,17 @@ TEST_P(RawRunOnEngine, WritesAndMixes) {
   EXPECT_EQ(mixed.read.io_bytes, kMiB);
   EXPECT_EQ(mixed.write.io_bytes, kMiB);
   EXPECT_FALSE(std::filesystem::exists(directory_ / "x.0.0"));
+}
+
+TEST(RawRunTest, OnlyFilesAreRemoved) {
+  const TempDirectory directory;
+  std::ofstream(directory / "file") << "x";
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  for (const char* const name : {"file", "fifo", "none"}) {
+    EXPECT_TRUE(remove_file(directory / name).has_value());
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory / "file"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "fifo"));
 }
 
 TEST(RawRunTest, AFileThatIsTooShortIsFilledBeforeItIsRead) {

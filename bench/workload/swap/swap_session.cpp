@@ -23,6 +23,8 @@ SwapEngineOptions engine_options(const Job& job, const Config& config) {
   return options;
 }
 
+}  // namespace
+
 std::vector<PathConfig> store_paths(const Job& job, const Config& config) {
   if (!job.directory.empty()) {
     return {{job.directory, std::nullopt, std::nullopt}};
@@ -33,8 +35,6 @@ std::vector<PathConfig> store_paths(const Job& job, const Config& config) {
   }
   return paths;
 }
-
-}  // namespace
 
 Result<Config> job_config(const Job& job) {
   Result<Config> config = job.config.empty() ? Config() : load_config(job.config);

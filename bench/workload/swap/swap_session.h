@@ -23,8 +23,11 @@ struct SwapSession {
 /// max_pinned, ram, integrity. What neither says is the plan's and the probe's.
 Result<Config> job_config(const Job& job);
 
-/// Under the job's configuration, with its bs, iodepth and lookahead; stores go to `directory`,
-/// else to the configuration's paths, else to the working directory. Errors: the configuration's,
+/// Where the stores of a job go under its configuration: `directory`, else the configuration's
+/// paths, else the working directory.
+std::vector<PathConfig> store_paths(const Job& job, const Config& config);
+
+/// Under the job's configuration, with its bs, iodepth and lookahead. Errors: the configuration's,
 /// the device's and the engine's.
 Result<SwapSession> open_swap_session(const Job& job);
 
