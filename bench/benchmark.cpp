@@ -162,10 +162,8 @@ void Group::work(Member& member) {
   prepared_.arrive_and_wait();
   if (prepared.has_error()) {
     member.result.fail(prepared.error());
-  } else if (member.control.stop.load()) {
-    member.result.interrupted = true;  // perhaps before its files were complete
   } else {
-    run_prepared(**run, member);
+    run_prepared(**run, member);  // where it was stopped nothing moves, and files go with `unlink`
   }
   finished_.arrive_and_wait();
 }

@@ -87,6 +87,30 @@ Result<std::vector<Gap>> find_gaps(const std::string& path, const FileFacts& fac
   return gaps;
 }
 
+/// `until`: up to where there are contents, as the file grows.
+Result<void> fill_gaps(const File& target, const std::vector<Gap>& gaps,
+                       const std::atomic<bool>& stop, std::uint64_t& until) {
+  PENSTOCK_TRY(target.reserve(0, gaps.back().end));
+  const Result<Memory> memory = PageSource::make()->allocate(kStepBytes);
+  PENSTOCK_TRY(memory);
+  const std::uint64_t grows_from = until;
+  for (const Gap& gap : gaps) {
+    for (std::uint64_t at = gap.begin; at < gap.end && !stop.load(std::memory_order_relaxed);) {
+      const std::span<std::byte> step =
+          memory->span().first(std::min<std::uint64_t>(kStepBytes, gap.end - at));
+      if (gap.begin < grows_from) {
+        std::ranges::fill(step, std::byte{0});  // as a hole reads: the file's content stays
+      } else {
+        fill_with_noise(step, mixed(at));
+      }
+      PENSTOCK_TRY(target.write_at(at, step));
+      at += step.size();
+      until = std::max(until, at);
+    }
+  }
+  return target.sync();
+}
+
 Result<void> write_missing_contents(const std::string& path, const FileFacts& facts,
                                     std::uint64_t end, const std::atomic<bool>& stop) {
   const Result<std::vector<Gap>> gaps = find_gaps(path, facts, end);
@@ -96,23 +120,14 @@ Result<void> write_missing_contents(const std::string& path, const FileFacts& fa
   }
   const Result<File> target = File::open(path, File::Access::kCreate, DirectMode::kBuffered);
   PENSTOCK_TRY(target);
-  PENSTOCK_TRY(target->reserve(0, end));
-  const Result<Memory> memory = PageSource::make()->allocate(kStepBytes);
-  PENSTOCK_TRY(memory);
-  for (const Gap& gap : *gaps) {
-    for (std::uint64_t at = gap.begin; at < gap.end && !stop.load(std::memory_order_relaxed);) {
-      const std::span<std::byte> step =
-          memory->span().first(std::min<std::uint64_t>(kStepBytes, gap.end - at));
-      if (gap.begin < facts.bytes) {
-        std::ranges::fill(step, std::byte{0});  // as a hole reads: the file's content stays
-      } else {
-        fill_with_noise(step, mixed(at));
-      }
-      PENSTOCK_TRY(target->write_at(at, step));
-      at += step.size();
-    }
+  std::uint64_t until = facts.bytes;
+  Result<void> done = fill_gaps(*target, *gaps, stop, until);
+  // The next job would take the space behind it for a hole of the user's, and measure zeros.
+  if (until < end && ::ftruncate(target->fd(), static_cast<::off_t>(until)) != 0 &&
+      done.has_value()) {
+    return system_error(errno, fmt::format("cannot cut off {}", path), path);
   }
-  return target->sync();
+  return done;
 }
 
 Result<void> check_direct_io(const Job& job, const File& file) {

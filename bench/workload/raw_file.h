@@ -26,8 +26,8 @@ Result<void> remove_file(const std::string& path);
 /// has holes).
 class RawFile {
  public:
-  /// `stop`: laying out ends soon, and the file is not complete. Errors: errno and path (a missing
-  /// directory, a full disk, a file system without direct I/O).
+  /// `stop`: laying out ends soon, and the file ends where its contents do. Errors: errno and path
+  /// (a missing directory, a full disk, a file system without direct I/O).
   static Result<RawFile> open(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop);
 
   const File& file() const noexcept { return file_; }

@@ -164,5 +164,16 @@ TEST(BenchmarkTest, AnInterruptionEndsEveryJobAndBeginsNoOther) {
   EXPECT_EQ(results[2].read.io_bytes, 0U) << "was never begun";
 }
 
+TEST(BenchmarkTest, AFileThatIsStoppedBeforeItIsCompleteGoes) {
+  const TempDirectory directory;
+  Job job = make_job(directory, "a");
+  job.size = kGiB;  // more than is written before the first look
+  job.unlink = true;
+  int looks = 0;
+  const auto results = run_benchmark({job}, {.interrupted = [&] { return looks++ > 0; }}).value();
+  EXPECT_TRUE(results.front().interrupted);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
 }  // namespace
 }  // namespace penstock::bench

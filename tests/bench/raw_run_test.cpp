@@ -141,6 +141,14 @@ TEST_P(RawRunOnEngine, WritesAndMixes) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "x.0.0"));
 }
 
+TEST(RawRunTest, AFileThatWasStoppedHasNoZeros) {
+  const TempDirectory directory;
+  RunControl control;
+  control.stop = true;
+  ASSERT_TRUE(run(make_job(directory), control).has_value());
+  EXPECT_EQ(std::filesystem::file_size(directory / "x.0.0"), 0U);
+}
+
 TEST(RawRunTest, OnlyFilesAreRemoved) {
   const TempDirectory directory;
   std::ofstream(directory / "file") << "x";
