@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +14,7 @@
 #include "bench/report/plot_program.h"
 #include "bench/report/report.h"
 #include "cli/bench_compare.h"
+#include "cli/config_output.h"
 #include "cli/interruption.h"
 #include "cli/own_command.h"
 #include "cli/status_line.h"
@@ -56,21 +55,6 @@ struct BenchOptions {
   bool parse_only = false;
 };
 
-Result<void> write_output(const std::string& path, const std::string& text) {
-  if (path.empty()) {
-    fmt::print("{}", text);
-    return {};
-  }
-  errno = 0;
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    return system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
-  }
-  return {};
-}
-
 // The first error, with how many there were; nothing where all went well.
 std::string failure(const std::vector<bench::JobResult>& results) {
   std::string sentence;
@@ -91,8 +75,13 @@ std::string failure(const std::vector<bench::JobResult>& results) {
                                     : sentence;
 }
 
-// Before anything runs, so that a missing matplotlib costs no run. Null: no plot is asked for.
-Result<std::unique_ptr<PlotProgram>> find_plot_program(const BenchOptions& options) {
+// Before anything runs, so that none is for nothing. Null: no plot is asked for.
+Result<std::unique_ptr<PlotProgram>> prepare_outputs(const BenchOptions& options) {
+  for (const std::string& path : {options.output, options.plot}) {
+    if (!path.empty()) {
+      PENSTOCK_TRY(check_output(path));
+    }
+  }
   if (options.plot.empty()) {
     return std::unique_ptr<PlotProgram>();
   }
@@ -104,14 +93,18 @@ Result<std::unique_ptr<PlotProgram>> find_plot_program(const BenchOptions& optio
 // The figures first, so that a plot that fails does not cost them.
 Result<void> write_report(const BenchOptions& options, const Report& report,
                           const PlotProgram* plot_program) {
-  PENSTOCK_TRY(write_output(options.output,
-                            options.format == "json" ? json_report(report) : text_report(report)));
+  const std::string text = options.format == "json" ? json_report(report) : text_report(report);
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    PENSTOCK_TRY(write_config(options.output, text));
+  }
   if (plot_program == nullptr) {
     return {};
   }
   const Result<std::string> plot = plot_program->draw(json_report(report, true));
   PENSTOCK_TRY(plot);
-  return write_output(options.plot, *plot);
+  return write_config(options.plot, *plot);
 }
 
 Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
@@ -125,7 +118,7 @@ Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
 }
 
 int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs) {
-  const Result<std::unique_ptr<PlotProgram>> plot_program = find_plot_program(options);
+  const Result<std::unique_ptr<PlotProgram>> plot_program = prepare_outputs(options);
   if (plot_program.has_error()) {
     return failed(plot_program.error());
   }

@@ -46,10 +46,7 @@ Result<void> check_output(const std::string& path) {
   const fs::path place = place_of(path);
   std::error_code ignored;
   if (place.filename().empty() || (fs::exists(place, ignored) && !fs::is_regular_file(place))) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("cannot write {}: it is no file; without --output the configuration "
-                             "goes to standard output",
-                             path));
+    return fault(Fault::kInvalidArgument, fmt::format("cannot write {}: it is no file", path));
   }
   if (::access(directory_of(place).c_str(), W_OK | X_OK) != 0) {
     return system_error(errno, fmt::format("cannot write {}", path), path);

@@ -6,6 +6,8 @@
 
 namespace penstock::cli {
 
+// Files that a command writes when its work is done: configurations, reports, pictures.
+
 /// Whether write_config() could write there, before long work is begun for it. Errors: errno and
 /// path (no such directory, not ours to write to), or something that is no file.
 Result<void> check_output(const std::string& path);

@@ -251,7 +251,9 @@ def test_help_teaches(penstock):
     assert "bench" in penstock("--help").stdout
 
 
-def test_output_that_goes_nowhere(bench):
-    done = bench(*keys(), "--output=none/out")
+@pytest.mark.parametrize("option", ["output", "plot"])
+def test_output_that_goes_nowhere_is_found_before_anything_runs(bench, tmp_path, option):
+    done = bench(*keys(), f"--{option}=none/out")
     assert done.returncode == 1
     assert "none/out: No such file or directory" in done.stderr
+    assert list(tmp_path.iterdir()) == []
