@@ -171,7 +171,7 @@ constexpr std::array kKeys = {
     JobKey{"runtime", "timeout", kAll,
            read_limit<&Job::runtime_ns, read_duration<&Job::runtime_ns>>},
     JobKey{"time_based", "", kAll, read_switch<&Job::time_based>, true},
-    JobKey{"ramp_time", "", kAll, read_duration<&Job::ramp_time_ns>},
+    JobKey{"ramp_time", "", kSized, read_duration<&Job::ramp_time_ns>},
     JobKey{"loops", "", kAll, read_count<&Job::loops, 1, kCountMax>},
     JobKey{"stonewall", "wait_for_previous", kAll, read_switch<&Job::stonewall>, true},
     JobKey{"group_reporting", "", kAll, read_switch<&Job::group_reporting>, true},

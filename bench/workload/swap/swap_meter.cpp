@@ -15,6 +15,7 @@ void SwapMeter::begin() {
   before_ = engine_.stats();
   course_ = {};
   pageable_bytes_max_ = 0;
+  live_bytes_max_ = 0;
   thread_before_ = thread_cpu_time();
   process_before_ = process_cpu_time();
   began_ns_ = device_.now_ns();
@@ -22,6 +23,7 @@ void SwapMeter::begin() {
 
 void SwapMeter::add_sample(const SwapStats& stats, std::uint64_t at_ns) {
   pageable_bytes_max_ = std::max(pageable_bytes_max_, stats.pool.overflow_bytes);
+  live_bytes_max_ = std::max(live_bytes_max_, stats.pool.slot_bytes_live);
   course_.add({at_ns, stats.io.read_bytes - before_.io.read_bytes,
                stats.io.write_bytes - before_.io.write_bytes, stats.stall_ns - before_.stall_ns,
                stats.pool.pinned_bytes, stats.pool.slot_bytes_live});
@@ -58,7 +60,10 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
   swap.late = now.late - before_.late;
   swap.misses = now.misses - before_.misses;
   swap.pinned_bytes = now.pool.pinned_bytes;
-  swap.peak_live_bytes = now.pool.slot_bytes_live_max;
+  // The pool's own is since it was opened; one that was not exceeded says nothing of this run.
+  swap.peak_live_bytes = now.pool.slot_bytes_live_max > before_.pool.slot_bytes_live_max
+                             ? now.pool.slot_bytes_live_max
+                             : live_bytes_max_;
   swap.pool_waits = now.pool.waits - before_.pool.waits;
   swap.padding_bytes = now.padding_bytes - before_.padding_bytes;
   swap.read_bytes = now.io.read_bytes - before_.io.read_bytes;

@@ -47,7 +47,8 @@ class SwapMeter {
   DirectionResult reads_;
   DirectionResult writes_;
   Course course_;
-  std::uint64_t pageable_bytes_max_ = 0;
+  std::uint64_t pageable_bytes_max_ = 0;  // of the samples, as the next
+  std::uint64_t live_bytes_max_ = 0;
 };
 
 }  // namespace penstock::bench
