@@ -109,7 +109,7 @@ Result<void> write_report(const BenchOptions& options, const Report& report,
 
 Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
                                                   const std::vector<Job>& jobs) {
-  const Interruption interruption;
+  const Interruption interruption(bench::kill_child);
   StatusLine status(options.eta, options.status_interval);
   bench::PairedRunOptions watched;
   watched.benchmark.progress = [&status](const auto& progress) { status.show(progress); };

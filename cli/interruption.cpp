@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 
@@ -17,15 +18,23 @@ std::atomic<bool> g_asked_for{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 std::array<struct sigaction, kSignals.size()> g_before;
 
+void (*g_at_signal)() = nullptr;
+
 void on_signal(int signal) {
+  const int error = errno;
+  if (g_at_signal != nullptr) {
+    g_at_signal();
+  }
   if (g_asked_for.exchange(true)) {
     ::_exit(kStatusOfSignals + signal);
   }
+  errno = error;
 }
 
 }  // namespace
 
-Interruption::Interruption() {
+Interruption::Interruption(void (*at_signal)()) {
+  g_at_signal = at_signal;
   g_asked_for = false;
   struct sigaction action{};
   action.sa_handler = on_signal;

@@ -7,7 +7,8 @@ namespace penstock::cli {
 /// (`nohup`, a job in the background of a script) stays ignored.
 class Interruption {
  public:
-  Interruption();
+  /// `at_signal` is called at each of them, within the signal handler; may be null.
+  explicit Interruption(void (*at_signal)() = nullptr);
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;

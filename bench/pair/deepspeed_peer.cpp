@@ -95,7 +95,7 @@ class DeepSpeedPeer final : public PeerProgram {
     Result<ChildProcess> process =
         ChildProcess::start({{pythons().front(), "-c", kLoader, cpu_list(parts.cpus),
                               "conversation", kConversationScript, "script", parts.script},
-                             {},
+                             {kNoLocalModules},
                              "python3"});
     if (process.has_error()) {
       return std::move(process).error();

@@ -97,6 +97,7 @@ std::vector<FioSettings> fio_candidates(std::uint32_t depth) {
 Command fio_command(const Job& job, const FioSettings& settings) {
   Command command;
   command.package = "fio";
+  command.ends_at_once = true;
   command.environment = settings.environment;
   std::vector<std::string>& arguments = command.arguments;
   arguments = {"fio",

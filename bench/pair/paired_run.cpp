@@ -178,10 +178,12 @@ Result<JobResult> PairedRun::run() {
   }
   Result<JobResult> warm = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(warm);
+  const Result<void> found = interrupted() ? Result<void>() : find_peer(*warm);
   if (interrupted()) {
+    warm->interrupted = true;
     return warm;
   }
-  PENSTOCK_TRY(find_peer(*warm));
+  PENSTOCK_TRY(found);
   return take_all_turns();
 }
 
@@ -236,6 +238,7 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
       bytes_of_calls_ ? bytes_of_calls_->read + bytes_of_calls_->write : measured_run(warm).bytes();
   const std::uint64_t trial_bytes = work->runtime_ns ? 0 : std::min(run_bytes, kSearchBytesMax);
   RoundLimits limits = options_.search;
+  limits.interrupted = [this] { return interrupted(); };
   limits.end = std::chrono::steady_clock::now() + options_.search_time;
   const Result<std::size_t> best = find_best_settings(
       peer_->candidates(),

@@ -1,6 +1,7 @@
 #include "bench/pair/rounds.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 
 #include "alloc/check.h"
@@ -94,6 +95,9 @@ Result<std::size_t> find_best_settings(std::size_t candidates, const CandidateRu
   PENSTOCK_CHECK(candidates > 0, "nothing to choose from");
   PENSTOCK_CHECK(limits.rounds_min > 0, "no round");
   const std::vector<CandidateRounds> all = run_rounds(candidates, run, limits);
+  if (limits.interrupted && limits.interrupted()) {
+    return system_error(ECANCELED, "interrupted");
+  }
   if (std::ranges::all_of(all, has_failed)) {
     return *all.front().refusal;
   }

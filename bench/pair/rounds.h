@@ -39,7 +39,8 @@ std::vector<CandidateRounds> run_rounds(std::size_t candidates, const CandidateR
 
 /// Finds a program's best settings for a work. What counts is each candidate's bandwidth beside the
 /// others' of the same round, the median of the rounds. Of those within 3 % of the best the one
-/// that costs least CPU a byte is returned. An error if all fail: the first one's.
+/// that costs least CPU a byte is returned. An error if all fail: the first one's; ECANCELED
+/// where it was interrupted.
 Result<std::size_t> find_best_settings(std::size_t candidates, const CandidateRun& run,
                                        const RoundLimits& limits);
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +21,9 @@
 
 namespace penstock::bench {
 namespace {
+
+std::atomic<pid_t> g_killable{-1};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 // Closes what start() has opened and not handed on.
 struct Opened {
@@ -113,6 +117,9 @@ Result<ChildProcess> ChildProcess::start(const Command& command) {
   if (error != 0) {
     return system_error(error, fmt::format("cannot start {}", name), name);
   }
+  if (command.ends_at_once) {
+    g_killable = process;
+  }
   return ChildProcess(name, process, ours.hand_on(), complaints.hand_on());
 }
 
@@ -196,6 +203,8 @@ Result<bool> ChildProcess::hear_more() {
 }
 
 std::string ChildProcess::end() {
+  pid_t own = process_;
+  g_killable.compare_exchange_strong(own, -1);  // its number may be another's soon
   int status = 0;
   while (process_ >= 0 && ::waitpid(process_, &status, 0) < 0) {
     if (errno != EINTR) {
@@ -224,6 +233,12 @@ std::string ChildProcess::last_complaint() const {
   }
   said.remove_prefix(said.rfind('\n') + 1);  // npos + 1 is 0
   return said.empty() ? "it did not say why" : excerpt(said);
+}
+
+void kill_child() noexcept {
+  if (const pid_t process = g_killable; process > 0) {
+    (void)::kill(process, SIGKILL);
+  }
 }
 
 std::vector<std::string> pythons() {

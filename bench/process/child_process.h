@@ -15,7 +15,8 @@ struct Command {
   std::vector<std::string> arguments;    ///< the program first; without a slash it is looked up in
                                          ///< PATH
   std::vector<std::string> environment;  ///< `NAME=value`, beside and over ours
-  std::string package;                   ///< that installs the program, for the error without it
+  std::string package = {};              ///< that installs the program, for the error without it
+  bool ends_at_once = false;  ///< by kill_child(): it has nothing to tidy up. One at a time
 };
 
 /// Another program that runs until it is done or until this object goes, which kills it. Move-only,
@@ -56,6 +57,12 @@ class ChildProcess {
   int complaints_ = -1;    // a file in memory: its standard error
   std::string heard_;
 };
+
+/// Kills the child that was started so, if there is one. For signal handlers.
+void kill_child() noexcept;
+
+/// For a Python (from 3.11 on) that runs `-c`: no module comes from the working directory.
+inline constexpr const char* kNoLocalModules = "PYTHONSAFEPATH=1";
 
 /// Where Python may be, best first: beside the command (a virtual environment that penstock was
 /// installed into), what the PATH says, and the distribution's. Only those beside the command are

@@ -11,7 +11,7 @@ namespace penstock::bench {
 namespace {
 
 Result<std::string> answer(const std::vector<std::string>& arguments, const std::string& question) {
-  Result<ChildProcess> process = ChildProcess::start({arguments, {}, ""});
+  Result<ChildProcess> process = ChildProcess::start({arguments, {kNoLocalModules}});
   PENSTOCK_TRY(process);
   if (const Result<void> said = process->say(question); said.has_error()) {
     const Result<std::string> why = process->finish();

@@ -72,6 +72,15 @@ TEST(ChildProcessTest, NoProcessAnswers) {
   EXPECT_EQ(line.error().message, "sh ended with status 1: no ring");
 }
 
+TEST(ChildProcessTest, OneThatEndsAtOnceIsKilledByASignalHandler) {
+  Command command = shell("exec sleep 1000000");
+  command.ends_at_once = true;
+  ChildProcess child = ChildProcess::start(command).value();
+  kill_child();
+  EXPECT_THAT(child.finish().error().message, HasSubstr("ended by signal 9"));
+  kill_child();  // there is none
+}
+
 // Would wait for ever if it were not killed.
 TEST(ChildProcessTest, OneThatIsLetGoIsKilled) {
   const ChildProcess child = ChildProcess::start(shell("exec sleep 1000000")).value();

@@ -85,6 +85,13 @@ TEST(RoundsTest, NoneIsLeft) {
   EXPECT_EQ(best.error().message, "the first");
 }
 
+TEST(RoundsTest, ASearchThatIsInterruptedFindsNothing) {
+  RoundLimits limits = kThreeRounds;
+  limits.interrupted = [] { return true; };
+  const auto run = [](std::size_t) -> Result<MeasuredRun> { return measured(1, 1); };
+  EXPECT_EQ(find_best_settings(2, run, limits).error().system_errno(), ECANCELED);
+}
+
 TEST(RoundsTest, NoRoundBeginsAfterTheBudgetButTheFirstOnes) {
   int runs = 0;
   const auto run = [&runs](std::size_t) -> Result<MeasuredRun> {

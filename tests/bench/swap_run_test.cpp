@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
+#include "bench/job/job_number.h"
 #include "swap/update/state_chunk.h"
 #include "tests/bench/swap_jobs.h"
 
@@ -39,6 +42,7 @@ TEST(SwapRun, OnDemandTakesWhatTheDriveTakes) {
   EXPECT_EQ(result.read.clat.max(), 8 * kMiBNs + kTrailerNs + kLatencyNs);
   EXPECT_EQ(result.write.io_bytes, 0U);
   EXPECT_EQ(result.swap->overlap(), 0.0);
+  EXPECT_EQ(result.swap->peak_live_bytes, 3 * kMiB) << "one in a slot; writing took more";
 }
 
 TEST(SwapRun, ReadingAheadHidesTheDriveBehindCompute) {
@@ -155,6 +159,23 @@ TEST(SwapRun, StopsSoon) {
   EXPECT_TRUE(run->run(control, result).has_value());
   EXPECT_TRUE(result.interrupted);
   EXPECT_EQ(result.read.total_ios, 0U);
+}
+
+TEST(SwapRun, StopsInTheMiddleOfComputing) {
+  const TempDirectory directory;
+  Job job = swap_job(write_inventory(directory, 1), Phase::kForward);
+  job.simulated.reset();
+  job.directory = directory.path();
+  for (const bool spins : {true, false}) {
+    job.compute = Compute{3600 * kSecondNs, Compute::Per::kTensor, spins};
+    auto run = std::move(make_workload_run(job, 0)).value();
+    RunControl control;
+    const std::jthread stopping([&control] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      control.stop = true;
+    });
+    EXPECT_TRUE(run->prepare(control).has_value()) << "in its loops to learn";
+  }
 }
 
 TEST(SwapRun, RealFilesAtTheSameRatesAreNoFaster) {

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,24 @@ def test_no_fio(penstock, tmp_path):
     done = penstock(*job(tmp_path, "--pairs=1"), env={"PATH": str(tmp_path)})
     assert done.returncode == 1
     assert_one_sentence(done, "fio is not installed", "apt-get install fio")
+
+
+def test_an_interruption_ends_fio(penstock, tmp_path, write):
+    fio = Path(write("fio", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n"))
+    fio.chmod(0o755)
+    process = subprocess.Popen(
+        [penstock.binary, *job(tmp_path, "--output-format=json")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    pid = tmp_path / "pid"
+    while not (pid.exists() and pid.read_text()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert json.loads(output)["jobs"][0]["interrupted"] is True
+    assert not Path(f"/proc/{int(pid.read_text())}").exists()
 
 
 def test_a_directory_that_is_not_there(penstock, tmp_path):

@@ -110,6 +110,13 @@ def test_without_matplotlib_nothing_is_run(bench, write, tmp_path):
     assert_one_sentence(no_python, "apt-get install python3-matplotlib", "python3: No such file")
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 takes modules from the working directory")
+def test_modules_of_the_working_directory_are_not_taken(bench, write, tmp_path):
+    write("matplotlib.py", "raise ImportError('of the working directory')\n")
+    done = bench(*raw_keys("x"), "--plot=plot.svg")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_drawing_that_fails_takes_no_figures_along(bench, write, tmp_path):
     write("matplotlib.py", "__version__ = '0'\n")
     done = bench(*raw_keys("x"), "--plot=plot.svg", env={"PYTHONPATH": str(tmp_path)})

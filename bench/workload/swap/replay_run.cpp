@@ -72,7 +72,7 @@ Result<void> ReplayRun::prepare(RunControl& control) {
     return std::move(trace).error();
   }
   trace_ = std::move(trace).value();
-  Result<SwapSession> session = open_swap_session(job_);
+  Result<SwapSession> session = open_swap_session(job_, control.stop);
   if (session.has_error()) {
     return std::move(session).error();
   }

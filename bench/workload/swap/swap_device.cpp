@@ -1,5 +1,7 @@
 #include "bench/workload/swap/swap_device.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -14,8 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// So long a sleep at most, so that a stop is seen soon.
+constexpr std::chrono::milliseconds kSleepMax{50};
+
 class MachineDevice : public SwapDevice {
  public:
+  explicit MachineDevice(const std::atomic<bool>& stop) : stop_(stop) {}
+
   void furnish(SwapEngineOptions& /*options*/) override {}
 
   std::uint64_t now_ns() const override {
@@ -25,20 +32,25 @@ class MachineDevice : public SwapDevice {
   }
 
   void compute(std::uint64_t ns, bool spins) override {
-    const Clock::time_point end = Clock::now() + std::chrono::nanoseconds(ns);
-    if (!spins) {
-      std::this_thread::sleep_until(end);
-    }
-    while (Clock::now() < end) {
+    Clock::time_point now = Clock::now();
+    const Clock::time_point end = now + std::chrono::nanoseconds(ns);
+    for (; now < end && !stop_.load(std::memory_order_relaxed); now = Clock::now()) {
+      if (!spins) {
+        std::this_thread::sleep_until(std::min(end, now + kSleepMax));
+      }
     }
   }
 
   bool is_simulated() const override { return false; }
+
+ private:
+  const std::atomic<bool>& stop_;
 };
 
 class ThrottledDevice final : public MachineDevice {
  public:
-  explicit ThrottledDevice(const DriveRates& rates) : rates_(rates) {}
+  ThrottledDevice(const DriveRates& rates, const std::atomic<bool>& stop)
+      : MachineDevice(stop), rates_(rates) {}
 
   void furnish(SwapEngineOptions& options) override {
     options.make_queue = [rates = rates_](const IoEngineOptions& io) {
@@ -96,15 +108,15 @@ class VirtualDevice final : public SwapDevice {
 
 }  // namespace
 
-Result<std::unique_ptr<SwapDevice>> make_swap_device(
-    const std::optional<SimulatedDrive>& simulated) {
+Result<std::unique_ptr<SwapDevice>> make_swap_device(const std::optional<SimulatedDrive>& simulated,
+                                                     const std::atomic<bool>& stop) {
   if (!simulated) {
-    return std::unique_ptr<SwapDevice>(std::make_unique<MachineDevice>());
+    return std::unique_ptr<SwapDevice>(std::make_unique<MachineDevice>(stop));
   }
   const DriveRates rates{simulated->read_bytes_per_second, simulated->write_bytes_per_second,
                          simulated->latency_ns};
   if (simulated->real_time) {
-    return std::unique_ptr<SwapDevice>(std::make_unique<ThrottledDevice>(rates));
+    return std::unique_ptr<SwapDevice>(std::make_unique<ThrottledDevice>(rates, stop));
   }
   Result<std::shared_ptr<RegionSource>> memory = RegionSource::make();
   if (memory.has_error()) {

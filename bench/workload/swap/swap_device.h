@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -32,8 +33,9 @@ class SwapDevice {
 };
 
 /// The one that a job asks for: its simulated drive in virtual time, or the same rates over real
-/// files (SimulatedDrive::real_time), or the machine as it is. Errors: no addresses for it.
-Result<std::unique_ptr<SwapDevice>> make_swap_device(
-    const std::optional<SimulatedDrive>& simulated);
+/// files (SimulatedDrive::real_time), or the machine as it is. `stop` outlives it: true, and
+/// compute() takes no more time of the machine's. Errors: no addresses for it.
+Result<std::unique_ptr<SwapDevice>> make_swap_device(const std::optional<SimulatedDrive>& simulated,
+                                                     const std::atomic<bool>& stop);
 
 }  // namespace penstock::bench

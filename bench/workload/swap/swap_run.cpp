@@ -37,7 +37,7 @@ class SwapRun final : public WorkloadRun {
   };
 
   Result<void> read_inventory();
-  Result<void> open_engine();
+  Result<void> open_engine(const RunControl& control);
   Result<void> write_contents(const RunControl& control);
   Result<void> go_through(const RunLength& length);
   Result<void> read(std::uint32_t number);
@@ -77,8 +77,8 @@ Result<void> SwapRun::read_inventory() {
   return {};
 }
 
-Result<void> SwapRun::open_engine() {
-  Result<SwapSession> session = open_swap_session(job_);
+Result<void> SwapRun::open_engine(const RunControl& control) {
+  Result<SwapSession> session = open_swap_session(job_, control.stop);
   if (session.has_error()) {
     return std::move(session).error();
   }
@@ -111,7 +111,7 @@ Result<void> SwapRun::write_contents(const RunControl& control) {
 
 Result<void> SwapRun::prepare(RunControl& control) {
   PENSTOCK_TRY(read_inventory());
-  PENSTOCK_TRY(open_engine());
+  PENSTOCK_TRY(open_engine(control));
   PENSTOCK_TRY(write_contents(control));
   if (job_.workload == Workload::kUpdate && !job_.verify) {
     gradient_.assign(kStateChunkElements, 1e-3F);

@@ -56,7 +56,7 @@ Result<Config> job_config(const Job& job) {
   return config;
 }
 
-Result<SwapSession> open_swap_session(const Job& job) {
+Result<SwapSession> open_swap_session(const Job& job, const std::atomic<bool>& stop) {
   const Result<Config> config = job_config(job);
   if (config.has_error()) {
     return config.error();
@@ -64,7 +64,7 @@ Result<SwapSession> open_swap_session(const Job& job) {
   SwapEngineOptions options = engine_options(job, *config);
   SwapSession session;
   session.paths = store_paths(job, *config);
-  Result<std::unique_ptr<SwapDevice>> device = make_swap_device(job.simulated);
+  Result<std::unique_ptr<SwapDevice>> device = make_swap_device(job.simulated, stop);
   if (device.has_error()) {
     return std::move(device).error();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,9 +28,9 @@ Result<Config> job_config(const Job& job);
 /// paths, else the working directory.
 std::vector<PathConfig> store_paths(const Job& job, const Config& config);
 
-/// Under the job's configuration, with its bs, iodepth and lookahead. Errors: the configuration's,
-/// the device's and the engine's.
-Result<SwapSession> open_swap_session(const Job& job);
+/// Under the job's configuration, with its bs, iodepth and lookahead; `stop` is the device's.
+/// Errors: the configuration's, the device's and the engine's.
+Result<SwapSession> open_swap_session(const Job& job, const std::atomic<bool>& stop);
 
 /// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes (or that
 /// share), under `config=`. Errors: those of the files.
