@@ -2,11 +2,14 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "alloc/bytes.h"
 #include "bench/job/job_file.h"
 #include "bench/job/job_number.h"
 #include "bench/pair/paired_run.h"
@@ -17,14 +20,14 @@
 #include "cli/config_output.h"
 #include "cli/interruption.h"
 #include "cli/own_command.h"
-#include "cli/status_line.h"
+#include "cli/progress_line.h"
 #include "cli/verb.h"
 
 namespace penstock::cli {
 namespace {
 
+using bench::BenchmarkProgress;
 using bench::Job;
-using bench::PlotProgram;
 using bench::Report;
 
 constexpr const char* kBenchFooter =
@@ -75,52 +78,81 @@ std::string failure(const std::vector<bench::JobResult>& results) {
                                     : sentence;
 }
 
-// Before anything runs, so that none is for nothing. Null: no plot is asked for.
-Result<std::unique_ptr<PlotProgram>> prepare_outputs(const BenchOptions& options) {
+// Before anything runs, so that none is for nothing. The Python that draws; empty: no plot is asked
+// for.
+Result<std::string> prepare_outputs(const BenchOptions& options) {
   for (const std::string& path : {options.output, options.plot}) {
     if (!path.empty()) {
       PENSTOCK_TRY(check_output(path));
     }
   }
-  if (options.plot.empty()) {
-    return std::unique_ptr<PlotProgram>();
-  }
-  Result<PlotProgram> found = PlotProgram::find(bench::pythons());
-  PENSTOCK_TRY(found);
-  return std::make_unique<PlotProgram>(std::move(*found));
+  return options.plot.empty() ? std::string() : bench::find_plot_python(bench::pythons());
 }
 
 // The figures first, so that a plot that fails does not cost them.
 Result<void> write_report(const BenchOptions& options, const Report& report,
-                          const PlotProgram* plot_program) {
+                          const std::string& plot_python) {
   const std::string text = options.format == "json" ? json_report(report) : text_report(report);
   if (options.output.empty()) {
     fmt::print("{}", text);
   } else {
     PENSTOCK_TRY(write_config(options.output, text));
   }
-  if (plot_program == nullptr) {
+  if (options.plot.empty()) {
     return {};
   }
-  const Result<std::string> plot = plot_program->draw(json_report(report, true));
+  const Result<std::string> plot = bench::draw_plot(plot_python, json_report(report, true));
   PENSTOCK_TRY(plot);
   return write_config(options.plot, *plot);
+}
+
+std::string speed(const char* verb, std::uint64_t now, std::uint64_t before, double seconds) {
+  if (now == 0 || now < before || seconds <= 0) {
+    return {};
+  }
+  const auto a_second = static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds);
+  return fmt::format(", {} {}/s", verb, format_bytes(a_second));
+}
+
+// `2 jobs, 43 % done, reading 1.2 GiB/s, 3 s left`; speeds are those since `last`, which is
+// forgotten where a new group of jobs has begun.
+std::string describe_progress(const BenchmarkProgress& now, const BenchmarkProgress& last) {
+  const bool same_jobs = now.elapsed_ns > last.elapsed_ns;
+  const BenchmarkProgress before = same_jobs ? last : BenchmarkProgress{};
+  const double seconds = static_cast<double>(now.elapsed_ns - before.elapsed_ns) * 1e-9;
+  std::string text =
+      now.jobs_running == 0
+          ? "laying out files"
+          : fmt::format("{} job{}, {:.0f} % done", now.jobs_running,
+                        now.jobs_running == 1 ? "" : "s", std::floor(100 * now.share_done));
+  text += speed("reading", now.read_bytes, before.read_bytes, seconds);
+  text += speed("writing", now.write_bytes, before.write_bytes, seconds);
+  if (now.jobs_running != 0 && now.share_done > 0) {
+    const double elapsed = static_cast<double>(now.elapsed_ns) * 1e-9;
+    text +=
+        fmt::format(", {:.0f} s left", std::ceil(elapsed * (1 - now.share_done) / now.share_done));
+  }
+  return text;
 }
 
 Result<std::vector<bench::JobResult>> run_watched(const BenchOptions& options,
                                                   const std::vector<Job>& jobs) {
   const Interruption interruption(bench::kill_child);
-  StatusLine status(options.eta, options.status_interval);
+  ProgressLine line({}, options.eta, options.status_interval);
   bench::PairedRunOptions watched;
-  watched.benchmark.progress = [&status](const auto& progress) { status.show(progress); };
+  watched.benchmark.progress = [&line, last = BenchmarkProgress()](const auto& now) mutable {
+    if (line.is_due()) {
+      line.show(describe_progress(now, std::exchange(last, now)));
+    }
+  };
   watched.benchmark.interrupted = [&interruption] { return interruption.asked_for(); };
   return run_with_peers(jobs, watched);
 }
 
 int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs) {
-  const Result<std::unique_ptr<PlotProgram>> plot_program = prepare_outputs(options);
-  if (plot_program.has_error()) {
-    return failed(plot_program.error());
+  const Result<std::string> plot_python = prepare_outputs(options);
+  if (plot_python.has_error()) {
+    return failed(plot_python.error());
   }
   Report report;
   report.jobs = jobs;
@@ -132,7 +164,7 @@ int run_jobs(const BenchOptions& options, const std::vector<Job>& jobs) {
     return failed(results.error());
   }
   report.results = std::move(*results);
-  if (const Result<void> written = write_report(options, report, plot_program->get());
+  if (const Result<void> written = write_report(options, report, *plot_python);
       written.has_error()) {
     return failed(written.error());
   }

@@ -14,9 +14,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "alloc/bytes.h"
-#include "cli/direct_io_trial.h"
+#include "alloc/page_source.h"
 
 namespace penstock::cli {
 namespace {
@@ -116,6 +117,27 @@ bool is_directory(PathCheckup& checkup, dev_t& device) {
   }
   device = facts.st_dev;
   return true;
+}
+
+// One block into a scratch file and back: what statx promises is not always what a file system
+// does.
+Result<void> try_direct_io(const File& file) {
+  const std::size_t bytes =
+      align_up(std::max<std::size_t>(file.direct().offset_alignment, 1), kBlockBytes);
+  PENSTOCK_TRY(file.reserve(0, bytes));
+  const Result<Memory> memory = PageSource::make()->allocate(2 * bytes);
+  PENSTOCK_TRY(memory);
+  const std::span<std::byte> written = memory->span().first(bytes);
+  const std::span<std::byte> read = memory->span().subspan(bytes, bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    written[i] = static_cast<std::byte>(i * 131 + 7);
+  }
+  PENSTOCK_TRY(file.write_at(0, written));
+  PENSTOCK_TRY(file.read_at(0, read));
+  return std::ranges::equal(written, read)
+             ? Result<void>()
+             : fault(Fault::kCorrupt,
+                     fmt::format("{} gave back other bytes than were written", file.path()));
 }
 
 }  // namespace

@@ -18,18 +18,22 @@ constexpr std::chrono::milliseconds kInterval{200};
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string done_word)
-    : done_word_(std::move(done_word)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(std::string done_word, const std::string& when,
+                           std::optional<std::chrono::nanoseconds> interval)
+    : done_word_(std::move(done_word)),
+      on_terminal_(::isatty(STDERR_FILENO) == 1 && !interval),
+      interval_(interval.value_or(kInterval)),
+      enabled_(interval || when == "always" || (when == "auto" && on_terminal_)) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_) {
+  if (shown_ && on_terminal_) {
     print_error("{}", kEraseLine);
   }
 }
 
 bool ProgressLine::is_due() {
   const Clock::time_point now = Clock::now();
-  if (!on_terminal_ || now - shown_at_ < kInterval) {
+  if (!enabled_ || now - shown_at_ < interval_) {
     return false;
   }
   shown_at_ = now;
@@ -44,17 +48,14 @@ void ProgressLine::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
   const double seconds = std::chrono::duration<double>(shown_at_ - begun_).count();
   const double done = static_cast<double>(done_bytes);
   const double left = static_cast<double>(total_bytes - done_bytes) * seconds / done;
-  print_error("{}{} of {} {}, {}/s, {:.0f} s left", kEraseLine, format_bytes(done_bytes),
-              format_bytes(total_bytes), done_word_,
-              format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left));
-  std::fflush(stderr);
+  show(fmt::format("{} of {} {}, {}/s, {:.0f} s left", format_bytes(done_bytes),
+                   format_bytes(total_bytes), done_word_,
+                   format_bytes(static_cast<std::uint64_t>(done / seconds)), std::ceil(left)));
 }
 
 void ProgressLine::show(const std::string& text) {
-  if (is_due()) {
-    print_error("{}{}", kEraseLine, text);
-    std::fflush(stderr);
-  }
+  print_error("{}{}{}", on_terminal_ ? kEraseLine : "", text, on_terminal_ ? "" : "\n");
+  std::fflush(stderr);
 }
 
 }  // namespace penstock::cli

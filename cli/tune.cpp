@@ -141,6 +141,9 @@ Result<bench::DriveTuning> measure(bench::TuningRequest& request) {
   ProgressLine line;
   request.interrupted = [&interruption] { return interruption.asked_for(); };
   request.progress = [&line](const bench::TuningProgress& progress) {
+    if (!line.is_due()) {
+      return;
+    }
     const std::string speed = progress.bytes_per_second > 0
                                   ? fmt::format(", {:.0f} MB/s", progress.bytes_per_second / 1e6)
                                   : std::string();

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "bench/process/child_process.h"
 #include "plot_script.h"
 
@@ -22,12 +20,12 @@ Result<std::string> answer(const std::vector<std::string>& arguments, const std:
 
 }  // namespace
 
-Result<PlotProgram> PlotProgram::find(const std::vector<std::string>& candidates) {
+Result<std::string> find_plot_python(const std::vector<std::string>& candidates) {
   std::string refusals;
   for (const std::string& python : candidates) {
     const Result<std::string> version = answer({python, "-c", kPlotScript, "--check"}, "");
     if (version.has_value()) {
-      return PlotProgram(python);
+      return python;
     }
     refusals += fmt::format("{}{}", refusals.empty() ? "" : "; ", version.error().message);
   }
@@ -39,8 +37,8 @@ Result<PlotProgram> PlotProgram::find(const std::vector<std::string>& candidates
                   refusals));
 }
 
-Result<std::string> PlotProgram::draw(const std::string& report) const {
-  return answer({python_, "-c", kPlotScript}, report);
+Result<std::string> draw_plot(const std::string& python, const std::string& report) {
+  return answer({python, "-c", kPlotScript}, report);
 }
 
 }  // namespace penstock::bench

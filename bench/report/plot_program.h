@@ -7,20 +7,11 @@
 
 namespace penstock::bench {
 
-/// A Python with matplotlib, which draws reports.
-class PlotProgram {
- public:
-  /// The first of `candidates` that has matplotlib. An error where none has: what each said, and
-  /// what to install. Takes a second or two, and keeps nothing running.
-  static Result<PlotProgram> find(const std::vector<std::string>& candidates);
+/// The first of `candidates` that is a Python with matplotlib. An error where none is: what each
+/// said, and what to install. Takes a second or two, and keeps nothing running.
+Result<std::string> find_plot_python(const std::vector<std::string>& candidates);
 
-  /// The SVG of a JSON report with courses. Errors: what went wrong there.
-  Result<std::string> draw(const std::string& report) const;
-
- private:
-  explicit PlotProgram(std::string python) : python_(std::move(python)) {}
-
-  std::string python_;
-};
+/// The SVG that it draws of a JSON report with courses. Errors: what went wrong there.
+Result<std::string> draw_plot(const std::string& python, const std::string& report);
 
 }  // namespace penstock::bench

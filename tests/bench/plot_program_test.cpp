@@ -28,20 +28,20 @@ TEST(PlotProgramTest, TheFirstThatHasMatplotlib) {
   const TempDirectory directory;
   const std::string without = program(directory, "without", "echo 'No module' >&2; exit 1");
   const std::string with = program(directory, "with", "[ \"$3\" = --check ] || cat");
-  const Result<PlotProgram> found =
-      PlotProgram::find({directory / "missing", without, with, without});
+  const Result<std::string> found =
+      find_plot_python({directory / "missing", without, with, without});
   ASSERT_TRUE(found.has_value()) << found.error().message;
-  EXPECT_EQ(found->draw("{picture}").value(), "{picture}");
+  EXPECT_EQ(draw_plot(*found, "{picture}").value(), "{picture}");
 }
 
 TEST(PlotProgramTest, OneThatFailsLater) {
   const TempDirectory directory;
   const std::string broken =
       program(directory, "broken", "[ \"$3\" = --check ] && exit 0; echo 'no canvas' >&2; exit 3");
-  const Result<PlotProgram> found = PlotProgram::find({broken});
+  const Result<std::string> found = find_plot_python({broken});
   ASSERT_TRUE(found.has_value()) << found.error().message;
   // Longer than a pipe, so that it cannot all be said before the child is gone.
-  const Result<std::string> drawn = found->draw(std::string(3'000'000, ' '));
+  const Result<std::string> drawn = draw_plot(*found, std::string(3'000'000, ' '));
   ASSERT_TRUE(drawn.has_error());
   EXPECT_THAT(drawn.error().message, HasSubstr("no canvas"));
 }
