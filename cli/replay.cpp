@@ -65,9 +65,7 @@ Result<std::vector<Job>> replay_jobs(const ReplayOptions& options) {
 
 Result<JobResult> replay(const std::vector<Job>& jobs) {
   const Result<std::vector<JobResult>> results = bench::run_benchmark(jobs, {});
-  if (results.has_error()) {
-    return results.error();
-  }
+  PENSTOCK_TRY(results);
   const JobResult& result = results->front();
   if (result.error != 0) {
     return result.failure();

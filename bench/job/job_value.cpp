@@ -24,16 +24,7 @@ constexpr SimulatedDrive kDrive = {
     .real_time = false,
 };
 
-struct DirectionName {
-  std::string_view name;
-  Direction direction;
-};
-constexpr std::array kDirections = {
-    DirectionName{"read", {true, false}},
-    DirectionName{"write", {false, true}},
-    DirectionName{"rw", {true, true}},
-    DirectionName{"readwrite", {true, true}},
-};
+constexpr std::array<std::string_view, 4> kDirections = {"read", "write", "rw", "readwrite"};
 
 bool take_front(std::string_view& text, std::string_view word) {
   const bool found = text.starts_with(word);
@@ -107,11 +98,10 @@ Refusal read_compute(std::string_view text, Job& job) {
 }
 
 Refusal read_direction(std::string_view text, Job& job) {
-  const auto found = std::ranges::find(kDirections, text, &DirectionName::name);
-  if (found == kDirections.end()) {
+  if (std::ranges::find(kDirections, text) == kDirections.end()) {
     return "read, write and rw are allowed: random requests are fio's work (run fio)";
   }
-  job.direction = found->direction;
+  job.direction = {.reads = text != "write", .writes = text != "read"};
   return {};
 }
 

@@ -97,9 +97,7 @@ class DeepSpeedPeer final : public PeerProgram {
                               "conversation", kConversationScript, "script", parts.script},
                              {kNoLocalModules},
                              "python3"});
-    if (process.has_error()) {
-      return std::move(process).error();
-    }
+    PENSTOCK_TRY(process);
     std::unique_ptr<DeepSpeedPeer> peer(new DeepSpeedPeer(std::move(parts), std::move(*process)));
     const Result<std::string> answer = peer->ask(peer->parts_.work);
     PENSTOCK_TRY(answer);
@@ -181,9 +179,7 @@ Result<Parts> swapper_parts(const Job& job) {
 
 Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job) {
   Result<Parts> parts = job.workload == Workload::kSwap ? swapper_parts(job) : handle_parts(job);
-  if (parts.has_error()) {
-    return std::move(parts).error();
-  }
+  PENSTOCK_TRY(parts);
   return DeepSpeedPeer::start(std::move(*parts));
 }
 

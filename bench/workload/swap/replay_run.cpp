@@ -44,7 +44,7 @@ class ReplayRun final : public WorkloadRun {
 
   Result<void> go_through(const RunLength& length);
   Result<void> play(const TraceEvent& event);
-  Result<void> play_store(const TraceEvent& event);
+  Result<void> play_tensor(const TraceEvent& event, Tensor& tensor);
   Result<void> declare(const TraceEvent& event);
   Result<void> put(std::uint64_t number, Tensor& tensor);
   Result<void> take(std::uint64_t number, Tensor& tensor);
@@ -68,14 +68,10 @@ class ReplayRun final : public WorkloadRun {
 
 Result<void> ReplayRun::prepare(RunControl& control) {
   Result<RecordedTrace> trace = load_trace(job_.trace);
-  if (trace.has_error()) {
-    return std::move(trace).error();
-  }
+  PENSTOCK_TRY(trace);
   trace_ = std::move(trace).value();
   Result<SwapSession> session = open_swap_session(job_, control.stop);
-  if (session.has_error()) {
-    return std::move(session).error();
-  }
+  PENSTOCK_TRY(session);
   session_ = std::move(session).value();
   meter_.emplace(*session_.engine, *session_.device, control);
   return {};
@@ -124,20 +120,8 @@ void ReplayRun::pass_time(const TraceEvent& event, const TraceEvent* before) {
   }
 }
 
-Result<void> ReplayRun::play(const TraceEvent& event) {
+Result<void> ReplayRun::play_tensor(const TraceEvent& event, Tensor& tensor) {
   SwapEngine& engine = *session_.engine;
-  switch (event.op) {
-    case TraceOp::kOpenNamespace:
-    case TraceOp::kCloseNamespace:
-    case TraceOp::kDeclare:
-    case TraceOp::kPlan:
-    case TraceOp::kFlush:
-    case TraceOp::kPrefetch:
-      return play_store(event);
-    default:
-      break;
-  }
-  Tensor& tensor = tensors_.at(event.tensor);
   switch (event.op) {
     case TraceOp::kForget: {
       const TensorId id = tensor.id;
@@ -173,8 +157,7 @@ Result<void> ReplayRun::play(const TraceEvent& event) {
   }
 }
 
-/// What concerns no tensor that is there.
-Result<void> ReplayRun::play_store(const TraceEvent& event) {
+Result<void> ReplayRun::play(const TraceEvent& event) {
   SwapEngine& engine = *session_.engine;
   switch (event.op) {
     case TraceOp::kOpenNamespace: {
@@ -194,7 +177,7 @@ Result<void> ReplayRun::play_store(const TraceEvent& event) {
       return engine.plan();
     case TraceOp::kFlush:
       return engine.flush();
-    default: {
+    case TraceOp::kPrefetch: {
       std::vector<TensorId> wanted;
       for (const std::uint64_t number : event.tensors) {
         wanted.push_back(tensors_.at(number).id);
@@ -202,6 +185,8 @@ Result<void> ReplayRun::play_store(const TraceEvent& event) {
       engine.prefetch(wanted);
       return {};
     }
+    default:
+      return play_tensor(event, tensors_.at(event.tensor));
   }
 }
 
@@ -304,9 +289,7 @@ Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {
   if (callers_memory_.bytes() < bytes) {
     callers_memory_ = {};
     Result<Memory> memory = PageSource::make()->allocate(bytes);
-    if (memory.has_error()) {
-      return std::move(memory).error();
-    }
+    PENSTOCK_TRY(memory);
     callers_memory_ = std::move(memory).value();
   }
   return callers_memory_.span().first(bytes);

@@ -75,9 +75,7 @@ class VirtualDevice final : public SwapDevice {
     options.mem_available_bytes = kSimulatedMemoryBytes;
     options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
       Result<std::unique_ptr<IoEngine>> engine = make_virtual_engine(clock_, drive_, rates_, io);
-      if (engine.has_error()) {
-        return std::move(engine).error();
-      }
+      PENSTOCK_TRY(engine);
       std::unique_ptr<IoQueue> queue = IoQueue::start_for_caller(std::move(engine).value());
       queue_ = queue.get();
       return queue;
@@ -119,9 +117,7 @@ Result<std::unique_ptr<SwapDevice>> make_swap_device(const std::optional<Simulat
     return std::unique_ptr<SwapDevice>(std::make_unique<ThrottledDevice>(rates, stop));
   }
   Result<std::shared_ptr<RegionSource>> memory = RegionSource::make();
-  if (memory.has_error()) {
-    return std::move(memory).error();
-  }
+  PENSTOCK_TRY(memory);
   return std::unique_ptr<SwapDevice>(
       std::make_unique<VirtualDevice>(rates, std::move(memory).value()));
 }

@@ -79,9 +79,7 @@ Result<void> SwapRun::read_inventory() {
 
 Result<void> SwapRun::open_engine(const RunControl& control) {
   Result<SwapSession> session = open_swap_session(job_, control.stop);
-  if (session.has_error()) {
-    return std::move(session).error();
-  }
+  PENSTOCK_TRY(session);
   session_ = std::move(session).value();
   const Result<NamespaceId> space =
       engine().open_namespace(fmt::format("{}.{}", job_.name, thread_), session_.paths);
@@ -99,9 +97,7 @@ Result<void> SwapRun::write_contents(const RunControl& control) {
   PENSTOCK_TRY(engine().plan());  // so that there are slots, and no fresh page for each byte
   for (std::uint32_t number = 0; number < tensors_.size() && !control.stop; ++number) {
     Result<Lease> lease = engine().allocate(tensors_[number].id);
-    if (lease.has_error()) {
-      return std::move(lease).error();
-    }
+    PENSTOCK_TRY(lease);
     pattern(number).fill(lease->span());
     static_cast<void>(engine().commit(*lease));  // flush() returns what fails
   }

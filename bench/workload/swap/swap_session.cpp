@@ -58,35 +58,25 @@ Result<Config> job_config(const Job& job) {
 
 Result<SwapSession> open_swap_session(const Job& job, const std::atomic<bool>& stop) {
   const Result<Config> config = job_config(job);
-  if (config.has_error()) {
-    return config.error();
-  }
+  PENSTOCK_TRY(config);
   SwapEngineOptions options = engine_options(job, *config);
   SwapSession session;
   session.paths = store_paths(job, *config);
   Result<std::unique_ptr<SwapDevice>> device = make_swap_device(job.simulated, stop);
-  if (device.has_error()) {
-    return std::move(device).error();
-  }
+  PENSTOCK_TRY(device);
   session.device = std::move(device).value();
   session.device->furnish(options);
   Result<std::unique_ptr<SwapEngine>> engine = SwapEngine::open(std::move(options));
-  if (engine.has_error()) {
-    return std::move(engine).error();
-  }
+  PENSTOCK_TRY(engine);
   session.engine = std::move(engine).value();
   return session;
 }
 
 Result<TrainingSetup> job_model(const Job& job) {
   Result<Inventory> inventory = load_inventory(job.inventory);
-  if (inventory.has_error()) {
-    return std::move(inventory).error();
-  }
+  PENSTOCK_TRY(inventory);
   Result<Config> config = job_config(job);
-  if (config.has_error()) {
-    return std::move(config).error();
-  }
+  PENSTOCK_TRY(config);
   TrainingSetup setup;
   const double share = static_cast<double>(inventory->bytes()) * job.size_percent / 100;
   const std::uint64_t bytes =  // 0 stands for all, which a small share is not
