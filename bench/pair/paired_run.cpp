@@ -89,10 +89,8 @@ Job uniform_work(const Job& job, const JobResult& ours, const File& file) {
   Job work;
   work.name = job.name + ".uniform";
   work.filename = fmt::format("/proc/{}/fd/{}", ::getpid(), file.fd());
-  if (job.cpus_allowed) {
-    work.cpus_allowed = job.cpus_allowed;
-    work.given["cpus_allowed"] = job.given.at("cpus_allowed");
-  }
+  work.cpus_allowed = job.cpus_allowed;
+  work.given = job.given;  // by which fio is told of them
   work.direct = true;
   work.engine = EngineKind::kAuto;
   work.iodepth = job.iodepth.value_or(kSwapPeerDepth);
