@@ -17,8 +17,8 @@
 #include "bench/report/plot_program.h"
 #include "bench/report/report.h"
 #include "cli/bench_compare.h"
-#include "cli/config_output.h"
 #include "cli/interruption.h"
+#include "cli/output_file.h"
 #include "cli/own_command.h"
 #include "cli/progress_line.h"
 #include "cli/verb.h"
@@ -96,14 +96,14 @@ Result<void> write_report(const BenchOptions& options, const Report& report,
   if (options.output.empty()) {
     fmt::print("{}", text);
   } else {
-    PENSTOCK_TRY(write_config(options.output, text));
+    PENSTOCK_TRY(write_output(options.output, text));
   }
   if (options.plot.empty()) {
     return {};
   }
   const Result<std::string> plot = bench::draw_plot(plot_python, json_report(report, true));
   PENSTOCK_TRY(plot);
-  return write_config(options.plot, *plot);
+  return write_output(options.plot, *plot);
 }
 
 std::string speed(const char* verb, std::uint64_t now, std::uint64_t before, double seconds) {

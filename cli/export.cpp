@@ -10,6 +10,7 @@
 #include "bindings/archive/checkpoint_export.h"
 #include "cli/document_text.h"
 #include "cli/interruption.h"
+#include "cli/output_file.h"
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
@@ -47,6 +48,9 @@ void parse(ExportArguments& arguments) {
 }
 
 Result<ExportReport> export_store(ExportArguments& arguments) {
+  if (is_single_file(arguments.options.target)) {
+    PENSTOCK_TRY(check_output(arguments.options.target));
+  }
   Result<std::unique_ptr<DurableStore>> store =
       open_store(arguments.store, DurableStoreOptions::Access::kRead);
   if (store.has_error()) {
@@ -59,8 +63,13 @@ Result<ExportReport> export_store(ExportArguments& arguments) {
   const Interruption interruption;
   arguments.options.interrupted = [&interruption] { return interruption.asked_for(); };
   ProgressLine progress("exported");
+  ExportOptions options = arguments.options;
+  if (is_single_file(options.target)) {
+    options.target = output_place(options.target);
+  }
+  options.mode = output_mode(options.target);
   return export_checkpoint(
-      **store, os_file_system(), **queue, arguments.options,
+      **store, os_file_system(), **queue, options,
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "cli/config_output.h"
 #include "cli/configuration_listing.h"
 #include "cli/emitted_config.h"
+#include "cli/output_file.h"
 #include "cli/plan_json.h"
 #include "cli/plan_request.h"
 #include "cli/plan_screen.h"
@@ -35,7 +35,7 @@ int print_emitted(const PlanOptions& options, const ConfigSource& source, const 
     fmt::print("{}", emitted.json);
     return kDone;
   }
-  if (const Result<void> written = write_config(options.output, emitted.json); !written) {
+  if (const Result<void> written = write_output(options.output, emitted.json); !written) {
     return failed(written.error());
   }
   fmt::print("{}", comparison_text(emitted.rows));

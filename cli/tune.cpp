@@ -14,10 +14,10 @@
 #include "alloc/bytes.h"
 #include "bench/job/job_number.h"
 #include "bench/tune/drive_tuning.h"
-#include "cli/config_output.h"
 #include "cli/emitted_config.h"
 #include "cli/error_output.h"
 #include "cli/interruption.h"
+#include "cli/output_file.h"
 #include "cli/plan_request.h"
 #include "cli/progress_line.h"
 #include "cli/tune_report.h"
@@ -155,7 +155,7 @@ Result<bench::DriveTuning> measure(bench::TuningRequest& request) {
 
 Result<void> write_results(const TuneOptions& options, const TuneReport& report) {
   if (!options.output.empty()) {
-    PENSTOCK_TRY(write_config(options.output, report.emitted->json));
+    PENSTOCK_TRY(write_output(options.output, report.emitted->json));
   }
   if (options.as_json) {
     fmt::print("{}", tune_json(report));

@@ -21,10 +21,6 @@ namespace {
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-bool is_single_file(const std::string& target) {
-  return target.ends_with(".safetensors");
-}
-
 class Exporter {
  public:
   Exporter(const DurableStore& store, FileSystem& system, const ExportOptions& options,
@@ -38,6 +34,7 @@ class Exporter {
   Result<void> choose_directory();
   Result<void> open_directory(const std::string& path);
   Result<void> lay_out();
+  Result<std::unique_ptr<PartialFile>> begin_file(const std::string& name, std::uint64_t bytes);
   Result<void> write_files(IoQueue& queue);
   Result<void> write_file(const SafetensorsFile& layout, StoredReader& reader,
                           StreamWriter& writer);
@@ -134,11 +131,20 @@ Result<void> Exporter::lay_out() {
   return {};
 }
 
+Result<std::unique_ptr<PartialFile>> Exporter::begin_file(const std::string& name,
+                                                          std::uint64_t bytes) {
+  Result<std::unique_ptr<PartialFile>> file = PartialFile::begin(*directory_, name, bytes);
+  PENSTOCK_TRY(file);
+  if (options_.mode) {
+    PENSTOCK_TRY((*file)->set_mode(*options_.mode));
+  }
+  return file;
+}
+
 Result<void> Exporter::write_files(IoQueue& queue) {
   // All of them, and all the room they need, before the first byte: a full drive is said at once.
   for (const SafetensorsFile& layout : layout_.files) {
-    Result<std::unique_ptr<PartialFile>> file =
-        PartialFile::begin(*directory_, layout.name, layout.bytes);
+    Result<std::unique_ptr<PartialFile>> file = begin_file(layout.name, layout.bytes);
     PENSTOCK_TRY(file);
     files_.push_back(std::move(file).value());
   }
@@ -218,8 +224,7 @@ Result<void> Exporter::write_part(const StoredReader::Part& part, const PartialF
 Result<void> Exporter::publish() {
   std::unique_ptr<PartialFile> index;
   if (!layout_.index.empty()) {
-    Result<std::unique_ptr<PartialFile>> begun =
-        PartialFile::begin(*directory_, kIndexName, layout_.index.size());
+    Result<std::unique_ptr<PartialFile>> begun = begin_file(kIndexName, layout_.index.size());
     PENSTOCK_TRY(begun);
     index = std::move(begun).value();
     PENSTOCK_TRY(index->write(layout_.index));
@@ -235,6 +240,10 @@ Result<void> Exporter::publish() {
 }
 
 }  // namespace
+
+bool is_single_file(const std::string& target) {
+  return target.ends_with(".safetensors");
+}
 
 Result<ExportReport> export_checkpoint(const DurableStore& store, FileSystem& system,
                                        IoQueue& queue, const ExportOptions& options,

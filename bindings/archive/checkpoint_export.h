@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,11 +14,15 @@
 
 namespace penstock {
 
+/// Whether an export to `target` writes one file; else a directory.
+bool is_single_file(const std::string& target);
+
 struct ExportOptions {
   /// Ends in `.safetensors`: one file. Else a directory: shards with an index.
   std::string target;
   /// bf16, f16 or f32: tensors of these types are written as this one; others as they are.
   std::optional<DType> dtype;
+  std::optional<::mode_t> mode;                   ///< of its files; nothing: for their owner alone
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< of data, where one tensor is not larger
   /// Looked at between parts of some MiB: true ends it with ECANCELED, nothing left of its files.
   std::function<bool()> interrupted;

@@ -1,7 +1,9 @@
 #include "bindings/archive/partial_file.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,13 @@ Result<std::unique_ptr<PartialFile>> PartialFile::begin(Directory& directory,
   PENSTOCK_TRY(locked);
   PENSTOCK_TRY(partial->file_.reserve(0, bytes));
   return partial;
+}
+
+Result<void> PartialFile::set_mode(::mode_t mode) {
+  if (::fchmod(file_.fd(), mode) != 0) {
+    return system_error(errno, fmt::format("cannot write {}", name_), name_);
+  }
+  return {};
 }
 
 Result<void> PartialFile::write(const std::string& text) {

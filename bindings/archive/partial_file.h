@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +25,8 @@ class PartialFile {
   PartialFile& operator=(const PartialFile&) = delete;
 
   const File& file() const noexcept { return file_; }
+  /// Who may read it, as chmod takes it.
+  Result<void> set_mode(::mode_t mode);
   /// For small files: all of it at once.
   Result<void> write(const std::string& text);
   /// All of it is written: cuts off what stands behind its `bytes`, and syncs.

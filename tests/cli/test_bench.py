@@ -77,6 +77,8 @@ def test_every_form_goes_to_a_file_as_to_the_output(bench, tmp_path, form):
         assert json.loads(text)["jobs"][0]["read"]["io_bytes"] == 1 << 20
     else:
         assert "1.0 MiB in" in text
+    piped = bench(*keys(), f"--output-format={form}", "--output=/dev/stdout")
+    assert piped.returncode == 0 and piped.stdout.startswith(text[:5]), piped.stderr
 
 
 def test_a_missing_directory(report, bench, tmp_path):

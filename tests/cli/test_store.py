@@ -181,6 +181,26 @@ def test_an_export_that_is_interrupted_leaves_nothing(penstock, checkpoint, tmp_
     assert list(target.iterdir()) == []
 
 
+def test_an_export_is_a_file_like_any_other(penstock, store, tmp_path):
+    """Read by the others whom the umask lets, with the mode of the file that it replaces, where a link names it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    target, link = tmp_path / "new.safetensors", tmp_path / "link.safetensors"
+    assert penstock("export", store, target).returncode == 0
+    assert target.stat().st_mode & 0o777 == 0o666 & ~mask
+    first = target.stat().st_ino
+    target.chmod(0o640)
+    link.symlink_to(target)
+    assert penstock("export", store, link).returncode == 0
+    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o640 and target.stat().st_ino != first
+    shards = tmp_path / "shards"
+    assert penstock("export", store, shards).returncode == 0
+    assert {path.stat().st_mode & 0o777 for path in shards.iterdir()} == {0o666 & ~mask}
+    (tmp_path / "folder.safetensors").mkdir()
+    refused = penstock("export", store, tmp_path / "folder.safetensors")
+    assert refused.returncode == 1 and "it is no file" in refused.stderr
+
+
 def test_export_replaces_a_file_at_once_and_never_a_directory(penstock, store, tmp_path):
     target = tmp_path / "out.safetensors"
     target.write_text("old")

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.engine_configuration import configuration_being_built
 from penstock.errors import ConfigError
 
@@ -105,7 +106,7 @@ def _move_into_memory(param: Any, swapper: Any) -> None:
 
     partition = param.ds_tensor
     swapper.drop_read_ahead(param)
-    data = torch.empty(partition.ds_numel, dtype=partition.dtype, device=get_accelerator().current_device_name())
+    data = plain_tensors.empty(partition.ds_numel, partition.dtype).to(get_accelerator().current_device_name())
     swapper.swap_into_buffer(param, data)
     partition.data = data
     partition.status = type(partition.status).AVAILABLE

@@ -1,4 +1,4 @@
-#include "cli/config_output.h"
+#include "cli/output_file.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -19,20 +20,36 @@ namespace fs = std::filesystem;
 
 constexpr ::mode_t kNewFileMode = 0666;  // less the umask, as any other program's
 
-// Where the file is that a symbolic link names; `path` itself where there is none.
-fs::path place_of(const std::string& path) {
-  std::error_code error;
-  fs::path place = fs::weakly_canonical(path, error);
-  return error ? fs::path(path) : place;
-}
-
 std::string directory_of(const fs::path& place) {
   return place.has_parent_path() ? place.parent_path().string() : ".";
 }
 
-::mode_t mode_of(const fs::path& place) {
+// A pipe, a terminal or /dev/null: nothing of it can be replaced.
+bool is_stream(const fs::path& place) {
+  std::error_code ignored;
+  return fs::is_character_file(place, ignored) || fs::is_fifo(place, ignored);
+}
+
+Result<void> write_stream(const std::string& path, const std::string& text) {
+  errno = 0;
+  std::ofstream stream(path);
+  stream << text << std::flush;
+  return stream
+             ? Result<void>()
+             : system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
+}
+
+}  // namespace
+
+std::string output_place(const std::string& path) {
+  std::error_code error;
+  fs::path place = fs::weakly_canonical(path, error);
+  return error ? path : place.string();
+}
+
+::mode_t output_mode(const std::string& place) {
   struct ::stat info{};
-  if (::stat(place.c_str(), &info) == 0) {
+  if (::stat(place.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
     return info.st_mode & 07777;
   }
   const ::mode_t mask = ::umask(0);
@@ -40,10 +57,13 @@ std::string directory_of(const fs::path& place) {
   return kNewFileMode & ~mask;
 }
 
-}  // namespace
-
 Result<void> check_output(const std::string& path) {
-  const fs::path place = place_of(path);
+  const fs::path place = output_place(path);
+  if (is_stream(path)) {
+    return ::access(path.c_str(), W_OK) == 0
+               ? Result<void>()
+               : system_error(errno, fmt::format("cannot write {}", path), path);
+  }
   std::error_code ignored;
   if (place.filename().empty() || (fs::exists(place, ignored) && !fs::is_regular_file(place))) {
     return fault(Fault::kInvalidArgument, fmt::format("cannot write {}: it is no file", path));
@@ -54,10 +74,12 @@ Result<void> check_output(const std::string& path) {
   return {};
 }
 
-Result<void> write_config(const std::string& path, const std::string& text) {
+Result<void> write_output(const std::string& path, const std::string& text) {
   PENSTOCK_TRY(check_output(path));
-  const fs::path place = place_of(path);
-  const ::mode_t mode = mode_of(place);
+  if (is_stream(path)) {
+    return write_stream(path, text);
+  }
+  const fs::path place = output_place(path);
   const Result<std::unique_ptr<Directory>> directory =
       os_file_system().open_directory(directory_of(place));
   PENSTOCK_TRY(directory);
@@ -66,9 +88,7 @@ Result<void> write_config(const std::string& path, const std::string& text) {
   PENSTOCK_TRY(begun);
   PartialFile& file = **begun;
   PENSTOCK_TRY(file.write(text));
-  if (::fchmod(file.file().fd(), mode) != 0) {
-    return system_error(errno, fmt::format("cannot write {}", path), path);
-  }
+  PENSTOCK_TRY(file.set_mode(output_mode(place)));
   PENSTOCK_TRY(file.finish());
   return file.publish();
 }
