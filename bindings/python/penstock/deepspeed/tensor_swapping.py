@@ -106,7 +106,7 @@ def _move_into_memory(param: Any, swapper: Any) -> None:
 
     partition = param.ds_tensor
     swapper.drop_read_ahead(param)
-    data = plain_tensors.empty(partition.ds_numel, partition.dtype).to(get_accelerator().current_device_name())
+    data = plain_tensors.empty(partition.ds_numel, partition.dtype, get_accelerator().current_device_name())
     swapper.swap_into_buffer(param, data)
     partition.data = data
     partition.status = type(partition.status).AVAILABLE
