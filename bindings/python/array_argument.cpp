@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "gil_release.h"
+#include "python_call.h"
 
 namespace nb = nanobind;
 
@@ -13,17 +13,17 @@ namespace {
 /// answer is Python code, and a daemon thread's end must not meet nanobind's conversions, which
 /// cannot be unwound.
 nb::object handed_over(nb::handle argument) {
-  return calling_python([&]() -> nb::object {
-    const nb::object export_memory = nb::getattr(argument, "__dlpack__", nb::none());
-    if (export_memory.is_none()) {
-      return {};
-    }
-    try {
-      return export_memory(nb::arg("max_version") = nb::make_tuple(1, 0));
-    } catch (const nb::python_error&) {
-      return {};  // nanobind asks in other words
-    }
-  });
+  const nb::object export_memory = attribute_of(argument, "__dlpack__");
+  if (!export_memory.is_valid() || export_memory.is_none()) {
+    return {};
+  }
+  nb::dict keywords;
+  keywords["max_version"] = nb::make_tuple(1, 0);
+  try {
+    return call(export_memory, nb::make_tuple(), keywords);
+  } catch (const nb::python_error&) {
+    return {};  // nanobind asks in other words
+  }
 }
 
 }  // namespace

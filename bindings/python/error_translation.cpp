@@ -3,7 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "gil_release.h"
+#include "python_call.h"
 
 namespace nb = nanobind;
 
@@ -38,10 +38,9 @@ const char* kind_of(const Error& error) {
 }  // namespace
 
 void raise(const Error& error) {
-  const nb::object exception = calling_python([&] {
-    const nb::object make = nb::module_::import_("penstock.errors").attr("make");
-    return make(kind_of(error), error.system_errno(), error.message, error.path, error.tensor);
-  });
+  const nb::object exception = call(imported("penstock.errors", "make"),
+                                    nb::make_tuple(kind_of(error), error.system_errno(),
+                                                   error.message, error.path, error.tensor));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

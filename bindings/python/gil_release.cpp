@@ -1,5 +1,6 @@
 #include "gil_release.h"
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 namespace penstock::python {

@@ -2,10 +2,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cxxabi.h>
-
-#include <utility>
-
 namespace penstock::python {
 
 /// Never returns. For a thread that Python would end since the interpreter does: such an end
@@ -26,15 +22,5 @@ class GilRelease {
   const bool ends_it_;  // this is the thread that ends the interpreter, and may have the GIL
   PyThreadState* const state_;
 };
-
-/// `call` runs Python code, which may change threads: the same end may meet this one there.
-template <class F>
-auto calling_python(F&& call) {
-  try {
-    return std::forward<F>(call)();
-  } catch (const abi::__forced_unwind&) {
-    wait_for_the_end_of_the_process();
-  }
-}
 
 }  // namespace penstock::python

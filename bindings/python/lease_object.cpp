@@ -9,6 +9,7 @@
 #include "dlpack_export.h"
 #include "error_translation.h"
 #include "gil_release.h"
+#include "python_call.h"
 
 namespace nb = nanobind;
 
@@ -108,9 +109,7 @@ void bind_lease(nb::module_& module) {
           "array",
           [](nb::object self) {
             nb::inst_ptr<LeaseObject>(self)->expect_held();
-            return calling_python([&] {
-              return nb::object(nb::module_::import_("penstock.array_view").attr("array_of")(self));
-            });
+            return call(imported("penstock.array_view", "array_of"), nb::make_tuple(self));
           },
           "A NumPy array over the memory, without a copy. Of a type that NumPy lacks (bf16, f8_*) "
           "it is one of ml_dtypes, where that is installed, else an UnsupportedError: "

@@ -13,7 +13,7 @@
 
 #include "alloc/out_of_memory.h"
 #include "alloc/process_mark.h"
-#include "gil_release.h"
+#include "python_call.h"
 #include "swap/log.h"
 
 namespace nb = nanobind;
@@ -62,10 +62,8 @@ nb::object python_text(std::string_view text) {
 /// What a handler lets through that is no plain error, Ctrl-C for one, is for the caller.
 void say(const Warning& warning, std::exception_ptr& interruption) {
   try {
-    calling_python([&] {
-      nb::module_::import_("penstock.messages")
-          .attr("warn")(python_text(warning_code_name(warning.code)), python_text(warning.text));
-    });
+    call(imported("penstock.messages", "warn"),
+         nb::make_tuple(python_text(warning_code_name(warning.code)), python_text(warning.text)));
   } catch (nb::python_error& error) {
     log_warning(warning);
     if (!error.matches(PyExc_Exception)) {

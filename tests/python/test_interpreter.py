@@ -54,6 +54,32 @@ def test_daemon_threads_that_call_back_into_python_at_exit(tmp_path: Path) -> No
     )
 
 
+ENDED_IN_PYTHON_CODE = """
+import sys, threading, time, types, numpy, penstock, penstock.array_view
+engine = penstock.Engine(path=sys.argv[1])
+engine.put("a", numpy.ones(1 << 20, dtype="uint8"))
+begun = threading.Event()
+def array_of(lease):
+    del sys.modules["penstock.array_view"], penstock.array_view  # the C++ that calls this is its last owner
+    begun.set()
+    time.sleep(0.3)  # until the interpreter ends
+penstock.array_view.array_of = array_of
+threading.Thread(target=lambda: engine.get("a").array, daemon=True).start()
+begun.wait()
+class Last:
+    def __del__(self, sleep=time.sleep): sleep(0.8)  # the end goes on when that thread has met it
+sys.modules["last"] = types.ModuleType("last")
+sys.modules["last"].last = Last()
+"""
+
+
+def test_a_daemon_thread_that_ends_in_python_code_frees_nothing(tmp_path: Path) -> None:
+    """It has not the GIL then."""
+    command = [sys.executable, "-c", ENDED_IN_PYTHON_CODE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+
+
 def test_close_at_exit_beside_daemon_threads(tmp_path: Path) -> None:
     """It waits for operations, not for the threads that began them."""
     closes = "\nthreading.excepthook = lambda failure: None\nimport atexit; atexit.register(engine.close)\n"
