@@ -93,6 +93,13 @@ def test_types_beside_the_usual_ones(engine: penstock.Engine, name: str) -> None
         assert lease.array.tobytes() == out.T.tobytes()
 
 
+def test_a_masked_array_is_refused(engine: penstock.Engine) -> None:
+    masked = numpy.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(penstock.ArgumentError, match=r"\.filled\(\)"):
+        engine.put("a", masked)
+    engine.put("a", masked.filled(0))
+
+
 def test_elements_that_share_bytes(tmp_path: Path) -> None:
     from penstock._core import SwapEngine
 

@@ -81,6 +81,8 @@ class Engine:
 
     def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
+        if hasattr(tensor, "mask") and hasattr(tensor, "filled"):  # of NumPy; torch's gives no memory
+            raise ArgumentError("penstock cannot store a mask: put `.filled()`, or `.data` and `.mask`")
         array = _detached(tensor)
         if _is_lazy(array):
             array = array.resolve_conj().resolve_neg()
