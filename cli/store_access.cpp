@@ -23,6 +23,9 @@ void add_store_options(CLI::App& verb, StoreChoice& choice) {
 
 Result<std::unique_ptr<DurableStore>> open_store(const StoreChoice& choice,
                                                  DurableStoreOptions::Access access) {
+  if (choice.directory.empty()) {
+    return fault(Fault::kInvalidArgument, "the store's directory has no name");
+  }
   DurableStoreOptions options;
   options.directory = choice.directory;
   options.access = access;

@@ -345,3 +345,10 @@ def test_tensors_lie_whole_in_order_and_apart(penstock, store):
         assert tensor["extent_bytes"] == -(-tensor["bytes"] // 4096) * 4096 + 4096
     names = [tensor["name"] for tensor in tensors]
     assert names == [t["name"] for t in sorted(tensors, key=lambda entry: entry["offset"])], "in the order of use"
+
+
+def test_a_store_without_a_name(penstock, checkpoint, tmp_path):
+    for arguments in (["verify", ""], ["export", "", tmp_path / "out"], ["import", checkpoint(model()), ""]):
+        done = penstock(*arguments)
+        assert done.returncode == 1
+        assert_one_sentence(done, "has no name")
