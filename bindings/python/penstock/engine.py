@@ -11,30 +11,7 @@ from typing import Any
 from penstock._core import Future, Lease, SwapEngine
 from penstock.device_array import capsule_of, device_name, device_of
 from penstock.errors import ArgumentError, ClosedError, ConfigError, UnknownTensorError
-
-# DLPack type codes and the names that the engine gives their types.
-_BY_TYPE_NAME = {
-    "bool": "bool",
-    "uint8": "u8",
-    "int8": "i8",
-    "int16": "i16",
-    "uint16": "u16",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int32": "i32",
-    "uint32": "u32",
-    "float32": "f32",
-    "float64": "f64",
-    "int64": "i64",
-    "uint64": "u64",
-    "float8_e4m3fn": "f8_e4m3",
-    "float8_e4m3fnuz": "f8_e4m3fnuz",
-    "float8_e5m2": "f8_e5m2",
-    "float8_e5m2fnuz": "f8_e5m2fnuz",
-    "float8_e8m0fnu": "f8_e8m0",
-    "complex64": "c64",
-}
-
+from penstock.type_names import OURS, THEIRS
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -314,7 +291,7 @@ def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
         except TypeError:
             raise ArgumentError(f"penstock cannot {verb} {_kind(array)}: {_TAKEN}") from None
     name = str(dtype).rpartition(".")[2]
-    kept = name if name in _BY_TYPE_NAME.values() else _BY_TYPE_NAME.get(name)  # a lease's is ours already
+    kept = name if name in THEIRS else OURS.get(name)  # a lease's is ours already
     if kept is None:
         raise ArgumentError(f"penstock cannot {verb} dtype {name}")
     try:
