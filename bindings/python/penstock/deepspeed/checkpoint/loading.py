@@ -29,7 +29,6 @@ from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
 _BF16 = "bf16_"  # before the name of a file of optimizer states
-_FROZEN = "frozen_param_fragments"
 _loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
 
 
@@ -76,7 +75,6 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
             if is_universal:
                 checkpoint.mark.begin()
             result = original(*arguments.args, **arguments.kwargs)
-        checkpoint.complete(result[1])
         checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
@@ -117,8 +115,9 @@ class LoadedCheckpoint(CheckpointReading):
         self.note_format(module)
         if takes_states:
             self._refuse_other_ranks(module)
-        self._frozen = module.get(_FROZEN)
-        module[_FROZEN] = None  # ours to load: DeepSpeed would copy into what is not there
+        self._frozen = module.get("frozen_param_fragments")
+        if self._frozen:
+            module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
         archive.read_all(module)
         loaded = {os.path.abspath(path): module}
         self._collect_frozen(archive)
@@ -126,10 +125,6 @@ class LoadedCheckpoint(CheckpointReading):
             path, states = self._read_states(module)
             loaded[os.path.abspath(path)] = states
         return loaded
-
-    def complete(self, client_state: Any) -> None:
-        if client_state and _FROZEN in client_state and not self._frozen:
-            client_state[_FROZEN] = self._frozen  # where there are some, they would be read once more for nothing
 
     def _refuse_other_ranks(self, module: dict[str, Any]) -> None:
         ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]

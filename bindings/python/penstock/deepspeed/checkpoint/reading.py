@@ -52,9 +52,6 @@ class CheckpointReading:
         if self.states is not None:
             self.states.give_up()
 
-    def complete(self, client_state: Any) -> None:
-        """client_state: what load_checkpoint() is about to return beside the path; None: it has loaded nothing."""
-
     def publish(self) -> None:
         self._intake.publish()
         if self.states is not None and self.saved_format != self._format and self._engine.global_rank == 0:
