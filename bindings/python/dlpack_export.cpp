@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "python_call.h"
+
 namespace nb = nanobind;
 
 namespace penstock::python {
@@ -134,37 +136,35 @@ void drop_unconsumed(PyObject* capsule) {
 
 template <class Managed>
 nb::object capsule_of(const LeaseObject& from, bool copied) {
-  auto owned = std::make_unique<Export<Managed>>();
-  owned->shape.assign(from.info->shape.begin(), from.info->shape.end());
+  auto exported = std::make_unique<Export<Managed>>();
+  exported->shape.assign(from.info->shape.begin(), from.info->shape.end());
   if (copied) {
-    owned->copy = std::make_unique_for_overwrite<std::byte[]>(from.lease.bytes());
-    std::memcpy(owned->copy.get(), from.lease.data(), from.lease.bytes());
+    exported->copy = std::make_unique_for_overwrite<std::byte[]>(from.lease.bytes());
+    std::memcpy(exported->copy.get(), from.lease.data(), from.lease.bytes());
   } else {
-    owned->lease = from.lease;
+    exported->lease = from.lease;
   }
-  DLTensor& tensor = owned->managed.dl_tensor;
-  tensor.data = copied ? owned->copy.get() : from.lease.data();
+  DLTensor& tensor = exported->managed.dl_tensor;
+  tensor.data = copied ? exported->copy.get() : from.lease.data();
   tensor.device = {kCpu, 0};
-  tensor.ndim = static_cast<std::int32_t>(owned->shape.size());
+  tensor.ndim = static_cast<std::int32_t>(exported->shape.size());
   tensor.dtype = dlpack_type(from.info->dtype);
-  tensor.shape = owned->shape.data();
+  tensor.shape = exported->shape.data();
   tensor.strides = nullptr;
   tensor.byte_offset = 0;
   if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) {
-    owned->managed.major = 1;
-    owned->managed.minor = 0;
-    owned->managed.flags = copied ? kIsCopied : from.read_only() ? kReadOnly : 0;
+    exported->managed.major = 1;
+    exported->managed.minor = 0;
+    exported->managed.flags = copied ? kIsCopied : from.read_only() ? kReadOnly : 0;
   }
-  owned->managed.manager_ctx = owned.get();
-  owned->managed.deleter = [](Managed* managed) {
+  exported->managed.manager_ctx = exported.get();
+  exported->managed.deleter = [](Managed* managed) {
     delete static_cast<Export<Managed>*>(managed->manager_ctx);
   };
-  PyObject* capsule = PyCapsule_New(&owned->managed, Managed::kCapsule, drop_unconsumed<Managed>);
-  if (capsule == nullptr) {
-    throw nb::python_error();
-  }
-  (void)owned.release();  // the capsule's now
-  return nb::steal(capsule);
+  nb::object capsule =
+      owned(PyCapsule_New(&exported->managed, Managed::kCapsule, drop_unconsumed<Managed>));
+  (void)exported.release();  // the capsule's now
+  return capsule;
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ PyObject* until_the_end(const F& run) {
   }
 }
 
-nb::object owned(PyObject* result) {
-  if (result == nullptr) {
+}  // namespace
+
+nb::object owned(PyObject* made) {
+  if (made == nullptr) {
     throw nb::python_error();
   }
-  return nb::steal(result);
+  return nb::steal(made);
 }
-
-}  // namespace
 
 nb::object imported(const char* module, const char* name) {
   const nb::object found = owned(until_the_end([&] { return PyImport_ImportModule(module); }));

@@ -9,6 +9,9 @@ namespace penstock::python {
 // references without the GIL, beside the thread that ends the interpreter. So nothing is owned
 // between these functions and Python, and such a thread stops in them for ever. With the GIL.
 
+/// What a function of Python's C API has made. Throws its error, nb::python_error.
+nanobind::object owned(PyObject* made);
+
 /// `module.name`, imported if need be. Throws nb::python_error.
 nanobind::object imported(const char* module, const char* name);
 

@@ -51,12 +51,7 @@ std::vector<Warning> take_kept() {
 
 /// Names and paths need not be UTF-8.
 nb::object python_text(std::string_view text) {
-  PyObject* const made =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-  if (made == nullptr) {
-    throw nb::python_error();
-  }
-  return nb::steal(made);
+  return owned(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 /// What a handler lets through that is no plain error, Ctrl-C for one, is for the caller.
