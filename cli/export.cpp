@@ -47,10 +47,13 @@ void parse(ExportArguments& arguments) {
   arguments.options.dtype = *dtype;
 }
 
-Result<ExportReport> export_store(ExportArguments& arguments) {
-  if (is_single_file(arguments.options.target)) {
-    PENSTOCK_TRY(check_output(arguments.options.target));
+Result<ExportReport> export_store(const ExportArguments& arguments) {
+  ExportOptions options = arguments.options;
+  if (is_single_file(options.target)) {
+    PENSTOCK_TRY(check_output(options.target));
+    options.target = output_place(options.target);
   }
+  options.mode = output_mode(options.target);
   Result<std::unique_ptr<DurableStore>> store =
       open_store(arguments.store, DurableStoreOptions::Access::kRead);
   if (store.has_error()) {
@@ -61,13 +64,8 @@ Result<ExportReport> export_store(ExportArguments& arguments) {
     return std::move(queue).error();
   }
   const Interruption interruption;
-  arguments.options.interrupted = [&interruption] { return interruption.asked_for(); };
+  options.interrupted = [&interruption] { return interruption.asked_for(); };
   ProgressLine progress("exported");
-  ExportOptions options = arguments.options;
-  if (is_single_file(options.target)) {
-    options.target = output_place(options.target);
-  }
-  options.mode = output_mode(options.target);
   return export_checkpoint(
       **store, os_file_system(), **queue, options,
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });

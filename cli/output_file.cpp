@@ -58,12 +58,12 @@ std::string output_place(const std::string& path) {
 }
 
 Result<void> check_output(const std::string& path) {
-  const fs::path place = output_place(path);
   if (is_stream(path)) {
     return ::access(path.c_str(), W_OK) == 0
                ? Result<void>()
                : system_error(errno, fmt::format("cannot write {}", path), path);
   }
+  const fs::path place = output_place(path);
   std::error_code ignored;
   if (place.filename().empty() || (fs::exists(place, ignored) && !fs::is_regular_file(place))) {
     return fault(Fault::kInvalidArgument, fmt::format("cannot write {}: it is no file", path));

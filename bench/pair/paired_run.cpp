@@ -90,7 +90,7 @@ Job uniform_work(const Job& job, const JobResult& ours, const File& file) {
   work.name = job.name + ".uniform";
   work.filename = fmt::format("/proc/{}/fd/{}", ::getpid(), file.fd());
   work.cpus_allowed = job.cpus_allowed;
-  work.given = job.given;  // by which fio is told of them
+  work.given = job.given;  // from which fio's command takes the same
   work.direct = true;
   work.engine = EngineKind::kAuto;
   work.iodepth = job.iodepth.value_or(kSwapPeerDepth);

@@ -84,9 +84,9 @@ def staying_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def create(self: Any, fp16_param_groups: Any) -> Any:
         params = [param for group in fp16_param_groups for param in group["params"]]
-        for param in [] if self.offload_param else params:
+        for param in params:
             swapper = parameter_swapper(param)
-            if swapper is not None:
+            if swapper is not None and not self.offload_param:
                 _move_into_memory(param, swapper)
         try:
             return original(self, fp16_param_groups)
