@@ -44,7 +44,7 @@ std::string tensors_text(const SwapPlan& plan, std::size_t first, std::size_t en
   for (std::size_t i = first; i < end; ++i) {
     const PlacedTensor& placed = plan.placement.tensors[i];
     if (i == first || placed.why != plan.placement.tensors[i - 1].why) {
-      why = quoted(placed.why);
+      why = quoted(plan.placement.why_of(placed));
     }
     fmt::format_to(std::back_inserter(lines),
                    R"({}  {{"name": {}, "bytes": {}, "place": "{}", "class": {}, "why": {}}})",

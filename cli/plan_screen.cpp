@@ -140,7 +140,7 @@ void add_places(const SwapPlan& plan, Screen& screen) {
                                format_bytes(outlier->bytes),
                                outlier->place == Place::kDedicated ? "into a buffer of its own"
                                                                    : "into pageable memory",
-                               printable(outlier->why)));
+                               printable(plan.placement.why_of(*outlier))));
   }
 }
 

@@ -136,7 +136,8 @@ std::string fates_text(const SwapPlan& plan) {
   const std::size_t listed = plan.setup.inventory.tensors.size();
   for (std::size_t i = 0; i < listed; ++i) {
     const PlacedTensor& placed = plan.placement.tensors[i];
-    Fate& fate = fates[{placed.place, placed.place == Place::kClass ? "" : placed.why}];
+    Fate& fate =
+        fates[{placed.place, placed.place == Place::kClass ? "" : plan.placement.why_of(placed)}];
     ++fate.tensors;
     fate.bytes += plan.tensors[i].bytes;
     if (fate.names.size() < kNamedMax) {

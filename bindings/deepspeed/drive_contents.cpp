@@ -1,6 +1,5 @@
 #include "bindings/deepspeed/drive_contents.h"
 
-#include "bindings/deepspeed/leased_memory.h"
 #include "swap/plan/rule_demand.h"
 
 namespace penstock {
@@ -40,7 +39,7 @@ std::vector<bool> fills_ram_first(const std::vector<PlanTensor>& tensors,
 
 DriveContents expect_drive_contents(const TrainingSetup& setup, const EngineConfig& config,
                                     const std::vector<PlanTensor>& tensors,
-                                    const Placement& placement, const ParameterFetches& fetches) {
+                                    const Placement& placement, std::uint64_t held_bytes) {
   std::vector<bool> built(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     built[i] = is_built(setup, i);
@@ -55,8 +54,7 @@ DriveContents expect_drive_contents(const TrainingSetup& setup, const EngineConf
     }
   }
   // Pinned slots and pageable memory hold what is on its way: see OverflowAccount.
-  contents.behind_bytes =
-      placement.pinned_bytes + most_held_bytes(setup, fetches) + kWriteBackSlackBytes;
+  contents.behind_bytes = placement.pinned_bytes + held_bytes + kWriteBackSlackBytes;
   return contents;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "bindings/deepspeed/parameter_fetches.h"
 #include "bindings/deepspeed/training_setup.h"
 #include "swap/plan/placement.h"
 
@@ -24,9 +23,10 @@ struct DriveContents {
 
 /// What the drives hold of one rank, from the first parameter that is built on: every parameter of
 /// a size to be swapped goes there at first unless ram_bytes has room, wherever the plan has it
-/// later, and once more when a checkpoint is loaded into it. Rather too much than too little. Pure.
+/// later, and once more when a checkpoint is loaded into it. Rather too much than too little.
+/// `held_bytes` are most_held_bytes(). Pure.
 DriveContents expect_drive_contents(const TrainingSetup& setup, const EngineConfig& config,
                                     const std::vector<PlanTensor>& tensors,
-                                    const Placement& placement, const ParameterFetches& fetches);
+                                    const Placement& placement, std::uint64_t held_bytes);
 
 }  // namespace penstock

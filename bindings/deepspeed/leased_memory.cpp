@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bindings/deepspeed/moment_chunks.h"
-
 namespace penstock {
 namespace {
 
@@ -16,12 +14,13 @@ std::uint64_t largest_weights_bytes(const TrainingSetup& setup) {
 }
 
 // A master and what a step uses beside it.
-std::uint64_t largest_chunk_bytes(const TrainingSetup& setup) {
+std::uint64_t largest_chunk_bytes(const TrainingSetup& setup,
+                                  std::span<const MomentChunks> chunks) {
   const std::vector<OptimizerState> states = setup.optimizer_states();
   const auto stepped = static_cast<std::uint64_t>(
       std::ranges::count_if(states, [](const OptimizerState& state) { return state.is_stepped; }));
   std::uint64_t largest = 0;
-  for (const MomentChunks& group : moment_chunks(setup)) {
+  for (const MomentChunks& group : chunks) {
     for (const std::vector<StateSegment>& chunk : group) {
       largest = std::max(largest, elements_of(chunk) * 4 + stepped * state_bytes(chunk));
     }
@@ -31,15 +30,15 @@ std::uint64_t largest_chunk_bytes(const TrainingSetup& setup) {
 
 // What the optimizer holds while it steps its largest sub-group, or a chunk of it: then besides the
 // new weights of one parameter, until they are whole.
-std::uint64_t step_bytes(const TrainingSetup& setup) {
+std::uint64_t step_bytes(const TrainingSetup& setup, std::span<const MomentChunks> chunks) {
   if (!setup.swaps_optimizer()) {
     return 0;
   }
-  const std::uint64_t largest = setup.largest_sub_group();
   if (setup.steps_in_chunks()) {
-    return largest_chunk_bytes(setup) +
+    return largest_chunk_bytes(setup, chunks) +
            (setup.param_device() == OffloadDevice::kNvme ? largest_weights_bytes(setup) : 0);
   }
+  const std::uint64_t largest = setup.largest_sub_group();
   return largest * (2 * setup.config.deepspeed.master_element_bytes +
                     dtype_bytes(setup.config.deepspeed.held_dtype())) +
          setup.moment_bytes(largest);
@@ -47,20 +46,20 @@ std::uint64_t step_bytes(const TrainingSetup& setup) {
 
 }  // namespace
 
-std::uint64_t most_held_bytes(const TrainingSetup& setup, const ParameterFetches& fetches) {
-  return std::max(fetches.held_bytes_max, step_bytes(setup));
+std::uint64_t most_held_bytes(const TrainingSetup& setup, std::span<const MomentChunks> chunks,
+                              const ParameterFetches& fetches) {
+  return std::max(fetches.held_bytes_max, step_bytes(setup, chunks));
 }
 
-std::uint64_t expect_leased_bytes(const TrainingSetup& setup, const ParameterFetches& fetches,
-                                  const std::vector<PlanTensor>& tensors,
-                                  const Placement& placement) {
+std::uint64_t expect_leased_bytes(const std::vector<PlanTensor>& tensors,
+                                  const Placement& placement, std::uint64_t held_bytes) {
   std::uint64_t written = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_written =
         is_on_drive(placement.tensors[i].place) && tensors[i].writes_per_step != 0;
     written += is_written ? tensors[i].bytes : 0;
   }
-  return most_held_bytes(setup, fetches) + std::min(kWriteBackSlackBytes, written);
+  return held_bytes + std::min(kWriteBackSlackBytes, written);
 }
 
 }  // namespace penstock

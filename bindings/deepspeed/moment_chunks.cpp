@@ -11,6 +11,9 @@
 namespace penstock {
 
 std::vector<MomentChunks> moment_chunks(const TrainingSetup& setup) {
+  if (!setup.steps_in_chunks()) {
+    return {};
+  }
   const StateFormats formats = setup.state_formats();
   std::vector<StateSegment> trained;
   for (const std::size_t place : setup.trained()) {

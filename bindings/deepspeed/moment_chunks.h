@@ -14,7 +14,8 @@ namespace penstock {
 using MomentChunks = std::vector<std::vector<StateSegment>>;
 
 /// The chunks that the step of an optimizer goes through, by sub-group, and how the moments of
-/// each are stored: this rank's partitions in a row, each in the format of its parameter. Pure.
+/// each are stored: this rank's partitions in a row, each in the format of its parameter. Empty
+/// where the step does not go through chunks. Pure.
 std::vector<MomentChunks> moment_chunks(const TrainingSetup& setup);
 
 /// Elements of a chunk.

@@ -8,6 +8,7 @@
 #include "alloc/check.h"
 #include "bindings/deepspeed/leased_memory.h"
 #include "bindings/deepspeed/moment_chunks.h"
+#include "bindings/deepspeed/rank_tensors.h"
 #include "bindings/deepspeed/refused_settings.h"
 
 namespace penstock {
@@ -53,7 +54,8 @@ const PlanWarning* SwapPlan::misfit() const noexcept {
 SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   SwapPlan plan;
   plan.setup = std::move(setup);
-  plan.tensors = rank_tensors(plan.setup);
+  const std::vector<MomentChunks> chunks = moment_chunks(plan.setup);
+  plan.tensors = rank_tensors(plan.setup, chunks);
   const EngineConfig config = engine_config(plan.setup);
   const Budgets budgets = budgets_of(plan.setup, plan.tensors, config, machine);
   Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
@@ -64,14 +66,13 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
     plan.placement = place_without_limits(plan, config, budgets);
   }
   plan.fetches = expect_fetches(plan.setup, plan.tensors, plan.placement);
-  plan.drives =
-      expect_drive_contents(plan.setup, config, plan.tensors, plan.placement, plan.fetches);
+  const std::uint64_t held_bytes = most_held_bytes(plan.setup, chunks, plan.fetches);
+  plan.drives = expect_drive_contents(plan.setup, config, plan.tensors, plan.placement, held_bytes);
   if (plan.feasibility.feasible) {
     plan.feasibility = check_drives(plan.tensors, plan.drives, config.paths);
   }
-  plan.memory = make_memory_table(
-      plan.setup, plan.tensors, plan.placement,
-      expect_leased_bytes(plan.setup, plan.fetches, plan.tensors, plan.placement));
+  plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement,
+                                  expect_leased_bytes(plan.tensors, plan.placement, held_bytes));
   plan.traffic = expect_traffic(plan.tensors, plan.placement, plan.fetches.by_tensor);
   plan.process = expect_process_memory(plan.setup, plan.memory, !machine.has_accelerator);
   plan.has_stated_drives = machine.drives.has_value();

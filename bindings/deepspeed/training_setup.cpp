@@ -1,13 +1,11 @@
 #include "bindings/deepspeed/training_setup.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "alloc/bytes.h"
-#include "bindings/deepspeed/moment_chunks.h"
 #include "swap/plan/saturating.h"
 
 namespace penstock {
@@ -50,166 +48,6 @@ std::uint32_t dividing_stage(Role role) noexcept {
       break;
   }
   return std::numeric_limits<std::uint32_t>::max();
-}
-
-bool is_optimizer_state(Role role) noexcept {
-  return role == Role::kMaster || role == Role::kMoment || role == Role::kGradient;
-}
-
-void stay(PlanTensor& tensor, Place place, std::string why) {
-  tensor.swappable = false;
-  tensor.place_unswapped = place;
-  tensor.why_unswapped = std::move(why);
-}
-
-// Where DeepSpeed has a parameter that it does not send to a drive.
-void place_parameter(const TrainingSetup& setup, const TensorInfo& info, PlanTensor& tensor) {
-  const std::uint64_t threshold = setup.config.deepspeed.stage3_param_persistence_threshold;
-  if (setup.stage < 3) {
-    stay(tensor, Place::kDevice,
-         fmt::format("ZeRO stage {} keeps parameters whole on every rank", setup.stage));
-  } else if (setup.has_config && setup.param_device() == OffloadDevice::kNone) {
-    stay(tensor, Place::kDevice, "the configuration does not offload parameters");
-  } else if (setup.has_config && setup.param_device() == OffloadDevice::kCpu) {
-    stay(tensor, Place::kRam, "offload_param.device is cpu: DeepSpeed keeps it in RAM");
-  } else if (!setup.is_large(info)) {
-    const bool persists = info.elements() <= threshold;
-    stay(tensor, persists ? Place::kDevice : Place::kRam,
-         fmt::format("smaller than {} bytes, not worth I/O; DeepSpeed keeps it {}",
-                     setup.swappable_bytes_min(),
-                     persists ? "on the device" : "in RAM, outside of ram_bytes"));
-  }
-}
-
-// By `judged_bytes` it is worth I/O or not.
-void place_optimizer_state(const TrainingSetup& setup, Role role, std::uint64_t judged_bytes,
-                           PlanTensor& tensor) {
-  if (!setup.has_config) {
-    return;
-  }
-  const OffloadDevice device = setup.optimizer_device();
-  if (device == OffloadDevice::kNone) {
-    stay(tensor, Place::kDevice, "the configuration does not offload the optimizer");
-  } else if (device == OffloadDevice::kCpu || role == Role::kGradient) {
-    stay(tensor, Place::kRam, "DeepSpeed keeps it in RAM");
-  } else if (judged_bytes < setup.swappable_bytes_min()) {
-    stay(tensor, Place::kRam, "too small to be worth I/O");
-  }
-}
-
-PlanTensor rank_tensor(const TrainingSetup& setup, const TensorInfo& info) {
-  TensorInfo held = info;
-  held.is_trained = setup.trains(info);
-  PlanTensor tensor = plan_tensor(held, setup.rank_bytes(info));
-  if (info.role == Role::kParam) {
-    place_parameter(setup, info, tensor);
-  } else if (is_optimizer_state(info.role)) {
-    place_optimizer_state(setup, info.role, tensor.bytes, tensor);
-  } else {
-    stay(tensor, Place::kDevice, "buffers of the model stay on the device");
-  }
-  return tensor;
-}
-
-// `offload_param.max_in_cpu`: once the model is built, stage 3 moves the first sub-groups of
-// trained parameters, up to so many elements of this rank, into RAM for good
-// (_create_fp16_partitions_with_defragmentation()). Frozen ones are in no sub-group.
-void keep_in_cpu(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
-  if (!setup.applies_max_in_cpu()) {
-    return;
-  }
-  const std::uint64_t limit = setup.config.deepspeed.offload_param->max_in_cpu;
-  const std::vector<std::size_t> trained = setup.trained();
-  std::uint64_t elements = 0;
-  for (const SubGroup& group : setup.sub_groups()) {
-    elements += group.elements;
-    for (std::size_t k = group.first; k < group.end && elements <= limit; ++k) {
-      if (tensors[trained[k]].swappable) {
-        stay(tensors[trained[k]], Place::kRam,
-             fmt::format("max_in_cpu of {} elements: DeepSpeed moves it to RAM once the model is "
-                         "built, outside of ram_bytes",
-                         limit));
-      }
-    }
-  }
-}
-
-// Where it lies is decided for the whole state, by the bytes of the sub-group's master.
-PlanTensor whole_state(const TrainingSetup& setup, const std::string& name, std::uint64_t bytes,
-                       std::uint64_t master_bytes, bool is_stepped = true) {
-  PlanTensor whole =
-      plan_tensor({name, DType::kF32, {bytes / 4}, Role::kMoment, is_stepped}, bytes);
-  place_optimizer_state(setup, Role::kMoment, master_bytes, whole);
-  return whole;
-}
-
-// Cut as the step needs it.
-void append_chunks(PlanTensor whole, const std::vector<std::uint64_t>& chunk_bytes,
-                   std::vector<PlanTensor>& tensors) {
-  if (!whole.swappable) {
-    tensors.push_back(std::move(whole));
-    return;
-  }
-  for (std::size_t i = 0; i < chunk_bytes.size(); ++i) {
-    PlanTensor tensor = whole;
-    tensor.name = chunk_bytes.size() == 1 ? whole.name : fmt::format("{}/{}", whole.name, i);
-    tensor.bytes = chunk_bytes[i];
-    tensors.push_back(std::move(tensor));
-  }
-}
-
-// Of each chunk of a sub-group: bytes of its master, or of one of its moments.
-struct ChunkBytes {
-  std::vector<std::uint64_t> master;
-  std::vector<std::uint64_t> moment;
-};
-
-std::vector<ChunkBytes> chunk_bytes(const TrainingSetup& setup) {
-  std::vector<ChunkBytes> bytes;
-  if (!setup.steps_in_chunks()) {
-    for (const SubGroup& group : setup.sub_groups()) {
-      bytes.push_back({{group.elements * setup.config.deepspeed.master_element_bytes},
-                       {setup.optimizer == OptimizerKind::kAdamW
-                            ? group.elements * setup.config.deepspeed.state_element_bytes
-                            : moment_bytes(setup.optimizer, group.elements) / 2}});
-    }
-    return bytes;
-  }
-  for (const MomentChunks& group : moment_chunks(setup)) {
-    ChunkBytes& of_group = bytes.emplace_back();
-    for (const std::vector<StateSegment>& chunk : group) {
-      of_group.master.push_back(elements_of(chunk) * 4);
-      of_group.moment.push_back(state_bytes(chunk));
-    }
-  }
-  return bytes;
-}
-
-void append_optimizer_states(const TrainingSetup& setup, std::vector<PlanTensor>& tensors) {
-  if (!setup.swaps_optimizer()) {
-    return;
-  }
-  const bool has_masters = setup.lists(Role::kMaster);
-  const bool has_moments = setup.lists(Role::kMoment);
-  const std::vector<SubGroup> groups = setup.sub_groups();
-  // In the order in which training makes them: masters at the start, moments in the first step.
-  const std::vector<ChunkBytes> bytes = chunk_bytes(setup);
-  const std::uint64_t element_bytes = setup.config.deepspeed.master_element_bytes;
-  for (std::size_t i = 0; i < groups.size() && !has_masters; ++i) {
-    const std::uint64_t whole = groups[i].elements * element_bytes;
-    append_chunks(whole_state(setup, fmt::format("sub-group {} master", i), whole, whole),
-                  bytes[i].master, tensors);
-  }
-  for (std::size_t i = 0; i < groups.size() && !has_moments; ++i) {
-    const std::uint64_t master = groups[i].elements * element_bytes;
-    const std::uint64_t whole = setup.steps_in_chunks() ? master : bytes[i].moment.front();
-    const std::uint64_t judged = setup.optimizer == OptimizerKind::kAdamW ? master : whole;
-    for (const OptimizerState& state : setup.optimizer_states()) {
-      append_chunks(whole_state(setup, fmt::format("sub-group {} {}", i, state.name), whole, judged,
-                                state.is_stepped),
-                    bytes[i].moment, tensors);
-    }
-  }
 }
 
 // All but biases and norms. Trainer goes by names and by the layer's class, which an inventory
@@ -383,17 +221,6 @@ std::uint64_t TrainingSetup::largest_sub_group() const {
     largest = std::max(largest, group.elements);
   }
   return largest;
-}
-
-std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup) {
-  std::vector<PlanTensor> tensors;
-  tensors.reserve(setup.inventory.tensors.size());
-  for (const TensorInfo& info : setup.inventory.tensors) {
-    tensors.push_back(rank_tensor(setup, info));
-  }
-  keep_in_cpu(setup, tensors);
-  append_optimizer_states(setup, tensors);
-  return tensors;
 }
 
 }  // namespace penstock

@@ -89,9 +89,4 @@ struct TrainingSetup {
   std::uint64_t largest_sub_group() const;
 };
 
-/// The tensors of one rank as the planner sees them: those of the inventory in its order, behind
-/// them the optimizer states that the configuration sends to NVMe (master and moments of each
-/// sub-group, or their chunks).
-std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup);
-
 }  // namespace penstock

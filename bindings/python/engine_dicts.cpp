@@ -28,7 +28,7 @@ nb::dict placement_dict(const Placement& placement) {
     item["name"] = tensor.name;
     item["bytes"] = tensor.bytes;
     item["place"] = std::string(place_name(tensor.place));
-    item["why"] = tensor.why;
+    item["why"] = placement.why_of(tensor);
     tensors.append(item);
   }
   result["tensors"] = tensors;

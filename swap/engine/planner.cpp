@@ -103,7 +103,8 @@ std::vector<PlanTensor> Planner::plan_tensors(const std::vector<TensorId>& ids) 
   tensors.reserve(ids.size());
   for (const TensorId id : ids) {
     const TensorRecord& record = *table_.record_of(id);
-    tensors.push_back(plan_tensor(*record.info, record.bytes()));
+    const TensorInfo& info = *record.info;
+    tensors.push_back(plan_tensor(info.name, info.role, info.is_trained, record.bytes()));
   }
   return tensors;
 }
@@ -140,7 +141,7 @@ std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<Ten
     sizes.push_back(record.bytes());
     log_decision(LogEvent::kPlace, record.info->name, [&]() PENSTOCK_NEEDS_LOCK {
       return fmt::format("{}: {}: {}", format_bytes(record.bytes()), place_name(record.place),
-                         placement.tensors[i].why);
+                         placement.why_of(placement.tensors[i]));
     });
     if (record.place != Place::kRam && memory_.residency().holds(ids[i])) {
       leave.push_back(ids[i]);

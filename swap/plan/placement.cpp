@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -21,13 +23,14 @@ class Planner {
     placement_.budgets = demand_.budgets;
     placement_.tensors.reserve(tensors_.size());
     for (const PlanTensor& tensor : tensors_) {
-      placement_.tensors.push_back({tensor.name, tensor.bytes, Place::kClass, std::nullopt, {}});
+      placement_.tensors.push_back({tensor.name, tensor.bytes, Place::kClass, std::nullopt});
     }
   }
 
   Result<Placement> plan() {
     place_by_rule();
     groups_ = group_sizes(tensors_, demand_.rules, config_, budgets().max_pinned_bytes);
+    group_whys_.resize(groups_.size());
     keep_residents();
     PENSTOCK_TRY(hold_staging());
     pin();
@@ -45,10 +48,9 @@ class Planner {
   std::string why_outlier(std::size_t i) const;
   std::string why_pinned(std::size_t i, const PinnedFate& fate) const;
 
-  void set(std::size_t i, Place place, std::string why) {
-    placement_.tensors[i].place = place;
-    placement_.tensors[i].why = std::move(why);
-  }
+  void set(std::size_t i, Place place, const std::string& why);
+  template <class MakeWhy>
+  void set_by_group(std::size_t i, Place place, const MakeWhy& make_why);
   const SizeGroup& group(std::size_t i) const {
     return groups_[group_of(groups_, tensors_[i].bytes)];
   }
@@ -60,14 +62,38 @@ class Planner {
   std::vector<SizeGroup> groups_;  // of all tensors whose size matters
   std::vector<std::size_t> open_;  // tensors without a place, in order of use
   Placement placement_;
+  std::unordered_map<std::string, std::uint32_t> whys_;     // of placement_, by text
+  std::vector<std::map<Place, std::uint32_t>> group_whys_;  // the same, by group and place
 };
+
+void Planner::set(std::size_t i, Place place, const std::string& why) {
+  const auto next = static_cast<std::uint32_t>(placement_.whys.size());
+  const auto [known, is_new] = whys_.try_emplace(why, next);
+  if (is_new) {
+    placement_.whys.push_back(why);
+  }
+  placement_.tensors[i].place = place;
+  placement_.tensors[i].why = known->second;
+}
+
+// Where the text is the same for all of a group that have the same place: it is made once.
+template <class MakeWhy>
+void Planner::set_by_group(std::size_t i, Place place, const MakeWhy& make_why) {
+  std::uint32_t& known = group_whys_[group_of(groups_, tensors_[i].bytes)][place];
+  if (known == 0) {
+    set(i, place, make_why());
+    known = placement_.tensors[i].why;
+  }
+  placement_.tensors[i].place = place;
+  placement_.tensors[i].why = known;
+}
 
 void Planner::place_by_rule() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const PlanTensor& tensor = tensors_[i];
     if (!tensor.swappable) {
       set(i, tensor.place_unswapped,
-          tensor.why_unswapped.empty() ? "too small to be worth I/O" : tensor.why_unswapped);
+          tensor.why_unswapped ? *tensor.why_unswapped : "too small to be worth I/O");
     } else if (tensor.bytes == 0) {
       set(i, Place::kRam, "has no bytes");
     } else if (is_grouped(tensor, demand_.rules[i])) {
@@ -90,7 +116,7 @@ void Planner::keep_residents() {
   std::uint64_t left = budgets().ram_bytes - demand_.ram_bytes;  // never below 0: checked before
   keep(outliers, left);
   keep(regular, left);
-  std::erase_if(open_, [this](std::size_t i) { return !placement_.tensors[i].why.empty(); });
+  std::erase_if(open_, [this](std::size_t i) { return placement_.tensors[i].why != 0; });
 }
 
 void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& budget) {
@@ -104,15 +130,16 @@ void Planner::keep(const std::vector<std::size_t>& candidates, std::uint64_t& bu
     if (kept[k]) {
       const std::size_t i = candidates[k];
       budget -= tensors_[i].bytes;
-      set(i, Place::kRam,
-          why_outlier(i) + fmt::format("fits into ram_bytes of {}", budgets().ram_bytes));
+      set_by_group(i, Place::kRam, [&] {
+        return why_outlier(i) + fmt::format("fits into ram_bytes of {}", budgets().ram_bytes);
+      });
     }
   }
 }
 
 Result<void> Planner::hold_staging() {
   const auto found = std::ranges::find_if(placement_.tensors, [](const PlacedTensor& placed) {
-    return placed.why.empty() || is_on_drive(placed.place);
+    return placed.why == 0 || is_on_drive(placed.place);
   });
   if (found == placement_.tensors.end()) {
     return {};
@@ -149,7 +176,11 @@ void Planner::pin() {
   placement_.peak_live_bytes = layout.peak_live_bytes + placement_.staging_bytes;
   for (std::size_t k = 0; k < open_.size(); ++k) {
     const PinnedFate& fate = layout.fates[k];
-    set(open_[k], fate.place, why_pinned(open_[k], fate));
+    if (const TensorRule* const rule = demand_.rules[open_[k]]; rule != nullptr) {
+      set(open_[k], fate.place, "rule " + rule->text);
+    } else {
+      set_by_group(open_[k], fate.place, [&] { return why_pinned(open_[k], fate); });
+    }
     if (fate.place == Place::kClass) {
       placement_.tensors[open_[k]].class_index = fate.class_index;
     }
@@ -173,9 +204,6 @@ void Planner::add_up() {
 }
 
 std::string Planner::why_pinned(std::size_t i, const PinnedFate& fate) const {
-  if (demand_.rules[i] != nullptr) {
-    return "rule " + demand_.rules[i]->text;
-  }
   switch (fate.place) {
     case Place::kClass:
       return why_outlier(i) + fmt::format("shares {} slots of {}",

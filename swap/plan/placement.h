@@ -23,7 +23,7 @@ struct PlacedTensor {
   std::uint64_t bytes = 0;
   Place place = Place::kClass;
   std::optional<std::uint32_t> class_index;  ///< into Placement::classes where place is kClass
-  std::string why;                           ///< for a user: which rule or number decided
+  std::uint32_t why = 0;                     ///< into Placement::whys
 };
 
 struct PlacedClass {
@@ -38,8 +38,10 @@ struct PlacedClass {
 struct Placement {
   std::vector<PlacedClass> classes;   ///< ascending by slot_bytes
   std::vector<PlacedTensor> tensors;  ///< as given
-  std::uint64_t pinned_bytes = 0;     ///< slots, dedicated buffers and staging
-  std::uint64_t staging_bytes = 0;    ///< of them staging; 0 where nothing lies on a drive
+  /// For a user: which rule or number decided. Many tensors share a text; the first one is empty.
+  std::vector<std::string> whys{""};
+  std::uint64_t pinned_bytes = 0;   ///< slots, dedicated buffers and staging
+  std::uint64_t staging_bytes = 0;  ///< of them staging; 0 where nothing lies on a drive
   std::uint64_t peak_live_bytes =
       0;                         ///< bytes of tensors in pinned memory when every slot is taken
   std::uint64_t ram_bytes = 0;   ///< residents
@@ -49,6 +51,7 @@ struct Placement {
   /// So many tensors that follow one another in use have a slot each, wherever one begins.
   std::uint64_t window_tensors = 0;
 
+  const std::string& why_of(const PlacedTensor& tensor) const { return whys[tensor.why]; }
   std::vector<ClassPlan> pool() const;
 };
 

@@ -116,14 +116,14 @@ Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slo
 
 std::vector<const TensorRule*> governing_rules(const std::vector<PlanTensor>& tensors,
                                                const EngineConfig& config) {
-  std::vector<const TensorRule*> rules;
-  rules.reserve(tensors.size());
-  for (const PlanTensor& tensor : tensors) {
+  std::vector<const TensorRule*> rules(tensors.size());
+  for (std::size_t i = 0; i < tensors.size() && !config.tensors.empty(); ++i) {
+    const PlanTensor& tensor = tensors[i];
     const auto rule = std::ranges::find_if(config.tensors, [&tensor](const TensorRule& candidate) {
       return candidate.matches(tensor.name, tensor.bytes);
     });
     const bool governs = tensor.swappable && tensor.bytes != 0 && rule != config.tensors.end();
-    rules.push_back(governs ? &*rule : nullptr);
+    rules[i] = governs ? &*rule : nullptr;
   }
   return rules;
 }

@@ -102,7 +102,7 @@ TEST(PlacementTest, RegularTensorsShareTheSlotsOfTheirClass) {
 TEST(PlacementTest, AnOutlierStaysInRamIfItFits) {
   const Placement placement = place(model(600 * kMiB), given(64 * kMiB, 600 * kMiB));
   EXPECT_EQ(placement.tensors[0].place, Place::kRam);
-  EXPECT_THAT(placement.tensors[0].why, HasSubstr("more than four times as large"));
+  EXPECT_THAT(placement.why_of(placement.tensors[0]), HasSubstr("more than four times as large"));
   EXPECT_EQ(placement.ram_bytes, 600 * kMiB);
 }
 
@@ -124,7 +124,8 @@ TEST(PlacementTest, LargerThanTheLimitIsAnOutlierWhateverTheOthersAre) {
   const Placement placement =
       place(model(24 * kMiB), given(64 * kMiB, 0), outliers_above(12 * kMiB));
   EXPECT_EQ(placement.tensors[0].place, Place::kDedicated);
-  EXPECT_THAT(placement.tensors[0].why, HasSubstr("larger than buffer_size (12582912 bytes)"));
+  EXPECT_THAT(placement.why_of(placement.tensors[0]),
+              HasSubstr("larger than buffer_size (12582912 bytes)"));
 }
 
 TEST(PlacementTest, ABufferSizeThatHoldsNothingIsNoReasonToPinNothing) {
@@ -133,7 +134,7 @@ TEST(PlacementTest, ABufferSizeThatHoldsNothingIsNoReasonToPinNothing) {
       place(model(600 * kMiB), given(64 * kMiB, 0), outliers_above(200'000));
   EXPECT_EQ(placement.classes.size(), 3U);
   EXPECT_EQ(placement.tensors[0].place, Place::kStream);
-  EXPECT_THAT(placement.tensors[1].why, HasSubstr("larger than buffer_size"));
+  EXPECT_THAT(placement.why_of(placement.tensors[1]), HasSubstr("larger than buffer_size"));
 }
 
 TEST(PlacementTest, WhatSharesNoSlotIsStreamed) {
@@ -177,12 +178,12 @@ TEST(PlacementTest, WhatIsNotSwappedStaysOutsideOfAllBudgets) {
   tensors[0].swappable = false;
   tensors[1].swappable = false;
   tensors[1].place_unswapped = Place::kDevice;
-  tensors[1].why_unswapped = "persistent";
+  tensors[1].why_unswapped = std::make_shared<const std::string>("persistent");
   tensors[2].bytes = 0;
   const Placement placement = place(tensors, given(0, 0));
   EXPECT_EQ(placement.tensors[0].place, Place::kRam);
   EXPECT_EQ(placement.tensors[1].place, Place::kDevice);
-  EXPECT_EQ(placement.tensors[1].why, "persistent");
+  EXPECT_EQ(placement.why_of(placement.tensors[1]), "persistent");
   EXPECT_EQ(placement.tensors[2].place, Place::kRam);
   EXPECT_EQ(placement.ram_bytes, 0U);
 }
@@ -199,7 +200,7 @@ TEST(PlacementRuleTest, TheFirstThatMatchesWins) {
   EXPECT_EQ(placement.tensors[4].place, Place::kStream);
   EXPECT_EQ(placement.tensors[1].place, Place::kRam) << "8 MiB";
   EXPECT_EQ(placement.tensors[2].place, Place::kClass) << "4 MiB";
-  EXPECT_THAT(placement.tensors[1].why, HasSubstr("rule as written"));
+  EXPECT_THAT(placement.why_of(placement.tensors[1]), HasSubstr("rule as written"));
   EXPECT_EQ(placement.budgets.ram_bytes, 8 * 8 * kMiB) << "raised: it was not given";
 }
 

@@ -51,7 +51,7 @@ inline void expect_sound(const std::vector<PlanTensor>& tensors, const Placement
   std::vector<std::uint32_t> members(placement.classes.size(), 0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlacedTensor& fate = placement.tensors[i];
-    EXPECT_FALSE(fate.why.empty()) << tensors[i].name;
+    EXPECT_FALSE(placement.why_of(fate).empty()) << tensors[i].name;
     EXPECT_EQ(fate.place == Place::kClass, fate.class_index.has_value());
     if (fate.class_index) {
       ASSERT_LT(*fate.class_index, placement.classes.size());

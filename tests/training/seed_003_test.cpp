@@ -38,7 +38,8 @@ TEST(Seed003Test, ByDefaultAllOfItFitsIntoTheMemoryThatDeepSpeedWouldPin) {
   EXPECT_TRUE(plan.feasibility.feasible);
   test::expect_sound(plan.tensors, plan.placement);
   EXPECT_EQ(test::placed(plan, kEmbedding).place, Place::kRam);
-  EXPECT_THAT(test::placed(plan, kEmbedding).why, HasSubstr("larger than buffer_size"));
+  EXPECT_THAT(plan.placement.why_of(test::placed(plan, kEmbedding)),
+              HasSubstr("larger than buffer_size"));
   EXPECT_EQ(plan.placement.ram_bytes, 2'383'937'536ULL) << "197 parameters of fp32";
   EXPECT_EQ(plan.placement.nvme_bytes, 0U);
   EXPECT_EQ(plan.traffic.read_bytes, 0U);
@@ -65,7 +66,7 @@ TEST(Seed003Test, ARuleKeepsTheEmbeddingAsTheUsersPatchDoes) {
       plan_seed(600 * kMiB, 64 * kMiB, R"([{"match": "*.embed_tokens.weight", "place": "ram"}])");
   EXPECT_TRUE(plan.feasibility.feasible);
   EXPECT_EQ(test::placed(plan, kEmbedding).place, Place::kRam);
-  EXPECT_THAT(test::placed(plan, kEmbedding).why, HasSubstr("rule"));
+  EXPECT_THAT(plan.placement.why_of(test::placed(plan, kEmbedding)), HasSubstr("rule"));
   EXPECT_GE(plan.placement.ram_bytes, 622'329'856U);
   EXPECT_LE(plan.placement.ram_bytes, 600 * kMiB);
 }

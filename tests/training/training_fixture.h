@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "alloc/bytes.h"
+#include "bindings/deepspeed/rank_tensors.h"
 #include "bindings/deepspeed/swap_plan.h"
 #include "tests/plan/plan_fixture.h"
 
@@ -36,6 +37,10 @@ inline TrainingSetup setup_with(Inventory inventory, Config config) {
 
 inline TrainingSetup setup_with(Inventory inventory, std::string_view config_json) {
   return setup_with(std::move(inventory), parse_config(config_json, "test.json").value());
+}
+
+inline std::vector<PlanTensor> rank_tensors(const TrainingSetup& setup) {
+  return penstock::rank_tensors(setup, moment_chunks(setup));
 }
 
 /// The placement of the tensor called `name`.

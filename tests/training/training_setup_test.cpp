@@ -25,9 +25,9 @@ constexpr const char* kNvme = R"({"zero_optimization": {"stage": 3,
     "offload_param": {"device": "nvme", "nvme_path": "/n"}}})";
 
 TEST(TrainingSetupTest, TheConfigurationDecidesTheType) {
-  EXPECT_EQ(rank_tensors(test::setup_with(three(), kNvme))[0].bytes, 3'001'000U * 4)
+  EXPECT_EQ(test::rank_tensors(test::setup_with(three(), kNvme))[0].bytes, 3'001'000U * 4)
       << "fp32 where it names no 16-bit type, whatever the file says";
-  EXPECT_EQ(rank_tensors(test::setup_without_config(three()))[0].bytes, 3'001'000U * 2);
+  EXPECT_EQ(test::rank_tensors(test::setup_without_config(three()))[0].bytes, 3'001'000U * 2);
 }
 
 TEST(TrainingSetupTest, ATypeThatTheUserGivesIsKept) {
@@ -36,7 +36,7 @@ TEST(TrainingSetupTest, ATypeThatTheUserGivesIsKept) {
   setup.typed_tensors = {"large", "middle"};
   setup.inventory.tensors[0].dtype = setup.inventory.tensors[1].dtype = DType::kF32;
   setup.inventory.tensors[1].shape = {400'000};
-  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  const std::vector<PlanTensor> tensors = test::rank_tensors(setup);
   EXPECT_EQ(tensors[0].bytes, 3'001'000U * 4);
   EXPECT_EQ(tensors[1].bytes, 400'000U * 4);
   EXPECT_FALSE(tensors[1].swappable) << "DeepSpeed reckons with 2 bytes an element";
@@ -46,7 +46,7 @@ TEST(TrainingSetupTest, IndicesKeepTheirOwnType) {
   Inventory inventory;
   inventory.tensors.push_back({"index", DType::kI64, {10}, Role::kParam});
   inventory.tensors.push_back({"inv_freq", DType::kF32, {10}, Role::kBuffer});
-  const std::vector<PlanTensor> tensors = rank_tensors(test::setup_with(inventory, kNvme));
+  const std::vector<PlanTensor> tensors = test::rank_tensors(test::setup_with(inventory, kNvme));
   EXPECT_EQ(tensors[0].bytes, 80U);
   EXPECT_EQ(tensors[1].place_unswapped, Place::kDevice);
 }
@@ -54,14 +54,14 @@ TEST(TrainingSetupTest, IndicesKeepTheirOwnType) {
 TEST(TrainingSetupTest, WhatTheStageDividesIsRoundedUp) {
   TrainingSetup setup = test::setup_with(three(), kNvme);
   setup.world_size = 8;
-  EXPECT_EQ(rank_tensors(setup)[0].bytes, 375'125U * 4);
+  EXPECT_EQ(test::rank_tensors(setup)[0].bytes, 375'125U * 4);
   setup.stage = 2;
-  EXPECT_EQ(rank_tensors(setup)[0].bytes, 3'001'000U * 4);
-  EXPECT_FALSE(rank_tensors(setup)[0].swappable);
+  EXPECT_EQ(test::rank_tensors(setup)[0].bytes, 3'001'000U * 4);
+  EXPECT_FALSE(test::rank_tensors(setup)[0].swappable);
 }
 
 TEST(TrainingSetupTest, SmallTensorsStayWhereDeepSpeedHasThem) {
-  const std::vector<PlanTensor> tensors = rank_tensors(test::setup_with(three(), kNvme));
+  const std::vector<PlanTensor> tensors = test::rank_tensors(test::setup_with(three(), kNvme));
   EXPECT_TRUE(tensors[0].swappable);
   EXPECT_FALSE(tensors[1].swappable) << "800,000 bytes";
   EXPECT_EQ(tensors[1].place_unswapped, Place::kRam) << "above the persistence threshold";
@@ -71,12 +71,12 @@ TEST(TrainingSetupTest, SmallTensorsStayWhereDeepSpeedHasThem) {
 TEST(TrainingSetupTest, ALargerBlockRaisesTheLimit) {
   TrainingSetup setup = test::setup_with(three(), kNvme);
   setup.config.deepspeed.aio.block_size = 16 * kMiB;
-  EXPECT_FALSE(rank_tensors(setup)[0].swappable);
+  EXPECT_FALSE(test::rank_tensors(setup)[0].swappable);
 }
 
 TEST(TrainingSetupTest, OtherDevicesAreNotOurs) {
   const auto place = [](const char* offload) {
-    const std::vector<PlanTensor> tensors = rank_tensors(test::setup_with(
+    const std::vector<PlanTensor> tensors = test::rank_tensors(test::setup_with(
         three(),
         fmt::format(R"({{"zero_optimization": {{"stage": 3, "offload_param": {}}}}})", offload)));
     EXPECT_FALSE(tensors[0].swappable);
@@ -92,7 +92,7 @@ TEST(TrainingSetupTest, OptimizerStatesOnNvmeAreTensorsToo) {
       test::setup_with(three(), R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
           "sub_group_size": 1000000,
           "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})");
-  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  const std::vector<PlanTensor> tensors = test::rank_tensors(setup);
   ASSERT_EQ(tensors.size(), 3U + 3 * 3U + 3U)
       << "master, exp_avg and exp_avg_sq of two sub-groups, those of the first in three chunks";
   EXPECT_EQ(tensors[3].bytes, 4U << 20U);
@@ -108,7 +108,7 @@ TEST(TrainingSetupTest, OptimizerStatesOnNvmeAreTensorsToo) {
 }
 
 std::size_t states_under(const char* keys) {
-  return rank_tensors(
+  return test::rank_tensors(
              test::setup_with(three(), fmt::format(R"({{{} "zero_optimization": {{"stage": 3,
           "offload_optimizer": {{"device": "nvme", "nvme_path": "/n"}}}}}})",
                                                    keys)))
@@ -149,7 +149,7 @@ TEST(TrainingSetupTest, TheStatesAreThoseOfTheOptimizer) {
 
 TEST(TrainingSetupTest, LionNeverUsesItsSecondMoment) {
   const std::vector<PlanTensor> tensors =
-      rank_tensors(test::setup_with(three(), R"({"optimizer": {"type": "Lion"},
+      test::rank_tensors(test::setup_with(three(), R"({"optimizer": {"type": "Lion"},
           "zero_optimization": {"stage": 3,
               "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})"));
   for (const PlanTensor& tensor : tensors) {
@@ -175,10 +175,11 @@ std::uint64_t bytes_named(const std::vector<PlanTensor>& tensors, std::string_vi
 }
 
 TEST(TrainingSetupTest, NarrowMomentsHaveTheBytesOfTheirBlocks) {
-  const std::uint64_t whole = bytes_named(rank_tensors(narrow_setup("")), "sub-group 0 exp_avg");
+  const std::uint64_t whole =
+      bytes_named(test::rank_tensors(narrow_setup("")), "sub-group 0 exp_avg");
   EXPECT_EQ(whole, 2 * 3'001'000U * 4);
   const TrainingSetup setup = narrow_setup(R"("optimizer_states": "8bit")");
-  const std::vector<PlanTensor> tensors = rank_tensors(setup);
+  const std::vector<PlanTensor> tensors = test::rank_tensors(setup);
   EXPECT_EQ(bytes_named(tensors, "sub-group 0 master"), 3'001'000U * 4) << "masters stay fp32";
   const std::uint64_t blocks = 4096 + 4096 + (903'848 + 255) / 256;  // of three chunks
   EXPECT_EQ(bytes_named(tensors, "sub-group 0 exp_avg"), 2 * (3'001'000U + blocks * 4));
@@ -192,9 +193,9 @@ TEST(TrainingSetupTest, NarrowMomentsHaveTheBytesOfTheirBlocks) {
 TEST(TrainingSetupTest, TheOptimizersNameChoosesNarrowMomentsToo) {
   TrainingSetup setup = narrow_setup("");
   setup.optimizer = OptimizerKind::kAdamW4Bit;
-  EXPECT_EQ(rank_tensors(setup).back().bytes, 201'000U * 4);
-  EXPECT_EQ(bytes_named(rank_tensors(setup), "sub-group 0 exp_avg_sq"),
-            bytes_named(rank_tensors(narrow_setup(R"("optimizer_states": "4bit")")),
+  EXPECT_EQ(test::rank_tensors(setup).back().bytes, 201'000U * 4);
+  EXPECT_EQ(bytes_named(test::rank_tensors(setup), "sub-group 0 exp_avg_sq"),
+            bytes_named(test::rank_tensors(narrow_setup(R"("optimizer_states": "4bit")")),
                         "sub-group 0 exp_avg_sq"));
 }
 
@@ -220,7 +221,7 @@ TEST(TrainingSetupTest, WarnsOfStatesThatTrainingRefusesOrIgnores) {
 
 // Bytes of the master and of exp_avg of the first sub-group.
 std::pair<std::uint64_t, std::uint64_t> bytes_under(const char* keys) {
-  const std::vector<PlanTensor> tensors = rank_tensors(narrow_setup("", keys));
+  const std::vector<PlanTensor> tensors = test::rank_tensors(narrow_setup("", keys));
   const auto is_chunk = [](const PlanTensor& tensor) {
     return tensor.name.starts_with("sub-group") && tensor.name.find('/') != std::string::npos;
   };
@@ -256,7 +257,7 @@ TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
   inventory.tensors.push_back({"m", DType::kF32, {3'202'000}, Role::kMaster});
   const TrainingSetup setup = test::setup_with(inventory, R"({"zero_optimization": {"stage": 3,
           "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}})");
-  EXPECT_EQ(rank_tensors(setup).size(), 4U + 2 * 4U) << "moments only, in chunks";
+  EXPECT_EQ(test::rank_tensors(setup).size(), 4U + 2 * 4U) << "moments only, in chunks";
 }
 
 TEST(TrainingSetupTest, TrainerStepsBiasesAndNormsInAGroupOfTheirOwn) {
@@ -288,9 +289,9 @@ TEST(TrainingSetupTest, TrainerStepsBiasesAndNormsInAGroupOfTheirOwn) {
 
 TEST(TrainingSetupTest, FrozenParametersAreNeverWritten) {
   TrainingSetup setup = test::setup_with(three(), kNvme);
-  EXPECT_EQ(rank_tensors(setup)[0].writes_per_step, 1U);
+  EXPECT_EQ(test::rank_tensors(setup)[0].writes_per_step, 1U);
   setup.optimizer = OptimizerKind::kNone;
-  EXPECT_EQ(rank_tensors(setup)[0].writes_per_step, 0U);
+  EXPECT_EQ(test::rank_tensors(setup)[0].writes_per_step, 0U);
 }
 
 TEST(OptimizerKindTest, IsFoundByDeepSpeedsType) {
