@@ -20,6 +20,9 @@ double sum_of(nb::handle elements, const std::string& dtype, unsigned lanes) {
   }
   const Source array = array_of<Source>(elements);
   const DType type = unwrap(parse_dtype(dtype));
+  if (array.nbytes() % dtype_bytes(type) != 0) {
+    raise(fault(Fault::kInvalidArgument, "the elements end within one of " + dtype));
+  }
   const GilRelease release;
   return squared_sum({static_cast<const std::byte*>(array.data()), array.nbytes()}, type,
                      static_cast<VectorLanes>(lanes));

@@ -139,6 +139,7 @@ def test_prefetch_plan_stats_state(engine: penstock.Engine) -> None:
         engine.put(f"t{i}", numpy.full(1 << 20, i, dtype="uint8"))
     plan = engine.plan()
     assert plan["pinned_bytes"] <= plan["max_pinned_bytes"]
+    engine.prefetch("t0")
     engine.prefetch(engine.names())
     for i in range(4):
         assert (engine.get(f"t{i}").array == i).all()

@@ -1,12 +1,14 @@
-"""Layouts of narrow moments: a caller's mistakes are errors."""
+"""Layouts of narrow moments, sums of squares: a caller's mistakes are errors."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+import numpy
 import penstock._core as core
 import pytest
+from penstock import ArgumentError
 
 SEGMENTS = """
 import numpy, penstock
@@ -60,3 +62,10 @@ def test_as_many_elements_as_a_large_model_has_are_cut() -> None:
     (layout,) = core.MomentLayout.cut("exp_avg", [(2**32, "8bit")], 2**33)
     assert layout is not None and layout.elements == 2**32 and layout.nbytes == 2**32 + 2**32 // 256 * 4
     assert len(core.MomentLayout.cut("exp_avg", [(2**38 - 4096, "fp32")], 2**20)) == 2**18
+
+
+def test_a_sum_of_squares_of_part_of_an_element():
+    values = numpy.arange(8, dtype="float16")
+    assert core.squared_sum(values, "f16", 4) == 140
+    with pytest.raises(ArgumentError, match="within one of f32"):
+        core.squared_sum(values[:3], "f32", 4)

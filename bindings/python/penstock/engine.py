@@ -117,8 +117,9 @@ class Engine:
         """Makes what a lease taken for update holds the tensor's next content. One to read is an ArgumentError."""
         return self._core.commit(lease)
 
-    def prefetch(self, names: Iterable[str]) -> None:
-        """Says what will be needed next, in this order. Never blocks. Of a closed engine nothing is."""
+    def prefetch(self, names: str | Iterable[str]) -> None:
+        """Says what will be needed next: a name, or several in order. Never blocks. Of a closed one nothing is."""
+        names = [names] if isinstance(names, str) else names
         with contextlib.suppress(ClosedError):
             self._core.prefetch([self._known(name)[0] for name in names])
 
