@@ -24,7 +24,7 @@ BUILD = ROOT / "build" / "gpu"
 CARRIED = ROOT / ".gpu"  # what bench/gpu/pack has collected, if anything
 PREFIX = BUILD / "prefix"
 LIBRARIES = PREFIX / "usr/lib/x86_64-linux-gnu"
-TITLE = "## On a GPU"
+TITLE = "# On a GPU"
 # Seconds at most. What one leaves over is the next one's, never more than the whole has left.
 LIMITS = {"contract": 60, "round_trip": 60, "throughput": 150, "pinning": 30, "training": 270, "habits": 300}
 BUILD_SHARE = 0.42  # of the time limit, at most
@@ -89,9 +89,9 @@ class Job:
             measured = measured and any(not row[1].startswith("not run") for row in rows)
             document["stages"][stage] = rows or [["all of it", f"not run: {reason}", "", ""]]
             (self._out / "gpu.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-            (self._out / "gpu.md").write_text(section(document), encoding="utf-8")
+            (self._out / "gpu.md").write_text(page(document), encoding="utf-8")
         shutil.rmtree(self._swap, ignore_errors=True)
-        print(f"\n{self._out / 'gpu.md'}:\n\n{section(document)}", flush=True)
+        print(f"\n{self._out / 'gpu.md'}:\n\n{page(document)}", flush=True)
         return 0 if measured else 1
 
     def _build(self) -> str:
@@ -225,8 +225,8 @@ def output_of(*command: str) -> str:
     return done.stdout.strip().splitlines()[0] if done.stdout.strip() else ""
 
 
-def section(document: dict[str, Any]) -> str:
-    """The section of docs/BENCHMARKS.md."""
+def page(document: dict[str, Any]) -> str:
+    """docs/GPU.md."""
     rehearsal = " **A rehearsal on a simulated device.**" if document["device"].startswith("host") else ""
     lines = [TITLE, "", f"`bench/gpu/run`, {document['when']}: {document['machine']}.{rehearsal}", ""]
     lines += ["| stage | figure | measured | goal | beside it |", "| --- | --- | --- | --- | --- |"]

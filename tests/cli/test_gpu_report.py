@@ -1,4 +1,4 @@
-"""bench/gpu: from rows to the section of docs/BENCHMARKS.md, and what figures are read from. Needs no GPU."""
+"""bench/gpu: from rows to docs/GPU.md, and what figures are read from. Needs no GPU."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ GPU = DATA.parent / "gpu"
 sys.path[:0] = [str(GPU), str(DATA.parent)]
 
 from contract import outcomes
-from gpu_job import LIMITS, TITLE, last_error, section
+from gpu_job import LIMITS, TITLE, last_error, page
 from stage import Stage, verdict
 from turns import abba, interval, quartiles
 
@@ -48,10 +48,10 @@ def test_goals(ends, said):
     assert verdict(ends, 0.95) == f"at least 0.95: {said}"
 
 
-def test_the_section_has_every_row_and_the_machine():
+def test_the_page_has_every_row_and_the_machine():
     rows = [["a ratio", "0.970", "at least 0.95: met", ""], ["the rest", "not run: no drive\n| at all", "", ""]]
     document = {"when": "2026-01-02", "device": "cuda:0", "machine": "Card; commit abc", "stages": {"throughput": rows}}
-    text = section(document)
+    text = page(document)
     assert text.startswith(f"{TITLE}\n\n`bench/gpu/run`, 2026-01-02: Card; commit abc.\n")
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(table) == 2 + len(LIMITS) + 1
@@ -60,10 +60,10 @@ def test_the_section_has_every_row_and_the_machine():
     assert "| throughput | the rest | not run: no drive \\| at all |  |  |" in table
     assert "| pinning | all of it | not run: its stage was not asked for |  |  |" in table
     assert "rehearsal" not in text
-    assert "**A rehearsal on a simulated device.**" in section({**document, "device": "host:0"})
+    assert "**A rehearsal on a simulated device.**" in page({**document, "device": "host:0"})
 
 
-def test_the_document_has_the_section():
+def test_the_document_has_the_page():
     assert TITLE in (ROOT / "docs" / "BENCHMARKS.md").read_text()
 
 
