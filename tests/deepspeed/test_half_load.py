@@ -114,6 +114,26 @@ def test_the_next_step_is_refused(
     assert not outcome.errors, outcome.log
 
 
+def of_another_model(directory: str, trial: Any) -> None:
+    """torch's strict load has refused it; the script goes on."""
+    import torch
+
+    engine = saved(trial, directory, ON_NVME)
+    engine.module.register_buffer("late", torch.zeros(3))
+    expected = seen(trial, engine)
+    with pytest.raises(RuntimeError, match="late"):
+        engine.load_checkpoint(directory)
+    assert seen(trial, engine) == expected
+    trial.step(engine)
+    engine.save_checkpoint(directory, tag="later")
+
+
+def test_a_load_that_is_refused_before_it_changes_anything(compiled: None, tmp_path: Path) -> None:
+    training = functools.partial(of_another_model, str(tmp_path / "saved"))
+    outcome = run(training, tmp_path / "run", 1, False, free_port())
+    assert not outcome.errors, outcome.log
+
+
 def without_files(directory: str, changes: dict[str, Any], trial: Any) -> None:
     """The drive of the checkpoint fails once contents have been exchanged."""
     from penstock.deepspeed.checkpoint.archive import Archive

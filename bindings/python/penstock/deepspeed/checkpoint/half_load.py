@@ -22,14 +22,17 @@ class HalfLoad:
         if self._progress is not None:
             self._progress.half_loaded = self._path
 
+    def take_back(self) -> None:
+        """Nothing has changed yet."""
+        if self._progress is not None:
+            self._progress.half_loaded = self._before
+
     def end(self, is_whole: bool) -> None:
         """is_whole: weights, masters and states are those of one step now, whatever was wrong before."""
-        if self._progress is None:
-            return
-        if is_whole:
+        if not is_whole:
+            self.take_back()
+        elif self._progress is not None:
             self._progress.forget()
-        else:
-            self._progress.half_loaded = self._before
 
 
 def refuse_to_save_mixture(stage3: Any) -> None:

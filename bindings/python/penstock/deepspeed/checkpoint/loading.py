@@ -258,8 +258,14 @@ def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, An
 
     def change_module(*args: Any, **kwargs: Any) -> Any:
         """The first that DeepSpeed changes, but of a universal checkpoint."""
+        if isinstance(checkpoint, UniversalCheckpoint):
+            return load_module(*args, **kwargs)
         checkpoint.mark.begin()
-        return load_module(*args, **kwargs)
+        try:
+            return load_module(*args, **kwargs)
+        except Exception:  # torch's: other names or shapes; weights and states are as they were
+            checkpoint.mark.take_back()
+            raise
 
     try:  # an interrupt may come between any two of these
         engine.checkpoint_engine = _ReadFiles(original, files)
