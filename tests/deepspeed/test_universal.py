@@ -71,6 +71,22 @@ def test_places(compiled: None, tmp_path: Path, place: str) -> None:
     assert not ours.failures
 
 
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=pytest.mark.deep) for place in PLACES][:-1] + [*PLACES][-1:]
+)
+def test_saved_again_and_resumed(compiled: None, tmp_path: Path, place: str) -> None:
+    """An ordinary checkpoint of a run that began with a universal one: torch's sub-groups share their step count."""
+    save(tmp_path / "saved", **PLACES[place])
+    resumed = []
+    for device in ("nvme", "cpu"):
+        before = ["load", "train:2", f"save:{device}"]
+        train(device, tmp_path / "saved", device, *before, changes={**UNIVERSAL, **PLACES[place]})
+        run = train(device, tmp_path / "saved", device, f"load:{device}", "train:3", "see", changes=PLACES[place])
+        assert not run.failures
+        resumed.append([run.seen(step) for step in ("train:3", "see")])
+    assert resumed[0] == resumed[1]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("part", ["weights", "module"])
 @pytest.mark.parametrize("from_fp32", [True, False])

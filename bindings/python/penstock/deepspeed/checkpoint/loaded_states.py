@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -148,22 +149,25 @@ class LoadedStates:
                     state[name] = saved.to(state[name].device)
 
     def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
-        """Without what is swapped, and with nothing that only a file has."""
+        """Without what is swapped, and with nothing that only a file has. A tensor of several sub-groups stays one, as
+        the step count is behind a universal checkpoint.
+        """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         masters = list(states_in_order(self.stage3))
+        read = functools.cache(self.archive.read)  # a tensor's hash is its identity
         return {
             **optimizer,
             "state": {
-                number: {name: self._state(masters[number], name, value) for name, value in states.items()}
+                number: {name: self._state(masters[number], name, value, read) for name, value in states.items()}
                 for number, states in optimizer["state"].items()
             },
         }
 
-    def _state(self, master: Any, name: str, value: Any) -> Any:
+    def _state(self, master: Any, name: str, value: Any, read: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         if name in self._states.get(id(master), []):
             return plain_tensors.empty(0, value.dtype)
-        return self.archive.read(value) if torch.is_tensor(value) else value
+        return read(value) if torch.is_tensor(value) else value
 
 
 def install_weights(stage3: Any, swapper: Any) -> None:
