@@ -36,6 +36,9 @@ nb::object imported(const char* module, const char* name) {
 nb::object attribute_of(nb::handle object, const char* name) {
   PyObject* const found = until_the_end([&] { return PyObject_GetAttrString(object.ptr(), name); });
   if (found == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) {
+      throw nb::python_error();
+    }
     PyErr_Clear();
     return {};
   }

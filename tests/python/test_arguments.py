@@ -38,6 +38,32 @@ def test_buffers_with_strides_are_copied(engine: penstock.Engine) -> None:
         engine.get_async("bytes", out=memoryview(content)[::2])
 
 
+class Interrupted:
+    """Its owner is interrupted as it hands over its memory for the first time."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self._content = numpy.arange(4, dtype="float32")
+        self.dtype, self.shape = self._content.dtype, self._content.shape
+        self._error = error
+
+    def __dlpack_device__(self):
+        return self._content.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._content.__dlpack__(**keywords)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError("of a signal's handler")], ids=["Ctrl-C", "alarm"])
+def test_what_a_signals_handler_raises_reaches_the_caller(engine: penstock.Engine, error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        engine.put("a", Interrupted(error))
+    engine.put("a", Interrupted(None))
+    assert engine.get("a").array.tolist() == [0, 1, 2, 3]
+
+
 def test_paths_are_texts_bytes_or_path_likes(tmp_path: Path) -> None:
     for path in (str(tmp_path), bytes(tmp_path), tmp_path, [bytes(tmp_path / "a"), tmp_path / "b"]):
         with penstock.Engine(path=path) as engine:
