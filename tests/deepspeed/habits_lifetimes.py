@@ -59,7 +59,7 @@ def destroyed_in_turn(trial: Trial) -> None:
         assert trial.reference or comes_back_to(before, trial), (held(trial), before)
 
 
-@habit("engines made and deleted in turn, never destroyed")
+@habit("engines made and deleted in turn, never destroyed", short=1)
 def deleted_in_turn(trial: Trial) -> None:
     before = held(trial)
     for _ in range(3):

@@ -128,6 +128,8 @@ def test_a_place_that_is_not_needed_is_skipped(moved: Path) -> None:
     assert report.differences == [] and report.warning is None
     assert [line for line in report.skipped if f"has no {name}" in line] == report.skipped != []
     assert name not in [place.name for place in report.patched]
+    report.version = "9.9"
+    assert report.warning is not None and f"not all here: {report.skipped[0]}" in report.warning
 
 
 @pytest.mark.parametrize(

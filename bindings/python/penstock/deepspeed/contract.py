@@ -65,14 +65,17 @@ class Report:
             return None
         version = f"DeepSpeed {self.version} is {'' if tested else 'not '}one of the tested versions"
         known = f"({', '.join(TESTED_VERSIONS)})"
-        if not self.unknown_texts:
+        if not self.unknown_texts and not self.skipped:
             return f"{version} {known}; the functions that penstock builds on are the same as in one of them"
-        count = len(self.unknown_texts)
-        return (
-            f"{version} {known}; {count} function{'s' if count > 1 else ''} that penstock builds on "
-            f"differ{'' if count > 1 else 's'} from theirs: {', '.join(self.unknown_texts)}. "
-            "Compare the results with a run on device cpu"
-        )
+        found = []
+        if count := len(self.unknown_texts):
+            found.append(
+                f"{count} function{'s' if count > 1 else ''} that penstock builds on "
+                f"differ{'' if count > 1 else 's'} from theirs: {', '.join(self.unknown_texts)}"
+            )
+        if self.skipped:
+            found.append(f"what penstock patches in them is not all here: {'; '.join(self.skipped)}")
+        return f"{version} {known}; {'; '.join(found)}. Compare the results with a run on device cpu"
 
 
 @dataclass(frozen=True)

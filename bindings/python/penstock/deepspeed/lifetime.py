@@ -44,6 +44,38 @@ def stacking(original: Callable[..., Any]) -> Callable[..., Any]:
     return setup
 
 
+def naming(original: Callable[..., None]) -> Callable[..., None]:
+    """Of debug_extract_module_and_param_names, whose names are for debug output: before DeepSpeed 0.19.7 a dict with the
+    model's parts as keys, which only the next engine replaces.
+    """
+
+    @functools.wraps(original)
+    def extract(model: Any) -> None:
+        from deepspeed.utils import debug
+
+        original(model)
+        for kind in ("module_names", "param_names"):
+            names = getattr(debug, kind, None)
+            if isinstance(names, dict):
+                setattr(debug, kind, _WeakNames(names))
+
+    return extract
+
+
+class _WeakNames:
+    """By identity: a weak dict would compare tensors."""
+
+    def __init__(self, names: dict[Any, str]) -> None:
+        self._names = {id(owner): (weakref.ref(owner), name) for owner, name in names.items()}
+
+    def __contains__(self, owner: Any) -> bool:
+        known = self._names.get(id(owner))
+        return known is not None and known[0]() is owner
+
+    def __getitem__(self, owner: Any) -> str:
+        return self._names[id(owner)][1]
+
+
 def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of the stage-3 optimizer's create_reduce_and_remove_grad_hooks: parameters hold these hooks where the collector
     does not see them, and the hooks hold the optimizer. Now the optimizer holds them.

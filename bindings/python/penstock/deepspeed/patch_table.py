@@ -281,6 +281,7 @@ TABLE: tuple[Place, ...] = (
         ("self",),
         text=False,
     ),
+    Place(ENGINE, "", "debug_extract_module_and_param_names", lifetime.naming, required=False, text=False),
     # What the engine does around them.
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
