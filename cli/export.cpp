@@ -50,10 +50,10 @@ void parse(ExportArguments& arguments) {
 Result<ExportReport> export_store(const ExportArguments& arguments) {
   ExportOptions options = arguments.options;
   if (is_single_file(options.target)) {
-    PENSTOCK_TRY(check_output(options.target));
-    options.target = output_place(options.target);
+    PENSTOCK_TRY(check_output_file(options.target));
+    options.place = output_place(options.target);
   }
-  options.mode = output_mode(options.target);
+  options.mode = output_mode(options.place);
   Result<std::unique_ptr<DurableStore>> store =
       open_store(arguments.store, DurableStoreOptions::Access::kRead);
   if (store.has_error()) {

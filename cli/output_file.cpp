@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -18,10 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kLinksMax = 40;            // as Linux's
 constexpr ::mode_t kNewFileMode = 0666;  // less the umask, as any other program's
 
 std::string directory_of(const fs::path& place) {
   return place.has_parent_path() ? place.parent_path().string() : ".";
+}
+
+Error cannot_write(const std::string& path) {
+  return system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
 }
 
 // A pipe, a terminal or /dev/null: nothing of it can be replaced.
@@ -30,13 +36,30 @@ bool is_stream(const fs::path& place) {
   return fs::is_character_file(place, ignored) || fs::is_fifo(place, ignored);
 }
 
+// The process's own standard output or error, if `path` names what that goes to: a file there has
+// other contents, too, and takes what comes behind them.
+std::FILE* own_stream(const std::string& path) {
+  struct ::stat named{};
+  struct ::stat own{};
+  for (std::FILE* const stream : {stdout, stderr}) {
+    if (::stat(path.c_str(), &named) == 0 && ::fstat(::fileno(stream), &own) == 0 &&
+        named.st_dev == own.st_dev && named.st_ino == own.st_ino) {
+      return stream;
+    }
+  }
+  return nullptr;
+}
+
 Result<void> write_stream(const std::string& path, const std::string& text) {
   errno = 0;
+  if (std::FILE* const stream = own_stream(path); stream != nullptr) {
+    const bool arrived =
+        std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0;
+    return arrived ? Result<void>() : cannot_write(path);
+  }
   std::ofstream stream(path);
   stream << text << std::flush;
-  return stream
-             ? Result<void>()
-             : system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
+  return stream ? Result<void>() : cannot_write(path);
 }
 
 }  // namespace
@@ -44,6 +67,12 @@ Result<void> write_stream(const std::string& path, const std::string& text) {
 std::string output_place(const std::string& path) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(path, error);
+  // A link to nothing is left as it is; the file that it names is to be made.
+  std::error_code nothing_there;
+  for (int links = 0; !error && links < kLinksMax && fs::is_symlink(place, nothing_there);
+       ++links) {
+    place = fs::weakly_canonical(place.parent_path() / fs::read_symlink(place, error), error);
+  }
   return error ? path : place.string();
 }
 
@@ -58,25 +87,27 @@ std::string output_place(const std::string& path) {
 }
 
 Result<void> check_output(const std::string& path) {
-  if (is_stream(path)) {
-    return ::access(path.c_str(), W_OK) == 0
-               ? Result<void>()
-               : system_error(errno, fmt::format("cannot write {}", path), path);
+  if (is_stream(path) || own_stream(path) != nullptr) {
+    return ::access(path.c_str(), W_OK) == 0 ? Result<void>() : cannot_write(path);
   }
+  return check_output_file(path);
+}
+
+Result<void> check_output_file(const std::string& path) {
   const fs::path place = output_place(path);
   std::error_code ignored;
   if (place.filename().empty() || (fs::exists(place, ignored) && !fs::is_regular_file(place))) {
     return fault(Fault::kInvalidArgument, fmt::format("cannot write {}: it is no file", path));
   }
   if (::access(directory_of(place).c_str(), W_OK | X_OK) != 0) {
-    return system_error(errno, fmt::format("cannot write {}", path), path);
+    return cannot_write(path);
   }
   return {};
 }
 
 Result<void> write_output(const std::string& path, const std::string& text) {
   PENSTOCK_TRY(check_output(path));
-  if (is_stream(path)) {
+  if (is_stream(path) || own_stream(path) != nullptr) {
     return write_stream(path, text);
   }
   const fs::path place = output_place(path);

@@ -31,6 +31,9 @@ class Exporter {
 
  private:
   Result<void> choose_tensors();
+  std::filesystem::path place() const {
+    return options_.place.empty() ? options_.target : options_.place;
+  }
   Result<void> choose_directory();
   Result<void> open_directory(const std::string& path);
   Result<void> lay_out();
@@ -90,7 +93,7 @@ Result<void> Exporter::choose_tensors() {
 
 Result<void> Exporter::choose_directory() {
   if (is_single_file(options_.target)) {
-    const std::string parent = std::filesystem::path(options_.target).parent_path().string();
+    const std::string parent = place().parent_path().string();
     return open_directory(parent.empty() ? "." : parent);
   }
   PENSTOCK_TRY(system_.make_directories(options_.target));
@@ -120,8 +123,7 @@ Result<void> Exporter::open_directory(const std::string& path) {
 Result<void> Exporter::lay_out() {
   Result<SafetensorsLayout> layout =
       is_single_file(options_.target)
-          ? lay_out_file(written_, store_.notes(),
-                         std::filesystem::path(options_.target).filename().string())
+          ? lay_out_file(written_, store_.notes(), place().filename().string())
           : lay_out_shards(written_, store_.notes(), options_.max_shard_bytes);
   PENSTOCK_TRY(layout);
   layout_ = std::move(layout).value();

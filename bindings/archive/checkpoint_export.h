@@ -20,6 +20,8 @@ bool is_single_file(const std::string& target);
 struct ExportOptions {
   /// Ends in `.safetensors`: one file. Else a directory: shards with an index.
   std::string target;
+  /// Of one file: where it is, if `target` is a symbolic link to it. Empty: `target`.
+  std::string place;
   /// bf16, f16 or f32: tensors of these types are written as this one; others as they are.
   std::optional<DType> dtype;
   std::optional<::mode_t> mode;                   ///< of its files; nothing: for their owner alone

@@ -1,6 +1,7 @@
 """What `penstock plan --emit-config` writes."""
 
 import json
+import subprocess
 
 import pytest
 from plan_files import FULL, MEMORY, QWEN, SEED, check_sound
@@ -51,6 +52,19 @@ def test_emitting_into_a_file_tells_old_and_new(penstock, tmp_path):
         "single_submit": False,
         "overlap_events": True,
     }
+
+
+def test_standard_output_keeps_what_it_has(penstock, tmp_path):
+    """Where it goes to a file, /dev/stdout is no file to be replaced."""
+    log = tmp_path / "log.txt"
+    log.write_text("before\n")
+    with log.open("a") as output:
+        command = [penstock.binary, "plan", QWEN, "--emit-config", "-o", "/dev/stdout", *MEMORY]
+        subprocess.run(command, stdout=output, check=True)
+    before, _, after = log.read_text().partition("{")
+    assert before == "before\n"
+    _, end = json.JSONDecoder().raw_decode("{" + after)
+    assert "penstock.ram_bytes" in after[end:], "old and new"
 
 
 def test_emitting_gives_the_optimizer_the_buffers_that_it_needs(penstock, write, tmp_path):

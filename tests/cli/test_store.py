@@ -197,8 +197,25 @@ def test_an_export_is_a_file_like_any_other(penstock, store, tmp_path):
     assert penstock("export", store, shards).returncode == 0
     assert {path.stat().st_mode & 0o777 for path in shards.iterdir()} == {0o666 & ~mask}
     (tmp_path / "folder.safetensors").mkdir()
-    refused = penstock("export", store, tmp_path / "folder.safetensors")
-    assert refused.returncode == 1 and "it is no file" in refused.stderr
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for no_file in ("folder", "pipe"):
+        refused = penstock("export", store, tmp_path / f"{no_file}.safetensors")
+        assert refused.returncode == 1 and "it is no file" in refused.stderr
+    assert (tmp_path / "pipe.safetensors").is_fifo()
+
+
+@pytest.mark.parametrize("stands", [True, False], ids=["an old file", "nothing"])
+def test_an_export_goes_where_a_link_names_a_file(penstock, store, tmp_path, stands):
+    """Whose name need not say what it is, as in the hub's cache."""
+    blob, link = tmp_path / "blobs" / "abc", tmp_path / "link.safetensors"
+    blob.parent.mkdir()
+    if stands:
+        blob.write_text("old")
+    link.symlink_to("blobs/abc")
+    done = penstock("export", store, link)
+    assert done.returncode == 0, done.stderr
+    assert link.is_symlink() and not blob.is_symlink()
+    assert_equal(load(blob), model())
 
 
 def test_export_replaces_a_file_at_once_and_never_a_directory(penstock, store, tmp_path):

@@ -45,8 +45,8 @@ def stacking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def naming(original: Callable[..., None]) -> Callable[..., None]:
-    """Of debug_extract_module_and_param_names, whose names are for debug output: before DeepSpeed 0.19.7 a dict with the
-    model's parts as keys, which only the next engine replaces.
+    """Of debug_extract_module_and_param_names, whose names are for debug output: before DeepSpeed 0.19.7 a dict with
+    the model's parts as keys, which only the next engine replaces.
     """
 
     @functools.wraps(original)
