@@ -124,6 +124,9 @@ def test_a_masked_array_is_refused(engine: penstock.Engine) -> None:
     with pytest.raises(penstock.ArgumentError, match=r"\.filled\(\)"):
         engine.put("a", masked)
     engine.put("a", masked.filled(0))
+    with pytest.raises(penstock.ArgumentError, match=r"give its `\.data`"):
+        engine.get_async("a", out=masked)
+    engine.get_async("a", out=masked.data).result()
 
 
 def test_elements_that_share_bytes(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Engine:
 
     def put_async(self, name: str, tensor: Any, convert: bool = False, device: str | None = None) -> Future:
         """As put(), but `tensor` must stay as it is until the future is done."""
-        if hasattr(tensor, "mask") and hasattr(tensor, "filled"):  # of NumPy; torch's gives no memory
+        if _is_masked(tensor):
             raise ArgumentError("penstock cannot store a mask: put `.filled()`, or `.data` and `.mask`")
         array = _detached(tensor)
         if _is_lazy(array):
@@ -97,6 +97,8 @@ class Engine:
         tensor_id, kept, _ = self._known(name)
         if out is None:
             return self._core.get(tensor_id, update)
+        if _is_masked(out):
+            raise ArgumentError("`out` has a mask, which would hide what is read: give its `.data`")
         array = _detached(out)
         if _is_lazy(array):
             raise ArgumentError("`out` shows the negative or conjugate of its memory: give a tensor of its own")
@@ -246,6 +248,11 @@ _TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order, in t
 
 def _kind(tensor: Any) -> str:
     return f"this {type(tensor).__module__}.{type(tensor).__qualname__}".replace("builtins.", "")
+
+
+def _is_masked(tensor: Any) -> bool:
+    """Of NumPy; torch's gives no memory."""
+    return hasattr(tensor, "mask") and hasattr(tensor, "filled")
 
 
 def _is_lazy(tensor: Any) -> bool:
