@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -16,9 +17,14 @@ namespace penstock {
 namespace {
 
 constexpr std::array<std::string_view, 4> kEndings{".pt", ".pth", ".bin", ".safetensors"};
-constexpr std::string_view kIndex = ".index.json";
+// Of weights: other programs have indexes, too.
+constexpr std::array<std::string_view, 2> kIndexes{".safetensors.index.json", ".bin.index.json"};
 constexpr std::string_view kOffloaded = "offloaded_tensors";
 constexpr std::string_view kUniversal = "zero";
+
+bool ends_in_one_of(std::string_view name, std::span<const std::string_view> endings) {
+  return std::ranges::any_of(endings, [name](auto ending) { return name.ends_with(ending); });
+}
 
 bool is_left_over(std::string_view name) {
   return (name.starts_with('.') && name.ends_with(".partial")) || name.ends_with(".tmp");
@@ -81,9 +87,9 @@ Result<void> list_folder(const std::string& directory, const std::string& prefix
       PENSTOCK_TRY(list_states(path, prefix + name + "/", summary));
     } else if (is_left_over(name)) {
       summary.leftovers.push_back(prefix + name);
-    } else if (name.ends_with(kIndex)) {
+    } else if (ends_in_one_of(name, kIndexes)) {
       summary.indexes.push_back(prefix + name);
-    } else if (std::ranges::any_of(kEndings, [&](auto ending) { return name.ends_with(ending); })) {
+    } else if (ends_in_one_of(name, kEndings)) {
       summary.files.push_back({.name = prefix + name,
                                .path = path,
                                .shard = is_tag ? parse_shard_name(name) : std::nullopt,

@@ -64,6 +64,11 @@ def test_an_index_that_does_not_hold(penstock, run):
     assert bad["file"] == index.name and "JSON" in bad["problem"]
 
 
+def test_an_index_of_another_program_is_not_looked_at(penstock, run):
+    (run / "docs.index.json").write_text('{"documents": ["a"]}')
+    assert penstock.json("verify", run)["good"]
+
+
 def test_names_that_are_no_step(penstock, tmp_path):
     """A user's copies beside a Trainer's; a save that has not begun to write."""
     for name, step in (("checkpoint-500", 500), ("checkpoint-best", 300), ("checkpoint-900-old", 900)):
