@@ -9,7 +9,6 @@
 #include "bindings/deepspeed/optimizer_kind.h"
 #include "bindings/deepspeed/sub_group.h"
 #include "swap/plan/inventory.h"
-#include "swap/plan/placement.h"
 
 namespace penstock {
 
