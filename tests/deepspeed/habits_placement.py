@@ -352,7 +352,7 @@ def untyped(trial: Trial) -> None:
 )
 def complex_numbers(trial: Trial) -> None:
     model = Stack(1)
-    model.turn = nn.Parameter(torch.ones(WIDTH, WIDTH, dtype=torch.complex64), requires_grad=False)
+    model.norm.turn = nn.Parameter(torch.ones(WIDTH, WIDTH, dtype=torch.complex64), requires_grad=False)
     trial.initialize(model)
 
 
