@@ -35,6 +35,7 @@ def record_files(trial: Trial, directory: Path) -> None:
         if file.suffix == ".bin" and file.name != "training_args.bin":
             for name, tensor in torch.load(file).items():
                 trial.record("in it", name, tuple(tensor.shape), tensor.dtype, tensor.double().sum().item())
+    torch.distributed.barrier()  # another rank may go on to write there
 
 
 def _with_a_frozen_layer(trial: Trial, **changes: Any) -> Any:
