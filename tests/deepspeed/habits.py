@@ -9,5 +9,6 @@ import habits_optimizers
 import habits_passes
 import habits_placement
 import habits_saving
+import habits_states
 import habits_trainer
 import habits_transformers

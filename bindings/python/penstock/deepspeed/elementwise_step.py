@@ -55,10 +55,13 @@ class ElementwiseStep(StreamedStep):
                 after[name] = before[name].copy_(value)
         last = optimizer.state.get(master, {})
         for name, dtype in group.dtypes.items():
-            if name != MASTER:
+            if name != MASTER and group.has_content(name):
                 after[name] = last[name] if torch.is_tensor(last.get(name)) else swapper.nothing(dtype)
         if after:
-            optimizer.state[master] = after
+            state = optimizer.state[master]  # a script may hold it
+            for name in state.keys() - after.keys():
+                del state[name]
+            state.update(after)
 
     def _run_chunk(
         self,

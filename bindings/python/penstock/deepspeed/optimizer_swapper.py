@@ -239,9 +239,7 @@ class OptimizerSwapper:
         self.session.plan_is_stale = True
 
     def settle_states(self, parameter: torch.Tensor) -> None:
-        """What a script has done with states that are swapped out: those in memory are the content, and the optimizer
-        makes anew what was taken from it (`state.clear()`, None).
-        """
+        """States that a script has put in memory are the content; the optimizer makes anew those that it took away."""
         group = self._groups[self.parameter_id(parameter)]
         states = self.optimizer.state.get(parameter, {})
         for name in group.contents():
@@ -344,6 +342,7 @@ class OptimizerSwapper:
         else:  # read whole, made by the optimizer, or another tensor was put there
             if name not in group.tensors:
                 self.declare_state(group, name, data.dtype)
+            detach(group, name, target)
             group.put(name, data)
         swap_out(target, group, name)
 

@@ -106,11 +106,19 @@ def swap_in(state: torch.Tensor, content: torch.Tensor) -> None:
     state.data = content
 
 
-def detach(group: SubGroup, name: str) -> None:
-    """Before the content is given up: the tensor has it in memory, where the script has put it aside."""
+def detach(group: SubGroup, name: str, but: torch.Tensor | None = None) -> None:
+    """Before the content is given up, or another takes its place: the tensor has it in memory, where the script has put
+    it aside. but: the tensor of the next content, which may be the same one.
+    """
     state = group.shown.pop(name, lambda: None)()
-    if isinstance(state, SwappedState):
+    if isinstance(state, SwappedState) and state is not but and group.has_content(name):
         swap_in(state, _Content(state).tensor)
+
+
+def put_aside(group: SubGroup) -> None:
+    """Before all contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors."""
+    for name in list(group.shown):
+        detach(group, name)
 
 
 def expect_own(state: SwappedState, group: SubGroup, name: str) -> None:

@@ -24,6 +24,8 @@ class Given:
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor
 
+    def read_all(self, value: Any) -> None: ...
+
     def copy(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
         target.copy_(tensor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Source
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.deepspeed.swapped_state import put_aside
 from penstock.errors import ArgumentError, UnsupportedError
 
 
@@ -116,9 +117,14 @@ class LoadedStates:
         if self._swapper is not None:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
+        betas = initial_betas(stage3)
+        if load_optimizer_states and self._swapper is not None:
+            stage3.optimizer.state = defaultdict(dict)  # a load makes it anew
+            for master in stage3.fp32_partitioned_groups_flat:
+                if (group := self._swapper.group(master)) is not None:
+                    put_aside(group)
         self.intake.publish()
         self._prepared.clear()
-        betas = initial_betas(stage3)
         if load_optimizer_states:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()
@@ -145,29 +151,29 @@ class LoadedStates:
         for number, master in enumerate(states_in_order(self.stage3)):
             state = self.stage3.optimizer.state.get(master, {})
             for name, saved in self._optimizer["state"].get(number, {}).items():
-                if torch.is_tensor(saved) and saved.dtype != state[name].dtype:
+                if torch.is_tensor(saved) and name in state and saved.dtype != state[name].dtype:
                     state[name] = saved.to(state[name].device)
 
     def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
-        """Without what is swapped, and with nothing that only a file has. A tensor of several sub-groups stays one, as
-        the step count is behind a universal checkpoint.
+        """Without what is swapped, and with nothing that only a file has. What tensors share stays shared: behind a
+        universal checkpoint it is the sub-groups' step count.
         """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         masters = list(states_in_order(self.stage3))
-        read = functools.cache(self.archive.read)  # a tensor's hash is its identity
-        return {
+        kept = {
             **optimizer,
             "state": {
-                number: {name: self._state(masters[number], name, value, read) for name, value in states.items()}
+                number: {name: self._state(masters[number], name, value) for name, value in states.items()}
                 for number, states in optimizer["state"].items()
             },
         }
+        self.archive.read_all(kept)
+        return kept
 
-    def _state(self, master: Any, name: str, value: Any, read: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-        if name in self._states.get(id(master), []):
-            return plain_tensors.empty(0, value.dtype)
-        return read(value) if torch.is_tensor(value) else value
+    def _state(self, master: Any, name: str, value: Any) -> Any:
+        is_swapped = name in self._states.get(id(master), [])
+        return plain_tensors.empty(0, value.dtype) if is_swapped else value
 
 
 def install_weights(stage3: Any, swapper: Any) -> None:
