@@ -10,6 +10,7 @@
 #include "bindings/deepspeed/plan_warning.h"
 #include "bindings/deepspeed/step_traffic.h"
 #include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/placement.h"
 
 namespace penstock {
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/placement.h"
 
 namespace penstock {
 

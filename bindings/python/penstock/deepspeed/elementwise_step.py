@@ -52,7 +52,8 @@ class ElementwiseStep(StreamedStep):
         self._run(number, update)
         for name, value in after.items():
             if torch.is_tensor(before.get(name)):  # which sub-groups may share, as behind a universal checkpoint
-                after[name] = before[name].copy_(value)
+                with torch.no_grad():
+                    after[name] = before[name].copy_(value)
         last = optimizer.state.get(master, {})
         for name, dtype in group.dtypes.items():
             if name != MASTER and group.has_content(name):

@@ -320,7 +320,8 @@ class OptimizerSwapper:
         }
 
     def _belongs(self, value: torch.Tensor, group: SubGroup) -> bool:
-        return value.numel() == group.numel and self.is_swappable_tensor(tensor=value)
+        is_plain = value.dim() == 1 and not isinstance(value, torch.nn.Parameter)
+        return is_plain and value.numel() == group.numel and self.is_swappable_tensor(tensor=value)
 
     def _commit_states(self, parameter: torch.Tensor, group: SubGroup) -> None:
         for name, state in self._states(parameter, group).items():

@@ -160,14 +160,11 @@ class LoadedStates:
         """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
-        masters = list(states_in_order(self.stage3))
-        kept = {
-            **optimizer,
-            "state": {
-                number: {name: self._state(masters[number], name, value) for name, value in states.items()}
-                for number, states in optimizer["state"].items()
-            },
-        }
+        kept = {**optimizer, "state": dict(optimizer["state"])}  # a script may have put other keys and values there
+        for number, master in enumerate(states_in_order(self.stage3)):
+            if number in kept["state"]:
+                states = kept["state"][number].items()
+                kept["state"][number] = {name: self._state(master, name, value) for name, value in states}
         self.archive.read_all(kept)
         return kept
 

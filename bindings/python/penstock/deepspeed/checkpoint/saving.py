@@ -11,6 +11,8 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from penstock._core import SwapEngine
 from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
@@ -227,23 +229,35 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self)
         _refuse_within_step(self, swapper)
         result = original(self)
-        as_asked = (lambda content: content) if self in _saving else Content.read
+        is_saving = self in _saving
+        as_asked = (lambda content: content) if is_saving else Content.read
+        kept = (lambda value: value) if is_saving else functools.cache(_cloned)  # by the tensor's identity
         contents = {
             id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
             for master in self.fp32_partitioned_groups_flat
         }
+        masters = self.fp32_partitioned_groups_flat
         result["fp32_flat_groups"] = [
-            contents[id(master)].get("master", master) for master in self.fp32_partitioned_groups_flat
+            contents[id(master)]["master"] if "master" in contents[id(master)] else kept(master) for master in masters
         ]
-        base, masters = dict(result["optimizer_state_dict"]), list(states_in_order(self))
-        base["state"] = {
-            number: {**states, **_without_master(contents[id(masters[number])])}
-            for number, states in base["state"].items()
-        }
+        base = dict(result["optimizer_state_dict"])
+        base["state"] = dict(base["state"])  # a script may have put other keys and values there
+        for number, master in enumerate(states_in_order(self)):
+            if number in base["state"]:
+                swapped = _without_master(contents[id(master)])
+                in_memory = {
+                    name: kept(value) if torch.is_tensor(value) and name not in swapped else value
+                    for name, value in base["state"][number].items()
+                }
+                base["state"][number] = {**in_memory, **swapped}
         result["optimizer_state_dict"] = base
         return result
 
     return rigid_state_dict
+
+
+def _cloned(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().clone()
 
 
 def _refuse_within_step(stage3: Any, swapper: Any) -> None:
