@@ -30,24 +30,28 @@ Error cannot_write(const std::string& path) {
   return system_error(errno != 0 ? errno : EIO, fmt::format("cannot write {}", path), path);
 }
 
-// A pipe, a terminal or /dev/null: nothing of it can be replaced.
-bool is_stream(const fs::path& place) {
-  std::error_code ignored;
-  return fs::is_character_file(place, ignored) || fs::is_fifo(place, ignored);
-}
-
 // The process's own standard output or error, if `path` names what that goes to: a file there has
 // other contents, too, and takes what comes behind them.
 std::FILE* own_stream(const std::string& path) {
   struct ::stat named{};
-  struct ::stat own{};
+  if (::stat(path.c_str(), &named) != 0) {
+    return nullptr;
+  }
   for (std::FILE* const stream : {stdout, stderr}) {
-    if (::stat(path.c_str(), &named) == 0 && ::fstat(::fileno(stream), &own) == 0 &&
-        named.st_dev == own.st_dev && named.st_ino == own.st_ino) {
+    struct ::stat own{};
+    if (::fstat(::fileno(stream), &own) == 0 && named.st_dev == own.st_dev &&
+        named.st_ino == own.st_ino) {
       return stream;
     }
   }
   return nullptr;
+}
+
+// A pipe, a terminal, /dev/null or what we write to already: nothing of it is to be replaced.
+bool is_stream(const std::string& path) {
+  std::error_code ignored;
+  return own_stream(path) != nullptr || fs::is_character_file(path, ignored) ||
+         fs::is_fifo(path, ignored);
 }
 
 Result<void> write_stream(const std::string& path, const std::string& text) {
@@ -87,7 +91,7 @@ std::string output_place(const std::string& path) {
 }
 
 Result<void> check_output(const std::string& path) {
-  if (is_stream(path) || own_stream(path) != nullptr) {
+  if (is_stream(path)) {
     return ::access(path.c_str(), W_OK) == 0 ? Result<void>() : cannot_write(path);
   }
   return check_output_file(path);
@@ -107,7 +111,7 @@ Result<void> check_output_file(const std::string& path) {
 
 Result<void> write_output(const std::string& path, const std::string& text) {
   PENSTOCK_TRY(check_output(path));
-  if (is_stream(path) || own_stream(path) != nullptr) {
+  if (is_stream(path)) {
     return write_stream(path, text);
   }
   const fs::path place = output_place(path);

@@ -48,7 +48,9 @@ class Planner {
   std::string why_outlier(std::size_t i) const;
   std::string why_pinned(std::size_t i, const PinnedFate& fate) const;
 
-  void set(std::size_t i, Place place, const std::string& why);
+  void set(std::size_t i, Place place, std::uint32_t why);
+  void set(std::size_t i, Place place, const std::string& why) { set(i, place, index_of(why)); }
+  std::uint32_t index_of(const std::string& why);
   template <class MakeWhy>
   void set_by_group(std::size_t i, Place place, const MakeWhy& make_why);
   const SizeGroup& group(std::size_t i) const {
@@ -66,14 +68,19 @@ class Planner {
   std::vector<std::map<Place, std::uint32_t>> group_whys_;  // the same, by group and place
 };
 
-void Planner::set(std::size_t i, Place place, const std::string& why) {
+void Planner::set(std::size_t i, Place place, std::uint32_t why) {
+  placement_.tensors[i].place = place;
+  placement_.tensors[i].why = why;
+}
+
+// Into placement_.whys.
+std::uint32_t Planner::index_of(const std::string& why) {
   const auto next = static_cast<std::uint32_t>(placement_.whys.size());
   const auto [known, is_new] = whys_.try_emplace(why, next);
   if (is_new) {
     placement_.whys.push_back(why);
   }
-  placement_.tensors[i].place = place;
-  placement_.tensors[i].why = known->second;
+  return known->second;
 }
 
 // Where the text is the same for all of a group that have the same place: it is made once.
@@ -81,11 +88,9 @@ template <class MakeWhy>
 void Planner::set_by_group(std::size_t i, Place place, const MakeWhy& make_why) {
   std::uint32_t& known = group_whys_[group_of(groups_, tensors_[i].bytes)][place];
   if (known == 0) {
-    set(i, place, make_why());
-    known = placement_.tensors[i].why;
+    known = index_of(make_why());
   }
-  placement_.tensors[i].place = place;
-  placement_.tensors[i].why = known;
+  set(i, place, known);
 }
 
 void Planner::place_by_rule() {
