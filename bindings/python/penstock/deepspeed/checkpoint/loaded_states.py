@@ -117,7 +117,6 @@ class LoadedStates:
         if self._swapper is not None:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
-        betas = initial_betas(stage3)
         if load_optimizer_states and self._swapper is not None:
             stage3.optimizer.state = defaultdict(dict)  # a load makes it anew
             for master in stage3.fp32_partitioned_groups_flat:
@@ -125,6 +124,7 @@ class LoadedStates:
                     put_aside(group)
         self.intake.publish()
         self._prepared.clear()
+        betas = initial_betas(stage3)
         if load_optimizer_states:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()

@@ -232,11 +232,11 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         is_saving = self in _saving
         as_asked = (lambda content: content) if is_saving else Content.read
         kept = (lambda value: value) if is_saving else functools.cache(_cloned)  # by the tensor's identity
+        masters = self.fp32_partitioned_groups_flat
         contents = {
             id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
-            for master in self.fp32_partitioned_groups_flat
+            for master in masters
         }
-        masters = self.fp32_partitioned_groups_flat
         result["fp32_flat_groups"] = [
             contents[id(master)]["master"] if "master" in contents[id(master)] else kept(master) for master in masters
         ]
