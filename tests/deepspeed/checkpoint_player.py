@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from checkpoints import convert
 from conftest import ROOT, free_port
 from habit_process import become_rank, context
 
@@ -170,7 +171,7 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
         trial.record("lr", engine.get_lr(), engine.global_steps)
     elif verb == "convert":
         if trial.rank == 0:
-            _convert(directory, argument)
+            convert(directory, argument)
         torch.distributed.barrier()
     elif verb == "limit":
         subprocess.run(["mount", "-o", f"remount,size={argument}", directory], check=True)
@@ -237,22 +238,3 @@ def _lose_write() -> None:
         session.check_writes()
     finally:
         session.engine = engine
-
-
-def _convert(directory: str, tag: str) -> None:
-    """As the command does it, in this process."""
-    from argparse import Namespace
-
-    from deepspeed.checkpoint import ds_to_universal
-
-    ds_to_universal.main(
-        Namespace(
-            input_folder=f"{directory}/{tag}",
-            output_folder=f"{directory}/universal",
-            num_extract_workers=1,
-            num_merge_workers=1,
-            keep_temp_folder=False,
-            strict=True,
-            inject_missing_state=False,
-        )
-    )

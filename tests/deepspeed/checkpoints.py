@@ -63,3 +63,22 @@ def copy_of(directory: Path, tag: str, name: str) -> Path:
     """Another tag with the same files."""
     shutil.copytree(directory / tag, directory / name)
     return directory / name
+
+
+def convert(directory: str, tag: str) -> None:
+    """To the universal checkpoint `universal`, as DeepSpeed's command does it, in this process."""
+    from argparse import Namespace
+
+    from deepspeed.checkpoint import ds_to_universal
+
+    ds_to_universal.main(
+        Namespace(
+            input_folder=f"{directory}/{tag}",
+            output_folder=f"{directory}/universal",
+            num_extract_workers=1,
+            num_merge_workers=1,
+            keep_temp_folder=False,
+            strict=True,
+            inject_missing_state=False,
+        )
+    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
+import deepspeed
 import torch
+from checkpoints import convert
 from habit import habit
 from habit_models import Uneven
 from trial import Trial, digest
@@ -65,6 +68,69 @@ def moments_of_before(trial: Trial) -> None:
     trial.steps(engine, 2)
     trial.record_weights(engine)
     _record_states(trial, _states(engine))
+
+
+@habit("moments kept from before a load of a universal checkpoint, and changed behind it")
+def moments_of_before_universal(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(directory, tag="saved")
+    if trial.rank == 0:
+        convert(directory, "saved")
+    deepspeed.comm.barrier()
+    trial.steps(engine, 2)
+    before = [dict(state) for state in _states(engine)]
+    engine._config.load_universal_checkpoint = True
+    engine.load_checkpoint(directory, tag="universal")
+    _record_states(trial, before)
+    for state in before:
+        state["exp_avg"].mul_(0)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+    _record_states(trial, _states(engine))
+
+
+@habit("hooks of the optimizer's state_dict() and load_state_dict() that change moments", short=1)
+def hooks_of_its_dict(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
+
+    def halved(_: Any, saved: dict[str, Any]) -> dict[str, Any]:
+        states = {key: {**state, "exp_avg": state["exp_avg"] * 0.5} for key, state in saved["state"].items()}
+        return {**saved, "state": states, "note": "halved"}
+
+    def with_other_name(_: Any, saved: dict[str, Any]) -> None:
+        for state in saved["state"].values():
+            state["squares"] = state.pop("exp_avg_sq")
+
+    def with_own_name(_: Any, saved: dict[str, Any]) -> None:
+        trial.record(saved["note"])
+        for state in saved["state"].values():
+            trial.record(digest(state["squares"].clone()))
+            state["exp_avg_sq"] = state.pop("squares") * 4
+
+    def tripled(optimizer: Any) -> None:
+        for state in optimizer.state.values():
+            state["exp_avg"].mul_(3)
+
+    optimizer = engine.optimizer.optimizer
+    optimizer.register_state_dict_post_hook(halved)
+    optimizer.register_state_dict_post_hook(with_other_name)
+    optimizer.register_load_state_dict_pre_hook(with_own_name)
+    optimizer.register_load_state_dict_post_hook(tripled)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(directory)
+    kept = copy.deepcopy(engine.optimizer.state_dict())
+    trial.steps(engine, 2)
+    engine.load_checkpoint(directory)
+    _record_states(trial, _states(engine))
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+    engine.optimizer.load_state_dict({trial.rank: kept})
+    _record_states(trial, _states(engine))
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
 
 
 @habit("the dicts of `optimizer.state` kept over steps; entries of the script's that share memory, saved and resumed")

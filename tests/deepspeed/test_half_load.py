@@ -31,13 +31,13 @@ def engine_of(trial: Any, **changes: Any) -> Any:
 
 def saved(trial: Any, directory: str, changes: dict[str, Any]) -> Any:
     """An engine that has trained on since it saved."""
-    from checkpoint_player import _convert
+    from checkpoints import convert
 
     engine = engine_of(trial, **changes)
     trial.steps(engine, 2)
     engine.save_checkpoint(directory, tag="good")
     if changes.get("checkpoint__load_universal"):
-        _convert(directory, "good")
+        convert(directory, "good")
         Path(directory, "latest_universal").write_text("universal")
     return engine
 

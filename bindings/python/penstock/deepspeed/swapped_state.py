@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ class SwappedState(torch.Tensor):
 
     group: weakref.ref[SubGroup]
     state_name: str
+    is_loaded = False  # just now, by the optimizer's load_state_dict()
 
     @classmethod
     def __torch_function__(
@@ -30,6 +32,8 @@ class SwappedState(torch.Tensor):
         if func in _OF_THE_FORM:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
+        if func is torch.Tensor.to and kwargs and "device" in kwargs and isinstance(args[0], cls) and args[0].is_loaded:
+            return args[0]  # torch gives it the type of its parameter, and a state keeps its own
         used: dict[int, _Content] = {}
 
         def content(value: Any) -> Any:
@@ -86,7 +90,9 @@ class _Content:
 
 
 def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
-    """Takes the memory of a state, or of a master, which is empty then. The object stays the same."""
+    """Takes the memory of a state, or of a master, which is empty then. The object stays the same. A state that has a
+    content is a SwappedState then.
+    """
     if isinstance(state, SwappedState):
         return
     if name == MASTER or type(state) is not torch.Tensor or not group.has_content(name):
@@ -119,6 +125,18 @@ def put_aside(group: SubGroup) -> None:
     """Before all contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors."""
     for name in list(group.shown):
         detach(group, name)
+
+
+@contextlib.contextmanager
+def loaded(states: Sequence[SwappedState]) -> Iterator[None]:
+    """While the optimizer's load_state_dict() takes them over."""
+    for state in states:
+        state.is_loaded = True
+    try:
+        yield
+    finally:
+        for state in states:
+            state.is_loaded = False
 
 
 def expect_own(state: SwappedState, group: SubGroup, name: str) -> None:

@@ -12,7 +12,7 @@ from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Source
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.deepspeed.swapped_state import put_aside
+from penstock.deepspeed.swapped_state import SwappedState, loaded, put_aside, swap_out
 from penstock.errors import ArgumentError, UnsupportedError
 
 
@@ -29,7 +29,8 @@ class LoadedStates:
         swapper = stage3.optimizer_swapper
         self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
         self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
-        self._states: dict[int, list[str]] = {}  # id of a master -> its swapped states in the checkpoint
+        # Id of a master -> its swapped states in the checkpoint, and what stands for them in the optimizer.
+        self._states: dict[int, dict[str, torch.Tensor]] = {}
         self._optimizer: dict[str, Any] = {}  # what collect() has read for the optimizer, without what is swapped
 
     def check(self) -> None:
@@ -77,7 +78,7 @@ class LoadedStates:
                     if not group.has_content(name):
                         self._prepared.append((group, name))
                     self.intake.to_state(self.archive, value, group, name)
-                    self._states.setdefault(id(master), []).append(name)
+                    self._states.setdefault(id(master), {})[name] = plain_tensors.empty(0, value.dtype)
         self._optimizer = self._in_memory(self.saved["optimizer_state_dict"])
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
@@ -128,31 +129,47 @@ class LoadedStates:
         if load_optimizer_states:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()
-            stage3.optimizer.load_state_dict(self._optimizer)
+            with loaded(self._show_states()):
+                stage3.optimizer.load_state_dict(self._optimizer)
             self._restore_types()
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
-            if self._swapper is not None and self._group(master) is not None:
-                if load_optimizer_states:
-                    self._swapper.forget_states(master, self._states.get(id(master), []))
-                    self._swapper.settle_states(master)
-            else:
+            if self._swapper is None or self._group(master) is None:
                 self.archive.copy(flat, master.data)
+            elif load_optimizer_states:
+                self._swapper.settle_states(master)
         install_weights(stage3, self._swapper)
         if load_optimizer_states:
             restore_powers(stage3, betas)
 
+    def _show_states(self) -> list[SwappedState]:
+        """To hooks of the optimizer's load_state_dict(), and to what a subclass does there: the new contents."""
+        shown = []
+        for master in self.stage3.fp32_partitioned_groups_flat:
+            group = self._group(master)
+            if self._swapper is None or group is None:
+                continue
+            names = self._states.get(id(master), {})
+            self._swapper.forget_states(master, names)
+            for name, state in names.items():
+                swap_out(state, group, name)
+                assert isinstance(state, SwappedState)
+                shown.append(state)
+        return shown
+
     def _restore_types(self) -> None:
         """States in memory have the types that they were saved in, as swapped ones have: torch has given them their
-        master's, and a state that was rounded continues another run.
+        master's, and a state that was rounded continues another run. What a hook has changed stays as the hook left it.
         """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         for number, master in enumerate(states_in_order(self.stage3)):
             state = self.stage3.optimizer.state.get(master, {})
             for name, saved in self._optimizer["state"].get(number, {}).items():
-                if torch.is_tensor(saved) and name in state and saved.dtype != state[name].dtype:
-                    state[name] = saved.to(state[name].device)
+                now = state.get(name)
+                if torch.is_tensor(saved) and torch.is_tensor(now) and saved.dtype != now.dtype:
+                    if torch.equal(saved.to(now), now):
+                        state[name] = saved.to(now.device)
 
     def _in_memory(self, optimizer: dict[str, Any]) -> dict[str, Any]:
         """Without what is swapped, and with nothing that only a file has. What tensors share stays shared: behind a
@@ -163,14 +180,11 @@ class LoadedStates:
         kept = {**optimizer, "state": dict(optimizer["state"])}  # a script may have put other keys and values there
         for number, master in enumerate(states_in_order(self.stage3)):
             if number in kept["state"]:
+                swapped = self._states.get(id(master), {})
                 states = kept["state"][number].items()
-                kept["state"][number] = {name: self._state(master, name, value) for name, value in states}
+                kept["state"][number] = {name: swapped.get(name, value) for name, value in states}
         self.archive.read_all(kept)
         return kept
-
-    def _state(self, master: Any, name: str, value: Any) -> Any:
-        is_swapped = name in self._states.get(id(master), [])
-        return plain_tensors.empty(0, value.dtype) if is_swapped else value
 
 
 def install_weights(stage3: Any, swapper: Any) -> None:

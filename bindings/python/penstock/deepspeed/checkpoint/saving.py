@@ -228,11 +228,13 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(swapper, OptimizerSwapper):
             return original(self)
         _refuse_within_step(self, swapper)
+        masters = self.fp32_partitioned_groups_flat
+        for master in masters:
+            swapper.contents(master)  # what scripts have put there is taken over: hooks of the optimizer see that
         result = original(self)
         is_saving = self in _saving
         as_asked = (lambda content: content) if is_saving else Content.read
         kept = (lambda value: value) if is_saving else functools.cache(_cloned)  # by the tensor's identity
-        masters = self.fp32_partitioned_groups_flat
         contents = {
             id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
             for master in masters
@@ -244,20 +246,22 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         base["state"] = dict(base["state"])  # a script may have put other keys and values there
         for number, master in enumerate(states_in_order(self)):
             if number in base["state"]:
-                swapped = _without_master(contents[id(master)])
-                in_memory = {
-                    name: kept(value) if torch.is_tensor(value) and name not in swapped else value
-                    for name, value in base["state"][number].items()
-                }
-                base["state"][number] = {**in_memory, **swapped}
+                states, own = dict(base["state"][number]), self.optimizer.state.get(master, {})
+                for name, value in states.items():
+                    if name in contents[id(master)] and value is own.get(name):
+                        states[name] = contents[id(master)][name]
+                    elif torch.is_tensor(value):  # in memory, or given by a hook
+                        states[name] = kept(value)
+                base["state"][number] = states
         result["optimizer_state_dict"] = base
         return result
 
     return rigid_state_dict
 
 
+@torch.no_grad()
 def _cloned(value: torch.Tensor) -> torch.Tensor:
-    return value.detach().clone()
+    return value.clone()
 
 
 def _refuse_within_step(stage3: Any, swapper: Any) -> None:
@@ -267,10 +271,6 @@ def _refuse_within_step(stage3: Any, swapper: Any) -> None:
         raise UnsupportedError(
             "a hook of the optimizer's step asks for its state_dict(): ask for it behind engine.step()"
         )
-
-
-def _without_master(contents: dict[str, Any]) -> dict[str, Any]:
-    return {name: content for name, content in contents.items() if name != "master"}
 
 
 def fragment(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from penstock.deepspeed.checkpoint.archive import LARGE_BYTES, Archive
 from penstock.deepspeed.checkpoint.intake import Intake, Piece
 from penstock.deepspeed.checkpoint.loaded_states import attach_weights, install_weights
 from penstock.deepspeed.sub_group import MASTER, SubGroup
+from penstock.deepspeed.swapped_state import detach
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
@@ -228,6 +229,8 @@ class UniversalStates:
         if self._swapper is not None:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
+        for number, names in self._taken.items():
+            self._put_aside(stage3.fp32_partitioned_groups_flat[number], names)
         self._intake.publish()
         self._prepared.clear()
         for number, names in self._taken.items():
@@ -251,6 +254,15 @@ class UniversalStates:
                 self._copy_to(flat.data, number, _MASTER)
                 attach_weights(stage3, number)
         stage3.refresh_fp32_params()
+
+    def _put_aside(self, master: Any, names: Iterable[str]) -> None:
+        """A script may hold the tensors of moments that get new ones."""
+        assert self._swapper is not None
+        group, states = self._swapper.group(master), self._stage3.optimizer.state.get(master, {})
+        assert group is not None
+        for name in names:
+            states.pop(name, None)
+            detach(group, name)
 
     def _install_moments(self, optimizer: dict[str, Any]) -> None:
         stage3 = self._stage3
