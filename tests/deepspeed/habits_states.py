@@ -168,3 +168,34 @@ def momentum_in_one_group(trial: Trial) -> None:
     trial.steps(engine, 2)
     trial.record_weights(engine)
     _record_states(trial, _states(engine))
+
+
+@habit("torch SGD in the place of the inner AdamW, and AdamW back")
+def another_optimizer(trial: Trial) -> None:
+    engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
+    trial.steps(engine, 2)
+    first = engine.optimizer.optimizer
+    engine.optimizer.optimizer = torch.optim.SGD([{"params": []}, {"params": []}], lr=1e-2, momentum=0.9)
+    trial.steps(engine, 2)
+    _record_states(trial, _states(engine))
+    _record_states(trial, [first.state[master] for master in engine.optimizer.fp32_partitioned_groups_flat])
+    engine.optimizer.optimizer = first
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+    _record_states(trial, _states(engine))
+
+
+@habit("a parameter of the script's own in the inner torch AdamW, for a while")
+def own_parameter(trial: Trial) -> None:
+    engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
+    trial.steps(engine, 1)
+    optimizer, own = engine.optimizer.optimizer, torch.nn.Parameter(torch.ones(3))
+    optimizer.add_param_group({"params": [own], "lr": 1e-2})
+    for number in range(3):
+        own.grad = torch.full((3,), number + 0.5)
+        trial.steps(engine, 1)
+        trial.record(own.tolist(), float(optimizer.state[own]["step"]))
+    del optimizer.param_groups[-1], optimizer.state[own]
+    trial.steps(engine, 1)
+    trial.record_weights(engine)
+    _record_states(trial, _states(engine))

@@ -24,7 +24,6 @@ def with_swapped_sums(original: Callable[..., None]) -> Callable[..., None]:
         swapper = self.optimizer_swapper
         if swapper is None or not isinstance(self.optimizer, torch.optim.Adagrad):
             return
-        swapper.optimizer = self.optimizer
         first = float(self.optimizer.defaults["initial_accumulator_value"])
         for index, master in enumerate(self.fp32_partitioned_groups_flat):
             if self._swappable_optimizer_subgroup(index):

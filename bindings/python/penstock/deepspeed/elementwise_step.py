@@ -16,7 +16,7 @@ from torch.utils.dlpack import from_dlpack
 from penstock._core import Lease
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.new_weights import NewWeights
-from penstock.deepspeed.streamed_step import StreamedStep
+from penstock.deepspeed.streamed_step import ANOTHER, StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError
 
@@ -37,9 +37,22 @@ ELEMENTWISE = frozenset(
     }
 )
 
+_HAS_OTHERS = "it steps parameters of the script's own (add_param_group), once with each of them"
+
+
+def kind_of(optimizer: Any) -> tuple[str, str]:
+    return type(optimizer).__module__, type(optimizer).__name__
+
 
 class ElementwiseStep(StreamedStep):
     """Runs the optimizer's own step on one chunk after the other."""
+
+    def why_not(self, stage3: Any) -> str | None:
+        if kind_of(stage3.optimizer) not in ELEMENTWISE:
+            return ANOTHER
+        params = [param for group in stage3.optimizer.param_groups for param in group["params"]]
+        has_others = params and not {*map(id, params)} <= {*map(id, stage3.fp32_partitioned_groups_flat)}
+        return _HAS_OTHERS if has_others else None
 
     def step(self, original: Callable[..., Any], number: int) -> None:
         optimizer, (master, group, swapper) = self._stage3().optimizer, self._sub_group(number)

@@ -14,7 +14,7 @@ from penstock._core import Lease
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.cpu_kernel import CpuKernel, Update
 from penstock.deepspeed.new_weights import NewWeights
-from penstock.deepspeed.streamed_step import StreamedStep
+from penstock.deepspeed.streamed_step import ANOTHER, StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.torch_dtype import engine_dtype
 
@@ -34,6 +34,10 @@ class KernelStep(StreamedStep):
         take = weakref.WeakMethod(self._take)
         kernel = kind(stage3.optimizer, lambda update: bool((method := take()) and method(update)))
         kernel.replace_op(stage3.optimizer)
+        self._optimizer = weakref.ref(stage3.optimizer)
+
+    def why_not(self, stage3: Any) -> str | None:
+        return None if stage3.optimizer is self._optimizer() else ANOTHER
 
     def begin(self, number: int) -> None:
         master, group, swapper = self._sub_group(number)

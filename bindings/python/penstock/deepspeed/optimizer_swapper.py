@@ -50,12 +50,12 @@ class OptimizerSwapper:
         stage3: Any = None,
         config: dict[str, Any] | None = None,
     ) -> None:
-        self.optimizer = optimizer
         self.dtype = dtype
         self.is_initializing = False  # DeepSpeed goes through all sub-groups without changing anything
         self.session: Session = open_session(config or {})
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
+        self._first_optimizer = optimizer
         self.step = streamed_step(stage3, self)
         self.config = config or self.session.config
         self._narrow = NarrowStates.of(self.config, self.step is not None and self.step.takes_narrow_states)
@@ -65,8 +65,13 @@ class OptimizerSwapper:
         self.close.atexit = False
         self.session.before_plan(self.settle_tensors)
         self._groups: dict[str, SubGroup] = {}
-        # Nothing lies here: contents are in unlinked files. Saving goes through penstock.deepspeed.checkpoint.
+        # Nothing lies here: contents are in unlinked files.
         self.swap_folder = os.path.join(base_folder, "optimizer")
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """DeepSpeed puts a new Adagrad there, and scripts whatever they like."""
+        return getattr(self._stage3(), "optimizer", self._first_optimizer)
 
     @staticmethod
     def parameter_id(param: Any) -> Any:
@@ -287,7 +292,7 @@ class OptimizerSwapper:
             if group is not None:
                 group.rename(f"sub-group {number}")
 
-    # Bookkeeping that DeepSpeed calls and nothing here needs.
+    # Nothing here needs them.
     def init_timers(self) -> None: ...
     def log_timers(self) -> None: ...
     def pre_backward(self) -> None: ...
@@ -349,11 +354,9 @@ class OptimizerSwapper:
 
     def gradient(self, parameter: torch.Tensor, group: SubGroup) -> torch.Tensor | None:
         """The sub-group's gradient in the master's dtype, in memory that may be changed."""
-        source = self.flat_gradient(parameter)
-        if source is None:
+        if (source := flat_gradient(self._stage3(), parameter)) is None:
             return None
-        cycle = self.cycle()
-        if cycle is not None:
+        if (cycle := self.cycle()) is not None:
             cycle.settle()
         gradient = group.scratch(self.dtype).copy_(source)
         for offset, numel, content in self.valid_set_gradients(group):
@@ -392,9 +395,6 @@ class OptimizerSwapper:
 
     def cycle(self) -> GradientCycle | None:
         return None if (stage3 := self._stage3()) is None else cycle_of(stage3)
-
-    def flat_gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
-        return flat_gradient(self._stage3(), parameter)
 
     def nothing(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         return plain_tensors.empty(0, dtype or self.dtype)

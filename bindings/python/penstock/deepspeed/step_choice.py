@@ -15,7 +15,7 @@ from penstock.deepspeed.cpu_adagrad import CpuAdagrad
 from penstock.deepspeed.cpu_adam import CpuAdam
 from penstock.deepspeed.cpu_kernel import CpuKernel
 from penstock.deepspeed.cpu_lion import CpuLion
-from penstock.deepspeed.elementwise_step import ELEMENTWISE, ElementwiseStep
+from penstock.deepspeed.elementwise_step import ELEMENTWISE, ElementwiseStep, kind_of
 from penstock.deepspeed.kernel_step import KernelStep
 from penstock.deepspeed.known_texts import TESTED_VERSIONS
 from penstock.deepspeed.step_hooks import HOOKED, is_hooked
@@ -35,7 +35,7 @@ _OTHER_OP = "DeepSpeed's compiled op rounds otherwise than penstock's kernels he
 def streamed_step(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None:
     """None: this optimizer is stepped a whole sub-group at a time."""
     optimizer: Any = getattr(stage3, "optimizer", None)
-    kind = _kind(optimizer)
+    kind = kind_of(optimizer)
     reason = _why_whole(stage3, optimizer, swapper.dtype)
     if reason is None:
         kernel = _KERNELS.get(kind)
@@ -49,17 +49,13 @@ def streamed_step(stage3: Any, swapper: OptimizerSwapper) -> StreamedStep | None
     return None
 
 
-def _kind(optimizer: Any) -> tuple[str, str]:
-    return type(optimizer).__module__, type(optimizer).__name__
-
-
 def _why_whole(stage3: Any, optimizer: Any, dtype: torch.dtype) -> str | None:
     """Why an optimizer may not be stepped in chunks, whatever it is; None: it may."""
     if dtype != torch.float32 or getattr(optimizer, "fp32_optimizer_states", True) is False:
         return "its masters and states are not float32"
     if getattr(stage3, "zenflow", False):
         return "ZenFlow looks at whole gradients"
-    if _kind(optimizer) in ELEMENTWISE and is_hooked(optimizer):
+    if kind_of(optimizer) in ELEMENTWISE and is_hooked(optimizer):
         return HOOKED
     return None
 

@@ -21,6 +21,7 @@ from torch import distributed
 from penstock import messages
 from penstock._core import STATE_CHUNKS_AHEAD
 from penstock.deepspeed import plain_tensors
+from penstock.deepspeed.flat_gradient import flat_gradient
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.step_hooks import keep_scale_on_host, why_whole
@@ -28,6 +29,8 @@ from penstock.deepspeed.sub_group import SubGroup
 
 if TYPE_CHECKING:
     from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
+
+ANOTHER = "it has taken the place of the optimizer that the run began with"
 
 # update(sub-group, number of the chunk, its gradient as it was accumulated, where new weights go)
 ChunkUpdate = Callable[[SubGroup, int, torch.Tensor, NewWeights], None]
@@ -54,7 +57,7 @@ class StreamedStep(abc.ABC):
         master, _, swapper = self._sub_group(number)
         swapper.settle_states(master)
         stage3 = self._stage3()
-        reason = why_whole(stage3)
+        reason = why_whole(stage3) or self.why_not(stage3)
         if reason is not None and not self._is_note_given and distributed.get_rank() == 0:
             messages.note(f"{type(stage3.optimizer).__name__} is stepped a whole sub-group at a time: {reason}")
             self._is_note_given = True
@@ -87,12 +90,16 @@ class StreamedStep(abc.ABC):
         self._unscale = functools.partial(original, self._stage3(), number, total_norm)
 
     @abc.abstractmethod
+    def why_not(self, stage3: Any) -> str | None:
+        """Why this cannot step the optimizer as it is now; None: it can."""
+
+    @abc.abstractmethod
     def step(self, original: Callable[..., Any], number: int) -> None:
         """In the place of `original`, DeepSpeed's step of a sub-group."""
 
     def _run(self, number: int, update: ChunkUpdate) -> None:
         master, group, swapper = self._sub_group(number)
-        gradient = swapper.gradient(master, group) if group.set_gradients else swapper.flat_gradient(master)
+        gradient = swapper.gradient(master, group) if group.set_gradients else flat_gradient(self._stage3(), master)
         assert gradient is not None
         weights = NewWeights(self._stage3(), number)
         try:
