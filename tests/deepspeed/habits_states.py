@@ -9,6 +9,7 @@ from typing import Any
 import deepspeed
 import torch
 from checkpoints import convert
+from deepspeed.ops.adam import DeepSpeedCPUAdam
 from habit import habit
 from habit_models import Uneven
 from trial import Trial, digest
@@ -199,3 +200,42 @@ def own_parameter(trial: Trial) -> None:
     trial.steps(engine, 1)
     trial.record_weights(engine)
     _record_states(trial, _states(engine))
+
+
+@habit("a checkpoint whose momentum a hook has rounded to bf16, loaded and trained on")
+def rounded_by_hook(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    engine = _engine(trial, torch.optim.SGD, lr=1e-2, momentum=0.9)
+
+    def rounded(_: Any, saved: dict[str, Any]) -> None:
+        for state in saved["state"].values():
+            if state.get("momentum_buffer") is not None:
+                state["momentum_buffer"] = state["momentum_buffer"].bfloat16()
+
+    engine.optimizer.optimizer.register_state_dict_post_hook(rounded)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(directory)
+    trial.steps(engine, 1)
+    engine.load_checkpoint(directory)
+    _record_states(trial, _states(engine))
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+    _record_states(trial, _states(engine))
+
+
+@habit("CPU Adam loads a checkpoint of torch SGD, whose states and values the script replaces")
+def other_optimizer_loaded(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    engine = _engine(trial, torch.optim.SGD, lr=1e-2, momentum=0.9)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(directory)
+    engine.destroy()
+    trial.engines.remove(engine)
+    engine = _engine(trial, DeepSpeedCPUAdam, lr=1e-3)
+    own = [{**group} for group in engine.optimizer.param_groups]
+    engine.load_checkpoint(directory)
+    for group, values in zip(engine.optimizer.param_groups, own, strict=True):
+        group.update({name: value for name, value in values.items() if name != "params"})
+    engine.optimizer.optimizer.state.clear()
+    trial.steps(engine, 3)
+    trial.record_weights(engine)

@@ -76,7 +76,6 @@ class KernelStep(StreamedStep):
             for name in (MASTER, *self._states):
                 leases[name] = group.lease_of(name, chunk)
                 states.append(from_dlpack(leases[name]))
-            self._note_change(group, chunk)
             layouts = {f"{name}_layout": layout for name in self._states if (layout := group.layout(name, chunk))}
             update(
                 *states,
@@ -84,6 +83,7 @@ class KernelStep(StreamedStep):
                 gradient_dtype=engine_dtype(gradient.dtype),
                 **layouts,
             )
+            self._note_change(group, chunk)  # of arguments that it refuses the kernel has changed nothing
             weights.take(group.cuts[chunk][0], states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)

@@ -135,8 +135,7 @@ class OptimizerSwapper:
         self.session.plan_if_stale()
         if parameter.numel() == 0:
             self._install(parameter, group)
-        gradient = self.gradient(parameter, group)
-        if gradient is not None:
+        if (gradient := self.gradient(parameter, group)) is not None:
             parameter.grad = gradient
 
     def swap_out_optimizer_state(self, parameter: torch.Tensor, async_swap: bool = False) -> None:
@@ -346,9 +345,10 @@ class OptimizerSwapper:
         if lease is not None and data.data_ptr() == lease.data_ptr:
             group.commit(name, 0, lease)
         else:  # read whole, made by the optimizer, or another tensor was put there
-            if name not in group.tensors:
-                self.declare_state(group, name, data.dtype)
             detach(group, name, target)
+            if group.dtypes.get(name) != data.dtype:
+                group.forget(name)
+                self.declare_state(group, name, data.dtype)
             group.put(name, data)
         swap_out(target, group, name)
 

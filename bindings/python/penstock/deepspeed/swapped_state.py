@@ -23,7 +23,7 @@ class SwappedState(torch.Tensor):
 
     group: weakref.ref[SubGroup]
     state_name: str
-    is_loaded = False  # just now, by the optimizer's load_state_dict()
+    cast: Callable[[SwappedState, torch.dtype], None] | None = None  # while the optimizer's load_state_dict() runs
 
     @classmethod
     def __torch_function__(
@@ -32,8 +32,9 @@ class SwappedState(torch.Tensor):
         if func in _OF_THE_FORM:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
-        if func is torch.Tensor.to and kwargs and "device" in kwargs and isinstance(args[0], cls) and args[0].is_loaded:
-            return args[0]  # torch gives it the type of its parameter, and a state keeps its own
+        if func is torch.Tensor.to and kwargs and "device" in kwargs and isinstance(args[0], cls) and args[0].cast:
+            args[0].cast(args[0], kwargs.get("dtype", args[0].dtype))
+            return args[0]
         used: dict[int, _Content] = {}
 
         def content(value: Any) -> Any:
@@ -98,12 +99,18 @@ def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
     if name == MASTER or type(state) is not torch.Tensor or not group.has_content(name):
         state.data = plain_tensors.empty(0, state.dtype)
         return
-    # Of the content's type: a load has given what stands in for it that of the master (torch's load_state_dict).
-    state.data = plain_tensors.empty(0, group.dtypes[name]).new_zeros(()).expand(group.numel)
+    show_form(state, group, name)
     state.__class__ = SwappedState
     assert isinstance(state, SwappedState)
     state.group, state.state_name = weakref.ref(group), name
     group.shown[name] = weakref.ref(state)
+
+
+def show_form(state: torch.Tensor, group: SubGroup, name: str) -> None:
+    """The state has the content's type and length, and no memory."""
+    form = plain_tensors.empty(0, group.dtypes[name]).new_zeros(()).expand(group.numel)
+    with torch._C.DisableTorchFunctionSubclass():
+        state.data = form
 
 
 def swap_in(state: torch.Tensor, content: torch.Tensor) -> None:
@@ -128,15 +135,17 @@ def put_aside(group: SubGroup) -> None:
 
 
 @contextlib.contextmanager
-def loaded(states: Sequence[SwappedState]) -> Iterator[None]:
-    """While the optimizer's load_state_dict() takes them over."""
+def loaded(states: Sequence[SwappedState], cast: Callable[[SwappedState, torch.dtype], None]) -> Iterator[None]:
+    """While the optimizer's load_state_dict() takes them over. cast: in the place of torch's, which would have all of
+    them in memory.
+    """
     for state in states:
-        state.is_loaded = True
+        state.cast = cast
     try:
         yield
     finally:
         for state in states:
-            state.is_loaded = False
+            state.cast = None
 
 
 def expect_own(state: SwappedState, group: SubGroup, name: str) -> None:

@@ -25,7 +25,8 @@ def initial_betas(stage3: Any) -> dict[int, Betas] | None:
         return None
     own = {id(group) for group in adam.param_groups}
     groups = enumerate(stage3.optimizer.param_groups)
-    return {number: tuple(group["betas"]) for number, group in groups if id(group) in own}
+    # A checkpoint of another optimizer brings groups, and states, without what Adam has.
+    return {number: tuple(group["betas"]) for number, group in groups if id(group) in own and "betas" in group}
 
 
 def restore_powers(stage3: Any, before: dict[int, Betas] | None) -> None:
@@ -40,7 +41,8 @@ def restore_powers(stage3: Any, before: dict[int, Betas] | None) -> None:
         for number, master in enumerate(stage3.fp32_partitioned_groups_flat)
         if stage3.sub_group_to_group_id[number] in before
     ]
-    steps = [int(states["step"]) for states in (adam.state.get(master) for master, _ in stepped) if states]
+    states = (adam.state.get(master) or {} for master, _ in stepped)
+    steps = [int(state["step"]) for state in states if "step" in state]
     if not steps or len(set(steps)) > 1:
         return
     betas = [beta for _, beta in stepped]

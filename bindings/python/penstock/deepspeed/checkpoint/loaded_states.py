@@ -12,7 +12,7 @@ from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Source
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.deepspeed.swapped_state import SwappedState, loaded, put_aside, swap_out
+from penstock.deepspeed.swapped_state import SwappedState, loaded, put_aside, show_form, swap_out
 from penstock.errors import ArgumentError, UnsupportedError
 
 
@@ -129,9 +129,10 @@ class LoadedStates:
         if load_optimizer_states:
             stage3._clear_fp32_optimizer_param_groups()  # which torch's Adagrad leaves full when it is made
             stage3._set_fp32_optimizer_param_groups()
-            with loaded(self._show_states()):
+            with loaded(self._show_states(), self._cast):
                 stage3.optimizer.load_state_dict(self._optimizer)
-            self._restore_types()
+            if self._keeps_types:
+                self._restore_types()
             stage3._clear_fp32_optimizer_param_groups()
         for master, flat in zip(stage3.fp32_partitioned_groups_flat, saved["fp32_flat_groups"], strict=True):
             if self._swapper is None or self._group(master) is None:
@@ -157,10 +158,29 @@ class LoadedStates:
                 shown.append(state)
         return shown
 
-    def _restore_types(self) -> None:
-        """States in memory have the types that they were saved in, as swapped ones have: torch has given them their
-        master's, and a state that was rounded continues another run. What a hook has changed stays as the hook left it.
+    @property
+    def _keeps_types(self) -> bool:
+        """torch casts states to the type of their master. Where DeepSpeed's CPU Adam has fp32 states of 16-bit masters,
+        that rounds them: no uninterrupted run does.
         """
+        masters = self.stage3.fp32_partitioned_groups_flat
+        has_fp32_states = getattr(self.stage3.optimizer, "fp32_optimizer_states", False)
+        return has_fp32_states and any(master.dtype != torch.float32 for master in masters)
+
+    def _cast(self, state: SwappedState, dtype: torch.dtype) -> None:
+        """As torch casts what it loads."""
+        group, name = state.group(), state.state_name
+        assert group is not None and self._swapper is not None
+        if self._keeps_types or dtype == group.dtypes[name]:
+            return
+        content = group.read(name, group.dtypes[name]).to(dtype)
+        group.forget(name)
+        self._swapper.declare_state(group, name, dtype)
+        group.put(name, content)
+        show_form(state, group, name)
+
+    def _restore_types(self) -> None:
+        """As _cast(), of states in memory. What a hook has changed stays as the hook left it."""
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
         for number, master in enumerate(states_in_order(self.stage3)):
