@@ -3,31 +3,77 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+from typing import Any
 
 import torch
 from deepspeed.utils import safe_set_full_fp32_param
 from habit import habit
-from habit_models import Stack
+from habit_models import MUON, Stack, mark_for_muon
+from penstock.errors import Error
 from trial import Trial
 
 
-@habit("a step that fails before its first update, tried again")
-def step_again(trial: Trial) -> None:
-    engine = trial.initialize(Stack())
-    trial.steps(engine, 2)
-    engine.backward(trial.loss(engine))
-    stage3 = engine.optimizer
-    partition = stage3._partition_all_parameters
+def _fail_once(owner: Any, name: str) -> None:
+    original = getattr(owner, name)
 
-    def fail_once() -> None:
-        stage3._partition_all_parameters = partition
+    def fail(*_: Any) -> None:
+        setattr(owner, name, original)
         raise OSError("not now")
 
-    stage3._partition_all_parameters = fail_once
+    setattr(owner, name, fail)
+
+
+def _step_again(trial: Trial, engine: Any) -> None:
+    trial.steps(engine, 2)
+    engine.backward(trial.loss(engine))
+    _fail_once(engine.optimizer, "_partition_all_parameters")
     with contextlib.suppress(OSError):
         engine.step()
     engine.step()
     trial.record_norm(engine)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("a step that fails before its first update, tried again")
+def step_again(trial: Trial) -> None:
+    _step_again(trial, trial.initialize(Stack()))
+
+
+@habit("a step of Muon that fails before its first update, tried again; one that fails later, and the next batch")
+def step_of_muon_again(trial: Trial) -> None:
+    config = trial.config(optimizer=MUON, zero_optimization__reduce_scatter=False)
+    engine = trial.initialize(mark_for_muon(Stack()), config)
+    _step_again(trial, engine)
+    engine.backward(trial.loss(engine))
+    _fail_once(engine.optimizer, "_prepare_sub_group")  # Muon has written its updates over the gradients
+    with contextlib.suppress(OSError):
+        engine.step()
+    if not trial.reference:
+        try:
+            engine.step()
+        except Error as error:
+            assert "backward()" in str(error)
+        else:
+            raise AssertionError("stock applies Muon twice")
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("CPU Adam's step that fails as its first chunk is read, tried again; the same in the first step", short=1)
+def first_chunk_again(trial: Trial) -> None:
+    engine = trial.initialize(Stack())
+    for _ in range(2):
+        engine.backward(trial.loss(engine))
+        if not trial.reference:
+            _fail_once(importlib.import_module("penstock.deepspeed.sub_group").SubGroup, "lease_of")
+            with contextlib.suppress(OSError):
+                engine.step()
+        engine.step()
+        trial.record_norm(engine)
+        masters = engine.optimizer.fp32_partitioned_groups_flat
+        trial.record([engine.optimizer.optimizer.state[master]["step"] for master in masters])
     trial.steps(engine, 2)
     trial.record_weights(engine)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import free_port
 from habit_process import run
+from penstock.errors import Error
 
 ON_NVME: dict[str, Any] = {}
 STATES_IN_RAM = {"zero_optimization__offload_optimizer": {"device": "cpu"}}
@@ -42,7 +43,7 @@ def saved(trial: Any, directory: str, changes: dict[str, Any]) -> Any:
     return engine
 
 
-@contextmanager
+@contextlib.contextmanager
 def failing(owner: Any, name: str, error: BaseException) -> Iterator[None]:
     def fail(*_: Any, **__: Any) -> None:
         raise error
@@ -164,5 +165,33 @@ def without_files(directory: str, changes: dict[str, Any], trial: Any) -> None:
 def test_no_file_is_read_after_contents_are_exchanged(compiled: None, tmp_path: Path, changes: dict[str, Any]) -> None:
     """Where all belongs on NVMe; it is large, or has been read before."""
     training = functools.partial(without_files, str(tmp_path / "saved"), changes)
+    outcome = run(training, tmp_path / "run", 1, False, free_port())
+    assert not outcome.errors, outcome.log
+
+
+def refused_again_and_again(directory: str, trial: Any) -> None:
+    """A script that goes back to an older checkpoint, and keeps no error."""
+    import gc
+    import os
+    import shutil
+
+    engine = saved(trial, directory, ON_NVME)
+    shutil.copytree(Path(directory, "good"), Path(directory, "bad"))
+    (file,) = Path(directory, "bad").glob("*optim_states.pt")
+    content = bytearray(file.read_bytes())
+    content[-4_000_000] ^= 1
+    file.write_bytes(content)
+    gc.collect()
+    gc.disable()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with contextlib.suppress(Error):
+            engine.load_checkpoint(directory, tag="bad")
+    assert len(os.listdir("/proc/self/fd")) == before
+    engine.load_checkpoint(directory, tag="good")
+
+
+def test_what_a_failed_load_has_read_goes_with_its_error(compiled: None, tmp_path: Path) -> None:
+    training = functools.partial(refused_again_and_again, str(tmp_path / "saved"))
     outcome = run(training, tmp_path / "run", 1, False, free_port())
     assert not outcome.errors, outcome.log

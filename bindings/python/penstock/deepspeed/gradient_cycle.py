@@ -21,6 +21,7 @@ from penstock import messages
 from penstock.deepspeed.naming import full_name
 from penstock.deepspeed.session import current_session
 from penstock.deepspeed.step_progress import StepProgress
+from penstock.errors import Error
 
 IDLE_STEPS = 50  # without a gradient, after which the parameter is named once
 _NAMED_MAX = 5
@@ -52,6 +53,8 @@ class GradientCycle:
         self._void = False  # zero_grad() came, or a step: the next gradient begins a cycle
         self._used = False  # a step has used the gradients: another one has none of them
         self._factors: dict[int, torch.Tensor] = {}  # of each sub-group: what that step multiplied them by
+        self.has_applied_muon = False  # in this step: its updates lie over the gradients
+        self._is_spent = False  # by a step that failed behind that: another one needs other gradients
         self._being_set: Sequence[Any] | None = None
         self.is_stepping = False  # within `step()`
 
@@ -67,6 +70,7 @@ class GradientCycle:
     def begin_reduction(self, params: Sequence[Any]) -> None:
         """Gradients of `params` are about to go into the flat buffer: copied in the first micro-step, else added."""
         self._clear_if_void()
+        self._is_spent = False
         stage3 = self._optimizer
         for param in params:
             if stage3.micro_step_id > 0 and param.ds_id not in self._touched:
@@ -106,10 +110,13 @@ class GradientCycle:
         """A step has raised `error`. If it has changed nothing, the script may step again with the same gradients."""
         stage3 = self._optimizer
         self.progress.fail(stage3, error)
-        if self.progress.has_changed_nothing and not getattr(stage3, "use_muon", False):
-            self.discard()
-        else:
+        if not self.progress.has_changed_nothing:
             self.end()
+        elif self.has_applied_muon:
+            self.end()
+            self._is_spent = True
+        else:
+            self.discard()
 
     def end(self) -> None:
         """A step has used the gradients. Accelerate's `backward()` steps, too, so that scripts read them behind it."""
@@ -122,6 +129,12 @@ class GradientCycle:
 
     def begin_step(self) -> None:
         """Slices, copies and norms are those of this step."""
+        self.has_applied_muon = False
+        if self._is_spent:
+            raise Error(
+                "the step before has failed when Muon had written its updates over the gradients, so that they are "
+                "gone: call backward() again before the next step"
+            )
         if self._used:
             self._clear_if_void()
         if self._by_hand and not self._at_boundary:
@@ -314,6 +327,19 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
                 session.step_ended()
 
     return step
+
+
+def applying_muon(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of _apply_muon_to_accumulated_grads."""
+
+    @functools.wraps(original)
+    def apply_muon(self: Any) -> Any:
+        cycle = cycle_of(self)
+        if cycle is not None and getattr(self, "use_muon", False):
+            cycle.has_applied_muon = True
+        return original(self)
+
+    return apply_muon
 
 
 def discarding(original: Callable[..., Any]) -> Callable[..., Any]:

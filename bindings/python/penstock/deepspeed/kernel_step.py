@@ -13,6 +13,7 @@ from torch.utils.dlpack import from_dlpack
 from penstock._core import Lease
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.cpu_kernel import CpuKernel, Update
+from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.new_weights import NewWeights
 from penstock.deepspeed.streamed_step import ANOTHER, StreamedStep
 from penstock.deepspeed.sub_group import MASTER, SubGroup
@@ -53,7 +54,17 @@ class KernelStep(StreamedStep):
         self._number = None
 
     def step(self, original: Callable[..., Any], number: int) -> None:
-        original(self._stage3(), number)
+        stage3, (master, _, _) = self._stage3(), self._sub_group(number)
+        before = dict(stage3.optimizer.state.get(master, {}))
+        try:
+            original(stage3, number)
+        except BaseException:
+            cycle = cycle_of(stage3)
+            if cycle is not None and cycle.progress.elements == 0:  # the optimizer counts a step before it takes it
+                state = stage3.optimizer.state[master]
+                state.clear()
+                state.update(before)
+            raise
 
     def _take(self, update: Update) -> bool:
         number, self._number = self._number, None

@@ -210,6 +210,9 @@ TABLE: tuple[Place, ...] = (
         ("self", "params_to_release", "grad_partitions"),
     ),
     _of_optimizer("step", gradient_cycle.stepping, ("self", "closure")),
+    _of_optimizer(
+        "_apply_muon_to_accumulated_grads", gradient_cycle.applying_muon, ("self",), required=False, text=False
+    ),
     _of_optimizer("zero_grad", gradient_cycle.discarding, ("self", "set_to_none"), text=False),
     _of_optimizer("get_fp32_grad_partitions", range_access.reading_all_gradients, ("self",), text=False),
     _of_optimizer("get_fp32_grad_partitions", gradient_cycle.reading, ("self",), text=False),

@@ -20,14 +20,14 @@ class StepProgress:
 
     def __init__(self) -> None:
         self._number = 0  # of the sub-group that is stepped
-        self._elements: int | None = 0  # of it that are updated; None: it is not known which
+        self.elements: int | None = 0  # of it that are updated; None: it is not known which
         self._stopped = ""  # where an earlier step has; empty: none has
         self.half_loaded = ""  # the checkpoint that a part of it may be; empty: there is none
         self._lost_writes = _lost_writes()  # when all was right
 
     def begin(self) -> None:
         """Raises Error where the step before or a load stopped half-way, or what it wrote is not on the drive."""
-        self._number, self._elements = 0, 0
+        self._number, self.elements = 0, 0
         self.refuse_mixture("Another step would train on the mixture")
         if self._stopped:
             raise Error(
@@ -42,16 +42,16 @@ class StepProgress:
 
     def enter(self, number: int) -> None:
         """Sub-groups before this one are updated."""
-        self._number, self._elements = number, 0
+        self._number, self.elements = number, 0
 
     def updated(self, elements: int | None) -> None:
         """So many elements of the sub-group, from its first one on. None: any of them may be."""
-        self._elements = elements
+        self.elements = elements
 
     @property
     def has_changed_nothing(self) -> bool:
         """Whether the step has updated no parameter so far, or was refused."""
-        return self._number == 0 and self._elements == 0
+        return self._number == 0 and self.elements == 0
 
     def fail(self, stage3: Any, error: BaseException) -> None:
         """A step has raised `error`. One of penstock's says in its message what is updated."""
@@ -78,14 +78,14 @@ class StepProgress:
 
     def _place(self, stage3: Any) -> str:
         sub_group = f"sub-group {self._number} of {len(stage3.fp16_groups)}"
-        if self._elements is None:
+        if self.elements is None:
             return f"stopped within {sub_group}: the parameters of those before it are updated, its own may be"
         params, partitions = stage3.fp16_groups[self._number], stage3.fp16_partitioned_groups[self._number]
         ends = itertools.accumulate(int(partition.ds_numel) for partition in partitions)
-        param = next((param for param, end in zip(params, ends, strict=True) if self._elements < end), params[-1])
+        param = next((param for param, end in zip(params, ends, strict=True) if self.elements < end), params[-1])
         name = full_name(param) or f"parameter #{param.ds_id}"
         return (
-            f"stopped at parameter '{name}' ({sub_group}, {self._elements} elements of it are updated): the parameters "
+            f"stopped at parameter '{name}' ({sub_group}, {self.elements} elements of it are updated): the parameters "
             "before it are updated, those behind it are not"
         )
 

@@ -35,7 +35,10 @@ def together(work: Callable[[], T]) -> T:
     number = error.errno if isinstance(error, OSError) else None
     errors = gathered(None if error is None else (str(error), number))
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            error = None  # its traceback holds this frame: the cycle would keep all that the work has made
     failed = {rank: of_rank for rank, of_rank in enumerate(errors) if of_rank is not None}
     if failed:
         text = f"other ranks have failed: {'; '.join(f'rank {rank}: {said}' for rank, (said, _) in failed.items())}"

@@ -45,6 +45,7 @@ def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: b
     try:
         together(take)
     except BaseException:
+        intake.drop()
         states.give_up()
         raise
     mark = HalfLoad(stage3, Given.path)

@@ -139,6 +139,13 @@ class Intake:
         for work in self._at_publish:
             work()
 
+    def drop(self) -> None:
+        """What was read, at once: the error that ends a load may live on, and hold all of this."""
+        self._core = None
+        self._archives.clear()
+        self._at_begin.clear()
+        self._at_publish.clear()
+
     @staticmethod
     def _put_chunk(archive: Source, saved: torch.Tensor, group: SubGroup, name: str, chunk: int) -> None:
         group.put_chunk(name, chunk, archive.read(saved).float()).result()

@@ -49,6 +49,7 @@ class CheckpointReading:
         self._intake.run(self.path, self._engine.global_rank == 0)
 
     def give_up(self) -> None:
+        self._intake.drop()
         if self.states is not None:
             self.states.give_up()
 
