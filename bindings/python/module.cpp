@@ -11,6 +11,7 @@
 #include "archive_object.h"
 #include "bindings/deepspeed/process_memory.h"
 #include "bindings/deepspeed/refused_settings.h"
+#include "checksum_function.h"
 #include "engine_object.h"
 #include "future.h"
 #include "lease_object.h"
@@ -36,6 +37,7 @@ NB_MODULE(_core, module) {
   penstock::python::bind_moment_layout(module);
   penstock::python::bind_step_kernels(module);
   penstock::python::bind_squared_sum(module);
+  penstock::python::bind_checksum(module);
   module.attr("ONE_RANK_BUCKET_ELEMENTS") = penstock::kOneRankBucketElements;
   module.def("refused_settings", [] {
     std::map<std::string, std::string> sentences;

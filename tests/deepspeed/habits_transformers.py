@@ -126,14 +126,13 @@ def peft_merged(trial: Trial) -> None:
     del keep
 
 
-@habit("PEFT's LoRA: merged and unmerged in GatheredParameters without modifier_rank")
-def peft_merged_between_steps(trial: Trial) -> None:
+def _merged_between_steps(trial: Trial, lr: float, **lora: Any) -> None:
     """As TRL does it before vLLM generates. With one rank, the base keeps what rounding has changed."""
     from peft import LoraConfig, get_peft_model
 
-    config = trial.config()
+    config = trial.config(optimizer__params__lr=lr)
     model, keep = loaded_model(trial, config)
-    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", init_lora_weights=False))
+    model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", **lora))
     engine = trial.initialize(model, config)
     for _ in range(3):
         language_step(trial, engine)
@@ -144,6 +143,16 @@ def peft_merged_between_steps(trial: Trial) -> None:
         _language_evaluation(trial, engine)
     trial.record_weights(engine)
     del keep
+
+
+@habit("PEFT's LoRA: merged and unmerged in GatheredParameters without modifier_rank")
+def peft_merged_between_steps(trial: Trial) -> None:
+    _merged_between_steps(trial, 1e-3, init_lora_weights=False)
+
+
+@habit("PEFT's LoRA: merged and unmerged between first small steps, which change a few elements of the base", short=1)
+def peft_merged_between_small_steps(trial: Trial) -> None:
+    _merged_between_steps(trial, 1e-5)
 
 
 def _language_evaluation(trial: Trial, engine: Any) -> None:

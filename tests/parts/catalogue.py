@@ -23,7 +23,7 @@ SHORT_RUN = (
     # First, for it is the longest. Two processes, of which one waits for the drive or for a compiler: one core's work.
     Part(
         "deepspeed",
-        "the contract with DeepSpeed, the two known training runs, seventeen habits",
+        "the contract with DeepSpeed, the two known training runs, eighteen habits",
         pytest("-n", "2", "tests/deepspeed"),
     ),
     Part(

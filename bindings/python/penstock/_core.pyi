@@ -196,6 +196,9 @@ def adagrad_update(
     float32, are changed; the gradient is not.
     """
 
+def checksum(elements: Any) -> int:
+    """XXH3 (64 bits) of all bytes of a tensor in host memory, which is contiguous."""
+
 def squared_sum(elements: Any, dtype: str, lanes: int) -> float:
     """The sum of squares in double precision, in the order of vectors of `lanes` doubles: 2, 4 or 8. dtype: "f32",
     "bf16" or "f16", else NaN.

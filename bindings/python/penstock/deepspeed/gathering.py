@@ -50,13 +50,13 @@ def _is_its_partition(param: Any) -> bool:
     return is_whole(param) and bool(get_accelerator().is_synchronized_device())
 
 
-def _make_changeable(params: Iterable[Any]) -> None:
+def _expect_changes(params: Iterable[Any], are_certain: bool) -> None:
     from penstock.deepspeed.parameter_swapper import ParameterSwapper
 
     for param in params:
         swapper = getattr(param, "nvme_swapper", None)
         if isinstance(swapper, ParameterSwapper):
-            swapper.make_changeable(param)
+            (swapper.make_changeable if are_certain else swapper.watch)(param)
 
 
 # Wrappers.
@@ -81,8 +81,8 @@ def entering(original: Callable[..., Any]) -> Callable[..., Any]:
         if self.enabled and any(param.ds_status.name == "INFLIGHT" for param in self.params):
             finish_gathers()
         result = original(self)
-        if self.enabled and self.src_rank is not None:
-            _make_changeable(self.params)
+        if self.enabled:
+            _expect_changes(self.params, self.src_rank is not None)
         return result
 
     return enter

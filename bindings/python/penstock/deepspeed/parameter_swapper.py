@@ -19,7 +19,8 @@ from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery, tensor_of
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
-from penstock.deepspeed.self_changing import is_self_changing, state_of_content
+from penstock.deepspeed.retired_leases import RetiredLeases
+from penstock.deepspeed.self_changing import ContentState, is_changed, is_self_changing, state_of_all, state_of_content
 from penstock.deepspeed.session import Session, current_session, open_session
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
@@ -65,11 +66,11 @@ class ParameterSwapper:
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
-        self._states: dict[int, tuple[int | None, int] | None] = {}  # by ds_id, of the same: what it was when it came
+        self._states: dict[int, ContentState | None] = {}  # by ds_id, of the same: what it was when it came
         self._in_flight: dict[int, tuple[Any, Delivery]] = {}
         self._swapped_in = _SwappedIn()
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
-        self._retired = _RetiredLeases()
+        self._retired = RetiredLeases()
         self._session.before_plan(self.settle_tensors)
         _swappers.add(self)
 
@@ -129,6 +130,11 @@ class ParameterSwapper:
             if aliased:
                 param.data = param.ds_tensor.data.view(param.data.shape)
         self._leases[param.ds_id] = changeable
+
+    def watch(self, param: Any) -> None:
+        """A script has gathered it, and may change it in place."""
+        if param.ds_id in self._states:
+            self._states[param.ds_id] = state_of_all(param, self._states[param.ds_id])
 
     def swap_out_partitioned_params(
         self, dst_fp16_params: Sequence[Any], src_fp32_params: Sequence[torch.Tensor]
@@ -230,7 +236,7 @@ class ParameterSwapper:
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
             elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
-                if param.ds_id in self._states and self._states[param.ds_id] != state_of_content(param):
+                if is_changed(param, self._states.get(param.ds_id)):
                     self._keep_change(param)
                 self._release(param)
 
@@ -340,27 +346,6 @@ class ParameterSwapper:
                 self._engine.rename(tensor, name)
             except ArgumentError:  # a second model under the same zero.Init
                 self._engine.rename(tensor, f"{name} #{ds_id}")
-
-
-class _RetiredLeases:
-    """Leases that DeepSpeed has given back while the accelerator may still copy from them.
-
-    `ds_tensor.to(device, non_blocking=True)` reads host memory after it has returned; an event behind it says
-    when that is over. On the CPU there is no such copy and nothing is kept.
-    """
-
-    def __init__(self) -> None:
-        self._asynchronous = not get_accelerator().is_synchronized_device()
-        self._waiting: list[tuple[Any, Lease]] = []
-
-    def add(self, lease: Lease) -> None:
-        if not self._asynchronous:
-            lease.release()
-            return
-        event = get_accelerator().Event()
-        event.record()
-        self._waiting.append((event, lease))
-        self._waiting = [entry for entry in self._waiting if not entry[0].query()]
 
 
 def _building() -> bool:

@@ -8,11 +8,12 @@ without penstock.
 
 from __future__ import annotations
 
-import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed, nn
+
+from penstock._core import checksum
 
 _ATTRIBUTE = "penstock_changes_itself"
 _ROW_BYTES = 16384
@@ -37,16 +38,40 @@ def is_self_changing(param: Any) -> bool:
     return hasattr(param, _ATTRIBUTE)
 
 
-def state_of_content(param: Any) -> tuple[int | None, int] | None:
-    """Differs from an earlier one if the partition in memory was changed in between; None: a change would not stay.
+class ContentState(NamedTuple):
+    """Of a partition in memory: another one if it was changed in between."""
 
-    torch counts changes of the parameter, but not those through its `.data`: PEFT merges adapters that way. These are
-    looked for in a sample.
+    changes: int | None  # that torch has counted; None: it does not count them
+    checksum: int
+    has_all_bytes: bool  # or of a sample
+
+
+def state_of_content(param: Any, has_all_bytes: bool = False) -> ContentState | None:
+    """None: a change would not stay.
+
+    torch counts changes of the parameter, but not those through its `.data`: PEFT merges adapters that way. Where a
+    script has gathered the parameter these are looked for in all bytes, in passes in a sample.
     """
     if not is_whole(param):
         return None
-    count = None if param.is_inference() else int(param._version)
-    return count, _sample_sum(param.ds_tensor.data)
+    data = param.ds_tensor.data
+    changes = None if param.is_inference() else int(param._version)
+    return ContentState(changes, _sum(data) if has_all_bytes else _sample_sum(data), has_all_bytes)
+
+
+def is_changed(param: Any, since: ContentState | None) -> bool:
+    return since is not None and since != state_of_content(param, since.has_all_bytes)
+
+
+def state_of_all(param: Any, since: ContentState | None) -> ContentState | None:
+    """From here on all bytes count. What has changed `since` still shows."""
+    if since is None or since.has_all_bytes or is_changed(param, since):
+        return since
+    return state_of_content(param, has_all_bytes=True)
+
+
+def _sum(data: torch.Tensor) -> int:
+    return checksum(data.detach().view(torch.uint8))
 
 
 def _sample_sum(data: torch.Tensor) -> int:
@@ -55,4 +80,4 @@ def _sample_sum(data: torch.Tensor) -> int:
     if data.numel() > _WHOLE_ROWS * row:
         rows = data.numel() // row
         data = data.narrow(0, 0, rows * row).view(rows, row).narrow(1, 0, row * _SAMPLE_BYTES // _ROW_BYTES)
-    return zlib.crc32(data.detach().contiguous().view(torch.uint8).numpy().data)
+    return _sum(data.contiguous())
