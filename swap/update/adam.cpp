@@ -22,6 +22,7 @@ AdamStep Adam::step(std::uint64_t step, const AdamOptions& options) {
   const bool decays = options.weight_decay > 0;
   const bool decoupled = options.decoupled_decay;
   return {
+      step,
       {.beta1 = options.beta1,
        .rest1 = 1.0F - options.beta1,
        .beta2 = options.beta2,

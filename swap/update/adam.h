@@ -49,10 +49,15 @@ class AdamStep {
   /// The spans are equally long and do not overlap. Thread-safe.
   void update(const AdamState& state) const;
 
+  /// Counts from 1.
+  std::uint64_t number() const noexcept { return number_; }
+
  private:
   friend class Adam;
-  AdamStep(const AdamFactors& factors, AdamDecay decay) : factors_(factors), decay_(decay) {}
+  AdamStep(std::uint64_t number, const AdamFactors& factors, AdamDecay decay)
+      : number_(number), factors_(factors), decay_(decay) {}
 
+  std::uint64_t number_;
   AdamFactors factors_;
   AdamDecay decay_;
 };

@@ -25,9 +25,9 @@ std::span<float> opened(const MomentLayout& layout, const Run& run, std::span<st
 }
 
 void close(const MomentLayout& layout, const Run& run, std::span<const float> values,
-           std::span<std::byte> moment) {
+           std::uint64_t step, std::span<std::byte> moment) {
   if (run.format != StateFormat::kF32) {
-    layout.encode(run, values, moment);
+    layout.encode_step(run, values, step, moment);
   }
 }
 
@@ -45,8 +45,8 @@ void update_runs(const AdamStep& step, const AdamStretch& stretch, std::size_t b
     step.update({stretch.master.subspan(first.element, first.elements), exp_avg, exp_avg_sq,
                  stretch.gradient.widened(first.element,
                                           std::span(gradient_memory).first(first.elements))});
-    close(stretch.exp_avg_layout, first, exp_avg, stretch.exp_avg);
-    close(stretch.exp_avg_sq_layout, second, exp_avg_sq, stretch.exp_avg_sq);
+    close(stretch.exp_avg_layout, first, exp_avg, step.number(), stretch.exp_avg);
+    close(stretch.exp_avg_sq_layout, second, exp_avg_sq, step.number(), stretch.exp_avg_sq);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "alloc/check.h"
 #include "swap/transfer/dtype_conversion.h"
+#include "swap/update/random_rounding.h"
 #include "swap/update/stretch.h"
 
 namespace penstock {
@@ -142,6 +143,14 @@ void MomentLayout::encode(const Run& run, std::span<const float> values,
   for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {
     encode_block(run.format, book, values.subspan(begin, count), bytes.data() + byte);
   });
+}
+
+void MomentLayout::encode_step(const Run& run, std::span<const float> values, std::uint64_t step,
+                               std::span<std::byte> bytes) const {
+  encode(run, values, bytes);
+  if (run.format == StateFormat::kBF16 && moment_ == Moment::kSecond) {
+    round_randomly(values, step, bytes.subspan(run.byte, run.elements * dtype_bytes(DType::kBF16)));
+  }
 }
 
 void MomentLayout::decode(std::span<const std::byte> bytes, std::span<float> values) const {

@@ -38,6 +38,9 @@ class MomentLayout {
   /// One run: `values` has its elements, `bytes` begins with those of the layout.
   void decode(const Run& run, std::span<const std::byte> bytes, std::span<float> values) const;
   void encode(const Run& run, std::span<const float> values, std::span<std::byte> bytes) const;
+  /// The same of what step number `step` has made: a second moment in bf16 is rounded at random.
+  void encode_step(const Run& run, std::span<const float> values, std::uint64_t step,
+                   std::span<std::byte> bytes) const;
 
   /// All of it. `values` has elements(), `bytes` has bytes().
   void decode(std::span<const std::byte> bytes, std::span<float> values) const;

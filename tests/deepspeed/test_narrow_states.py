@@ -88,6 +88,9 @@ def test_a_checkpoint_is_read_by_every_other_run(compiled: None, tmp_path: Path,
     assert seen(runs["cpu"], "see", "train:1") == seen(runs["nvme"], "see", "train:1")
     line = f"global_step2 was saved with {states} states, which are fp32 from here on"
     assert runs["nvme"].output.count(line) == 1
+    in_memory = {"zero_optimization__offload_optimizer": {"device": "cpu"}}
+    same_setting = train("nvme", tmp_path, states, "load:global_step2", "train:1", **in_memory)
+    assert same_setting.output.count(line) == 1
     back = train("nvme", tmp_path, states, "load:next", "train:1", "see")
     assert back.output.count(f"next was saved with fp32 states, which are {states} from here on") == 1
     assert not back.failures
