@@ -11,6 +11,7 @@ import sys
 # Of the warnings that begin in Python; the engine's are in `_core.warning_codes()`. docs/TUNING.md has a table of both.
 CODES = (
     "converted-states",
+    "half-step",
     "idle-parameters",
     "idle-pattern",
     "idle-states",

@@ -74,5 +74,5 @@ def _second_gradient(param: Any) -> str:
         f"{name} has a second gradient in one backward, of which stage 3 would keep the second alone. Checkpointing "
         "with use_reentrant=True does this to a module that is used twice: set use_reentrant=False. Or another "
         "engine's backward went through this model: freeze it there (requires_grad_(False)). After a backward that "
-        "failed, a step() ends it"
+        "failed, make a new engine"
     )

@@ -90,13 +90,17 @@ def setting_of(config: dict[str, Any]) -> str:
     return "fp32" if value in (None, "auto") else str(value)
 
 
+def has_states_on_nvme(config: dict[str, Any]) -> bool:
+    offload = (config.get("zero_optimization") or {}).get("offload_optimizer") or {}
+    return bool(offload.get("device") == "nvme")
+
+
 def form_of(config: dict[str, Any]) -> str:
     """The setting as a sentence has it, with the patterns of what is exempt: two runs of one form have equal digits.
     States that are not on NVMe are fp32. config: of a checkpoint it may be the `penstock` block alone.
     """
     narrow, patterns = setting_of(config), sorted(_fp32_patterns(config))
-    zero = config.get("zero_optimization")
-    if isinstance(zero, dict) and (zero.get("offload_optimizer") or {}).get("device") != "nvme":
+    if "zero_optimization" in config and not has_states_on_nvme(config):
         return "fp32"
     return f"{narrow} (fp32: {', '.join(patterns)})" if patterns and narrow != "fp32" else narrow
 

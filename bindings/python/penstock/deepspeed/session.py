@@ -17,7 +17,7 @@ from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import map_large_blocks, return_free_heap
-from penstock.deepspeed.narrow_states import setting_of, without_states
+from penstock.deepspeed.narrow_states import has_states_on_nvme, setting_of, without_states
 from penstock.deepspeed.node_ranks import ranks_on_node
 from penstock.errors import ConfigError, Error, UnsupportedError
 
@@ -144,8 +144,7 @@ class Session:
 
 
 def _warn_of_idle_states(config: dict[str, Any]) -> None:
-    offload = (config.get("zero_optimization") or {}).get("offload_optimizer") or {}
-    if setting_of(config) != "fp32" and offload.get("device") != "nvme" and os.environ.get("RANK", "0") == "0":
+    if setting_of(config) != "fp32" and not has_states_on_nvme(config) and os.environ.get("RANK", "0") == "0":
         messages.warn(
             "idle-states",
             f"penstock.optimizer_states is '{setting_of(config)}' and changes nothing: no optimizer is on NVMe",

@@ -21,7 +21,7 @@ class StepProgress:
     def __init__(self) -> None:
         self._number = 0  # of the sub-group that is stepped
         self.elements: int | None = 0  # of it that are updated; None: it is not known which
-        self._stopped = ""  # where an earlier step has; empty: none has
+        self.stopped = ""  # where an earlier step has; empty: none has
         self.half_loaded = ""  # the checkpoint that a part of it may be; empty: there is none
         self._lost_writes = _lost_writes()  # when all was right
 
@@ -29,9 +29,9 @@ class StepProgress:
         """Raises Error where the step before or a load stopped half-way, or what it wrote is not on the drive."""
         self._number, self.elements = 0, 0
         self.refuse_mixture("Another step would train on the mixture")
-        if self._stopped:
+        if self.stopped:
             raise Error(
-                f"the optimizer's last step {self._stopped}. Another step would update parameters twice: load a "
+                f"the optimizer's last step {self.stopped}. Another step would update parameters twice: load a "
                 "checkpoint first"
             )
         if self._lost_writes != _lost_writes():
@@ -55,13 +55,13 @@ class StepProgress:
 
     def fail(self, stage3: Any, error: BaseException) -> None:
         """A step has raised `error`. One of penstock's says in its message what is updated."""
-        if self._stopped or self.has_changed_nothing:
+        if self.stopped or self.has_changed_nothing:
             return
-        self._stopped = self._place(stage3)
+        self.stopped = self._place(stage3)
         if isinstance(error, StorageError):
-            error.strerror = f"{error.strerror}; the step {self._stopped}"
+            error.strerror = f"{error.strerror}; the step {self.stopped}"
         elif isinstance(error, Error) and error.args:
-            error.args = (f"{error.args[0]}; the step {self._stopped}", *error.args[1:])
+            error.args = (f"{error.args[0]}; the step {self.stopped}", *error.args[1:])
 
     def refuse_mixture(self, consequence: str) -> None:
         """Raises Error where a load stopped half-way."""
@@ -73,7 +73,7 @@ class StepProgress:
 
     def forget(self) -> None:
         """A checkpoint has put all of it right."""
-        self._stopped = self.half_loaded = ""
+        self.stopped = self.half_loaded = ""
         self._lost_writes = _lost_writes()
 
     def _place(self, stage3: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock import messages
 from penstock.deepspeed.step_progress import StepProgress
 
 
@@ -35,11 +36,17 @@ class HalfLoad:
             self._progress.forget()
 
 
-def refuse_to_save_mixture(stage3: Any) -> None:
-    """A script that saves when it is interrupted would write over a good checkpoint. Raises Error."""
+def refuse_to_save_mixture(stage3: Any, path: str) -> None:
+    """A script that saves when it is interrupted would write over a good checkpoint. Raises Error.
+
+    What a step has left half-way is saved as with `device: cpu`, and a line says what it is.
+    """
     progress = _progress_of(stage3)
-    if progress is not None:
-        progress.refuse_mixture("A checkpoint of it would hold the mixture")
+    if progress is None:
+        return
+    progress.refuse_mixture("A checkpoint of it would hold the mixture")
+    if progress.stopped:
+        messages.warn("half-step", f"{path} has the weights of a step that {progress.stopped}: go on from another one")
 
 
 def _progress_of(stage3: Any) -> StepProgress | None:

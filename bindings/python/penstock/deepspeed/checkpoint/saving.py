@@ -48,7 +48,7 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         checkpoint = PartialCheckpoint(save_dir, tag)
         files = CollectingEngine(self.checkpoint_engine)
         with _sentences(checkpoint):
-            together(lambda: _begin(self, save_dir))
+            together(lambda: _begin(self, save_dir, checkpoint.final))
             with _collected(self, files):
                 result = original(*arguments.args, **arguments.kwargs)
             _write(self, files, checkpoint)
@@ -59,8 +59,8 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
     return save_checkpoint
 
 
-def _begin(engine: Any, save_dir: str) -> None:
-    refuse_to_save_mixture(engine.optimizer)
+def _begin(engine: Any, save_dir: str, path: str) -> None:
+    refuse_to_save_mixture(engine.optimizer, path)
     os.makedirs(save_dir, exist_ok=True)
 
 
