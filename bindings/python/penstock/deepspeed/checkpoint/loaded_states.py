@@ -79,6 +79,8 @@ class LoadedStates:
                         self._prepared.append((group, name))
                     self.intake.to_state(self.archive, value, group, name)
                     self._states.setdefault(id(master), {})[name] = plain_tensors.empty(0, value.dtype)
+        if self._swapper is not None and self._prepared:
+            self._swapper.settle_tensors()  # an error names tensors as users know them
         self._optimizer = self._in_memory(self.saved["optimizer_state_dict"])
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:

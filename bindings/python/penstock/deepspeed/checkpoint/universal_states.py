@@ -180,6 +180,8 @@ class UniversalStates:
                     self._intake.add_piece(piece)
                 begin += size
             self._read_small(number, key)
+        if self._swapper is not None and self._prepared:
+            self._swapper.settle_tensors()  # an error names tensors as users know them
 
     def _read_small(self, number: int, key: str) -> None:
         """Where masters belong on NVMe, those that are not there are small."""
