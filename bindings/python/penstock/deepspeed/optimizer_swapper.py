@@ -16,6 +16,7 @@ from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import Content
 from penstock.deepspeed.flat_gradient import flat_gradient
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
+from penstock.deepspeed.muon import changes_in_memory
 from penstock.deepspeed.narrow_states import NarrowStates
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
 from penstock.deepspeed.session import Session, open_session
@@ -124,8 +125,7 @@ class OptimizerSwapper:
     # The step.
     def swap_in_optimizer_state(self, parameter: torch.Tensor, async_parameter: Any = None) -> None:
         """On return the master, every state tensor and the gradient of `parameter` are in memory."""
-        group = self.group(parameter)
-        if group is None:
+        if (group := self.group(parameter)) is None:
             return
         group.opened = None
         if self.is_initializing:
@@ -260,10 +260,10 @@ class OptimizerSwapper:
         for name in but:
             group.note_content(name)
 
-    def swaps_state(self, parameter: torch.Tensor, value: Any) -> bool:
+    def swaps_state(self, parameter: torch.Tensor, name: str, value: Any) -> bool:
         """Whether a state of a checkpoint is swapped here."""
         group = self.group(parameter)
-        return group is not None and torch.is_tensor(value) and self._belongs(value, group)
+        return group is not None and torch.is_tensor(value) and self._belongs(name, value, group)
 
     @contextlib.contextmanager
     def new_master(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -320,12 +320,12 @@ class OptimizerSwapper:
         return {
             name: value
             for name, value in self.optimizer.state.get(parameter, {}).items()
-            if torch.is_tensor(value) and (name in group.tensors or self._belongs(value, group))
+            if torch.is_tensor(value) and (name in group.tensors or self._belongs(name, value, group))
         }
 
-    def _belongs(self, value: torch.Tensor, group: SubGroup) -> bool:
-        is_plain = value.dim() == 1 and not isinstance(value, torch.nn.Parameter)
-        return is_plain and value.numel() == group.numel and self.is_swappable_tensor(tensor=value)
+    def _belongs(self, name: str, value: torch.Tensor, group: SubGroup) -> bool:
+        is_whole = value.dim() == 1 and not isinstance(value, torch.nn.Parameter) and value.numel() == group.numel
+        return is_whole and self.is_swappable_tensor(tensor=value) and not changes_in_memory(self._stage3(), name)
 
     def _commit_states(self, parameter: torch.Tensor, group: SubGroup) -> None:
         for name, state in self._states(parameter, group).items():

@@ -29,6 +29,11 @@ def initial_betas(stage3: Any) -> dict[int, Betas] | None:
     return {number: tuple(group["betas"]) for number, group in groups if id(group) in own and "betas" in group}
 
 
+def changes_betas(scheduler: Any) -> bool:
+    """Of a learning rate: DeepSpeed's OneCycle, torch's OneCycleLR and CyclicLR. The op computes the power then."""
+    return bool(getattr(scheduler, "cycle_momentum", False))
+
+
 def restore_powers(stage3: Any, before: dict[int, Betas] | None) -> None:
     """As after the checkpoint's steps, where the betas of the groups are what they were `before`; otherwise a schedule
     changes them, and the power is computed at each step anyway.

@@ -27,13 +27,13 @@ def together(work: Callable[[], T]) -> T:
     one that names the ranks that failed, a StorageError where a file system refuses. All ranks call it.
     """
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         result = work()
-    except Exception as failure:
+    except BaseException as failure:  # of an interrupt, too, the other ranks have to know
         error = failure
     number = error.errno if isinstance(error, OSError) else None
-    errors = gathered(None if error is None else (str(error), number))
+    errors = gathered(None if error is None else (str(error) or type(error).__name__, number))
     if error is not None:
         try:
             raise error

@@ -28,6 +28,7 @@ class LoadedStates:
         self.intake = intake
         swapper = stage3.optimizer_swapper
         self._swapper = swapper if isinstance(swapper, OptimizerSwapper) else None
+        self.restores_powers = True
         self._prepared: list[tuple[SubGroup, str]] = []  # states that did not exist
         # Id of a master -> its swapped states in the checkpoint, and what stands for them in the optimizer.
         self._states: dict[int, dict[str, torch.Tensor]] = {}
@@ -73,7 +74,7 @@ class LoadedStates:
         states = self.saved["optimizer_state_dict"]["state"]
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
-                if self._swapper is not None and self._swapper.swaps_state(master, value):
+                if self._swapper is not None and self._swapper.swaps_state(master, name, value):
                     group = self._swapper.prepare_state(master, name, value.dtype)
                     if not group.has_content(name):
                         self._prepared.append((group, name))
@@ -142,7 +143,7 @@ class LoadedStates:
             elif load_optimizer_states:
                 self._swapper.settle_states(master)
         install_weights(stage3, self._swapper)
-        if load_optimizer_states:
+        if load_optimizer_states and self.restores_powers:
             restore_powers(stage3, betas)
 
     def _show_states(self) -> list[SwappedState]:

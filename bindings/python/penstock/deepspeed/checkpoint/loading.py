@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed.checkpoint.adam_powers import changes_betas
 from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
@@ -23,7 +24,7 @@ from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
-from penstock.deepspeed.checkpoint.signature import SignedFile, refuse_mixed
+from penstock.deepspeed.checkpoint.signature import SignedFile, rank_of, refuse_mixed
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
@@ -139,6 +140,7 @@ class LoadedCheckpoint(CheckpointReading):
         archive = self._open(path)
         states = archive.load()
         self.states = LoadedStates(self._engine.optimizer, archive, states["optimizer_state_dict"], self._intake)
+        self.states.restores_powers = not changes_betas(self._engine.lr_scheduler)
         self.states.check()
         self._refuse_other_parameters(module)
         return path, states
@@ -168,7 +170,7 @@ class LoadedCheckpoint(CheckpointReading):
         self._intake.add(archive)
         signature = archive.signature
         if signature is not None:
-            self.signed.append(SignedFile(path, signature, self._engine.global_rank))
+            self.signed.append(SignedFile(path, signature, rank_of(self._engine)))
         return archive
 
     def _refuse_other_precision(self, path: str) -> None:

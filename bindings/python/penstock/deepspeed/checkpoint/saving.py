@@ -19,10 +19,12 @@ from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
 from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
-from penstock.deepspeed.checkpoint.signature import Signature, new_save
+from penstock.deepspeed.checkpoint.signature import Signature, new_save, rank_of
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import current_session
 from penstock.errors import StorageError, UnsupportedError
+
+_Claim = tuple[tuple[str, int], dict[str, int]]  # a rank's file system, and its files' bytes by path
 
 _saving: list[Any] = []  # stage-3 optimizers and engines whose checkpoint is being collected
 
@@ -136,12 +138,13 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
     save = gathered(new_save())[0]
     for _, plan in plans:
-        plan.sign(Signature(save, engine.global_rank))
+        plan.sign(Signature(save, rank_of(engine)))
     together(checkpoint.clear)  # by all ranks: a node may have a disk of its own there
     try:
         together(checkpoint.create)
-        needs = gathered((*_place(checkpoint), sum(plan.nbytes for _, plan in plans)))
-        together(lambda: _expect_room(checkpoint, needs))
+        claims = gathered((_place(checkpoint), {path: plan.nbytes for path, plan in plans}))
+        _refuse_shared_names(claims)
+        together(lambda: _expect_room(checkpoint, claims))
         together(lambda: _write_files(engine, session.engine, plans, checkpoint))
         together(lambda: engine._copy_recovery_script(checkpoint.path) if files.has_scripts else None)
         together(lambda: checkpoint.publish() if engine.global_rank == 0 else None)
@@ -174,10 +177,25 @@ def _place(checkpoint: PartialCheckpoint) -> tuple[str, int]:
     return socket.gethostname(), os.stat(checkpoint.path).st_dev
 
 
-def _expect_room(checkpoint: PartialCheckpoint, needs: list[tuple[str, int, int]]) -> None:
+def _refuse_shared_names(claims: list[_Claim]) -> None:
+    """DeepSpeed names files by the rank in a group that partitions may reach beyond (`mesh_param`)."""
+    owners: dict[tuple[Any, str], int] = {}
+    for rank, (where, paths) in enumerate(claims):
+        for path in paths:
+            other = owners.setdefault((where, path), rank)
+            if other != rank:
+                raise UnsupportedError(
+                    f"ranks {other} and {rank} have different partitions, and DeepSpeed gives their files one name, "
+                    f"{os.path.basename(path)}, so that a checkpoint would lose one of them. Where `mesh_param` is "
+                    "used, pass deepspeed.runtime.sequence_parallel.parallel_state_sp as `mpu` instead, or save the "
+                    "weights with save_16bit_model()"
+                )
+
+
+def _expect_room(checkpoint: PartialCheckpoint, claims: list[_Claim]) -> None:
     """Before the first byte is written, of all ranks that write there."""
     place = _place(checkpoint)
-    needed = sum(nbytes for *where, nbytes in needs if tuple(where) == place)
+    needed = sum(sum(paths.values()) for where, paths in claims if where == place)
     free = free_bytes(checkpoint.path)
     if free < needed:
         text = (

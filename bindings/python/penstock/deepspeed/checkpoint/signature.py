@@ -7,16 +7,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from torch import distributed
 
 from penstock.errors import ArgumentError
 
 RECORD = "penstock"
+_RANK_BITS = 16
 
 
 @dataclass(frozen=True)
 class Signature:
     save: str  # of all files of one save the same
-    rank: int
+    rank: int  # as the file's name has it: see rank_of()
 
     def encode(self) -> bytes:
         return f"{self.save} {self.rank}".encode()
@@ -31,7 +35,20 @@ class Signature:
 class SignedFile:
     path: str
     signature: Signature
-    reader: int  # rank
+    reader: int  # rank_of()
+
+
+def rank_of(engine: Any) -> int:
+    """The data-parallel rank; the model-parallel one in the bits above."""
+    group = getattr(engine.optimizer, "dp_process_group", None)
+    rank = engine.global_rank if group is None else int(distributed.get_rank(group))
+    model_parallel = getattr(engine, "checkpoint_mp_rank", 0)  # not in DeepSpeed before 0.19
+    return rank | int(model_parallel) << _RANK_BITS
+
+
+def _said(rank: int) -> str:
+    model_parallel, data_parallel = rank >> _RANK_BITS, rank & ((1 << _RANK_BITS) - 1)
+    return f"rank {data_parallel}" + (f" (model-parallel {model_parallel})" if model_parallel else "")
 
 
 def new_save() -> str:
@@ -39,14 +56,14 @@ def new_save() -> str:
 
 
 def refuse_mixed(files: Iterable[SignedFile]) -> None:
-    """Of all ranks. Errors: ArgumentError: one is another rank's, or two are of different saves."""
-    first: SignedFile | None = None
+    """Of all ranks. Errors: ArgumentError: one is another rank's, or two of one directory are of different saves."""
+    first: dict[str, SignedFile] = {}
     for file in files:
         if file.signature.rank != file.reader:
             raise ArgumentError(
-                f"{file.path} was saved by rank {file.signature.rank}, and rank {file.reader} would load it: give the "
-                "files of the checkpoint their names back"
+                f"{file.path} was saved by {_said(file.signature.rank)}, and {_said(file.reader)} would load it: give "
+                "the files of the checkpoint their names back"
             )
-        first = first or file
-        if file.signature.save != first.signature.save:
-            raise ArgumentError(f"{file.path} and {first.path} are of two saves: they do not belong together")
+        other = first.setdefault(os.path.dirname(file.path), file)
+        if file.signature.save != other.signature.save:
+            raise ArgumentError(f"{file.path} and {other.path} are of two saves: they do not belong together")
