@@ -64,6 +64,35 @@ def muon_behind_a_load(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("Muon with `save_muon_momentum_buffer_in_memory`, saved, loaded and trained on")
+def muon_in_memory(trial: Trial) -> None:
+    changes = {
+        "zero_optimization__reduce_scatter": False,
+        "zero_optimization__save_muon_momentum_buffer_in_memory": True,
+    }
+    engine = trial.initialize(mark_for_muon(Stack()), trial.config(optimizer=MUON, **changes))
+    trial.steps(engine, 2)
+    engine.save_checkpoint(str(_place(trial, "muon")))
+    engine.load_checkpoint(str(_place(trial, "muon")))
+    _train(trial, engine, 3)
+
+
+@habit("OneCycle, saved where the betas are those of the beginning, loaded in a new engine")
+def one_cycle(trial: Trial) -> None:
+    cycle = {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-3, "cycle_first_step_size": 3}
+    config = trial.config(scheduler={"type": "OneCycle", "params": cycle})
+    for load in (False, True):
+        torch.manual_seed(5)
+        engine = trial.initialize(Stack(), config)
+        if load:
+            engine.load_checkpoint(str(_place(trial, "cycle")))
+        _train(trial, engine, 6)
+        if not load:
+            engine.save_checkpoint(str(_place(trial, "cycle")))
+            engine.destroy()
+            trial.engines.remove(engine)
+
+
 def _train_twice(trial: Trial, train: Callable[[], None], load: Callable[[], object]) -> None:
     """After `load`, the training is what it was before. Not on the reference, whose CPU Adam computes the powers of its
     betas anew when it loads; so the second training is not compared with it.
