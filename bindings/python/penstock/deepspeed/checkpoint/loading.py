@@ -24,7 +24,7 @@ from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
-from penstock.deepspeed.checkpoint.signature import SignedFile, rank_of, refuse_mixed
+from penstock.deepspeed.checkpoint.signature import SignedFile, group_of, rank_of, refuse_mixed
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
@@ -170,7 +170,7 @@ class LoadedCheckpoint(CheckpointReading):
         self._intake.add(archive)
         signature = archive.signature
         if signature is not None:
-            self.signed.append(SignedFile(path, signature, rank_of(self._engine)))
+            self.signed.append(SignedFile(path, signature, rank_of(self._engine), group_of(self._engine)))
         return archive
 
     def _refuse_other_precision(self, path: str) -> None:

@@ -36,6 +36,13 @@ class SignedFile:
     path: str
     signature: Signature
     reader: int  # rank_of()
+    group: tuple[int, ...]  # ranks that share the reader's masters
+
+
+def group_of(engine: Any) -> tuple[int, ...]:
+    """The data-parallel group, as ranks of all."""
+    group = getattr(engine.optimizer, "dp_process_group", None)
+    return tuple(distributed.get_process_group_ranks(group))
 
 
 def rank_of(engine: Any) -> int:
@@ -56,14 +63,17 @@ def new_save() -> str:
 
 
 def refuse_mixed(files: Iterable[SignedFile]) -> None:
-    """Of all ranks. Errors: ArgumentError: one is another rank's, or two of one directory are of different saves."""
-    first: dict[str, SignedFile] = {}
+    """Of all ranks. Errors: ArgumentError: one is another rank's, or two of one directory, or one group, are of
+    different saves. Groups that train apart may load one each.
+    """
+    first: dict[str | tuple[int, ...], SignedFile] = {}
     for file in files:
         if file.signature.rank != file.reader:
             raise ArgumentError(
                 f"{file.path} was saved by {_said(file.signature.rank)}, and {_said(file.reader)} would load it: give "
                 "the files of the checkpoint their names back"
             )
-        other = first.setdefault(os.path.dirname(file.path), file)
-        if file.signature.save != other.signature.save:
-            raise ArgumentError(f"{file.path} and {other.path} are of two saves: they do not belong together")
+        for shared in (os.path.dirname(file.path), file.group):
+            other = first.setdefault(shared, file)
+            if file.signature.save != other.signature.save:
+                raise ArgumentError(f"{file.path} and {other.path} are of two saves: they do not belong together")

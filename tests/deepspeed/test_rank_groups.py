@@ -1,4 +1,4 @@
-"""Data-parallel groups of one rank each: DeepSpeed gives the files of all of them the same names."""
+"""Which files of a checkpoint belong to which rank, where ranks are in several groups, or in one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import free_port
 from habit_process import run
-from penstock.errors import UnsupportedError
+from penstock.errors import ArgumentError, UnsupportedError
 
 
 def refused(directory: str, trial: Any) -> None:
@@ -62,5 +62,24 @@ def exchanged(directory: str, trial: Any) -> None:
 
 def test_ranks_that_train_apart(compiled: None, tmp_path: Path) -> None:
     training = functools.partial(exchanged, str(tmp_path / "saved"))
+    outcome = run(training, tmp_path / "run", 2, False, free_port())
+    assert not outcome.errors, outcome.log
+
+
+def of_two_saves(directory: str, trial: Any) -> None:
+    """A group of two ranks, whose directories have the same tag of different saves."""
+    from habit_models import Stack
+
+    engine = trial.initialize(Stack(), trial.config())
+    trial.steps(engine, 1)
+    for place in range(2):
+        engine.save_checkpoint(f"{directory}/{place}", tag="same")
+    with pytest.raises(ArgumentError, match="of two saves"):
+        engine.load_checkpoint(f"{directory}/{trial.rank}", tag="same")
+    trial.steps(engine, 1)
+
+
+def test_one_group_loads_one_save(compiled: None, tmp_path: Path) -> None:
+    training = functools.partial(of_two_saves, str(tmp_path / "saved"))
     outcome = run(training, tmp_path / "run", 2, False, free_port())
     assert not outcome.errors, outcome.log
