@@ -90,6 +90,11 @@ void check(const MomentLayout::Run& run, std::size_t values) {
   PENSTOCK_CHECK(values == run.elements, "{} values for a run of {}", values, run.elements);
 }
 
+void clear_padding(const MomentLayout::Run& run, std::span<std::byte> bytes) {
+  const std::uint64_t end = run.byte + state_bytes(run.format, run.elements);
+  std::memset(bytes.data() + end - kPaddingMax, 0, kPaddingMax);
+}
+
 /// Calls act(first element, elements, first byte) for each block of a run.
 template <class Act>
 void for_each_block(const MomentLayout::Run& run, Act act) {
@@ -132,8 +137,7 @@ void MomentLayout::decode(const Run& run, std::span<const std::byte> bytes,
 void MomentLayout::encode(const Run& run, std::span<const float> values,
                           std::span<std::byte> bytes) const {
   check(run, values.size());
-  const std::uint64_t run_bytes = state_bytes(run.format, run.elements);
-  std::memset(bytes.data() + run.byte + run_bytes - kPaddingMax, 0, kPaddingMax);
+  clear_padding(run, bytes);
   if (const std::optional<DType> dtype = plain_dtype(run.format)) {
     convert(DType::kF32, std::as_bytes(values), *dtype,
             bytes.subspan(run.byte, run.elements * dtype_bytes(*dtype)));
@@ -147,10 +151,13 @@ void MomentLayout::encode(const Run& run, std::span<const float> values,
 
 void MomentLayout::encode_step(const Run& run, std::span<const float> values, std::uint64_t step,
                                std::span<std::byte> bytes) const {
-  encode(run, values, bytes);
-  if (run.format == StateFormat::kBF16 && moment_ == Moment::kSecond) {
-    round_randomly(values, step, bytes.subspan(run.byte, run.elements * dtype_bytes(DType::kBF16)));
+  if (run.format != StateFormat::kBF16 || moment_ != Moment::kSecond) {
+    encode(run, values, bytes);
+    return;
   }
+  check(run, values.size());
+  clear_padding(run, bytes);
+  round_randomly(values, step, bytes.subspan(run.byte, run.elements * dtype_bytes(DType::kBF16)));
 }
 
 void MomentLayout::decode(std::span<const std::byte> bytes, std::span<float> values) const {
