@@ -56,7 +56,6 @@ class OptimizerSwapper:
         self.session: Session = open_session(config or {})
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
-        self._first_optimizer = optimizer
         self.step = streamed_step(stage3, self)
         self.config = config or self.session.config
         self._narrow = NarrowStates.of(self.config, self.step is not None and self.step.takes_narrow_states)
@@ -71,8 +70,9 @@ class OptimizerSwapper:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """DeepSpeed puts a new Adagrad there, and scripts whatever they like."""
-        return getattr(self._stage3(), "optimizer", self._first_optimizer)
+        """That of now: DeepSpeed puts a new Adagrad there, and scripts whatever they like."""
+        stage3: Any = self._stage3()
+        return stage3.optimizer  # type: ignore[no-any-return]
 
     @staticmethod
     def parameter_id(param: Any) -> Any:

@@ -174,7 +174,7 @@ class LoadedStates:
         """As torch casts what it loads."""
         group, name = state.group(), state.state_name
         assert group is not None and self._swapper is not None
-        if self._keeps_types or dtype == group.dtypes[name]:
+        if dtype == group.dtypes[name] or self._keeps_types:
             return
         content = group.read(name, group.dtypes[name]).to(dtype)
         group.forget(name)
