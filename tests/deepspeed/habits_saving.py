@@ -86,7 +86,7 @@ def one_cycle(trial: Trial) -> None:
         engine = trial.initialize(Stack(), config)
         if load:
             engine.load_checkpoint(str(_place(trial, "cycle")))
-        _train(trial, engine, 6)
+        _train(trial, engine, 6 if load else cycle["cycle_first_step_size"])
         if not load:
             engine.save_checkpoint(str(_place(trial, "cycle")))
             engine.destroy()
