@@ -39,6 +39,12 @@ def _record_states(trial: Trial, states: list[dict[str, Any]]) -> None:
             trial.record(number, name, shown)
 
 
+def _train_on(trial: Trial, engine: Any, steps: int) -> None:
+    trial.steps(engine, steps)
+    trial.record_weights(engine)
+    _record_states(trial, _states(engine))
+
+
 @habit("moments put aside, replaced by zeros, and put back")
 def moments_put_aside(trial: Trial) -> None:
     engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
@@ -66,9 +72,7 @@ def moments_of_before(trial: Trial) -> None:
     _record_states(trial, before)
     for state in before:
         state["exp_avg"].mul_(0)
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 2)
 
 
 @habit("moments kept from before a load of a universal checkpoint, and changed behind it")
@@ -87,9 +91,7 @@ def moments_of_before_universal(trial: Trial) -> None:
     _record_states(trial, before)
     for state in before:
         state["exp_avg"].mul_(0)
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 2)
 
 
 @habit("hooks of the optimizer's state_dict() and load_state_dict() that change moments", short=1)
@@ -166,9 +168,7 @@ def momentum_in_one_group(trial: Trial) -> None:
     trial.steps(engine, 2)
     _record_states(trial, _states(engine))
     engine.optimizer.optimizer.param_groups[1]["momentum"] = 0.5
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 2)
 
 
 @habit("torch SGD in the place of the inner AdamW, and AdamW back")
@@ -181,9 +181,7 @@ def another_optimizer(trial: Trial) -> None:
     _record_states(trial, _states(engine))
     _record_states(trial, [first.state[master] for master in engine.optimizer.fp32_partitioned_groups_flat])
     engine.optimizer.optimizer = first
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 2)
 
 
 @habit("a parameter of the script's own in the inner torch AdamW, for a while")
@@ -197,9 +195,7 @@ def own_parameter(trial: Trial) -> None:
         trial.steps(engine, 1)
         trial.record(own.tolist(), float(optimizer.state[own]["step"]))
     del optimizer.param_groups[-1], optimizer.state[own]
-    trial.steps(engine, 1)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 1)
 
 
 @habit("a checkpoint whose momentum a hook has rounded to bf16, loaded and trained on")
@@ -218,9 +214,7 @@ def rounded_by_hook(trial: Trial) -> None:
     trial.steps(engine, 1)
     engine.load_checkpoint(directory)
     _record_states(trial, _states(engine))
-    trial.steps(engine, 2)
-    trial.record_weights(engine)
-    _record_states(trial, _states(engine))
+    _train_on(trial, engine, 2)
 
 
 @habit("CPU Adam loads a checkpoint of torch SGD, whose states and values the script replaces")
