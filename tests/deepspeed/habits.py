@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401
 import habits_failures
+import habits_forwards
 import habits_gradients
 import habits_hooks
 import habits_lifetimes

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from penstock.deepspeed.self_changing import is_whole, note_self_changing
+from penstock.deepspeed.self_changing import is_whole, may_write, note_external, note_self_changing
 
 _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 
@@ -116,6 +116,7 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def register(module: Any, parameter: Any) -> Any:
+        note_external(parameter)
         result = original(module, parameter)
         for coordinator in list(_coordinators):
             if coordinator.is_complete_trace():
@@ -125,6 +126,22 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return register
+
+
+def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of PartitionedParameterCoordinator.fetch_sub_module, before the forward and the backward of each module."""
+
+    @functools.wraps(original)
+    def fetch(self: Any, current_submodule: Any, forward: bool) -> Any:
+        from deepspeed.runtime.zero.partitioned_param_coordinator import iter_params
+
+        result = original(self, current_submodule, forward)
+        if may_write(current_submodule):
+            is_leaf = getattr(current_submodule, "_z3_leaf", False)
+            _expect_changes(iter_params(current_submodule, recurse=is_leaf), are_certain=False)
+        return result
+
+    return fetch
 
 
 def releasing(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -246,6 +246,14 @@ TABLE: tuple[Place, ...] = (
     ),
     # What is on its way when parameters are gathered.
     Place(COORDINATOR, "PartitionedParameterCoordinator", "__init__", gathering.counted, text=False),
+    Place(
+        COORDINATOR,
+        "PartitionedParameterCoordinator",
+        "fetch_sub_module",
+        gathering.fetching,
+        ("self", "current_submodule", "forward"),
+        text=False,
+    ),
     Place(COORDINATOR, "PartitionedParameterCoordinator", "release_sub_module", gathering.releasing, text=False),
     Place(PARTITION_PARAMETERS, "GatheredParameters", "__enter__", gathering.entering, ("self",), text=False),
     Place(

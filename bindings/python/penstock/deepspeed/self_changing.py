@@ -16,9 +16,11 @@ from torch import distributed, nn
 from penstock._core import checksum
 
 _ATTRIBUTE = "penstock_changes_itself"
+_SHARED = "penstock_is_used_elsewhere"
+_READERS = (nn.Linear, nn.Embedding, nn.EmbeddingBag, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm, nn.Bilinear)
 _ROW_BYTES = 16384
 _SAMPLE_BYTES = 64  # of each row
-_WHOLE_ROWS = 4  # so many are looked at whole
+_WHOLE_ROWS = 4  # what is not larger is compared in all bytes
 
 
 def note_self_changing(model: nn.Module) -> None:
@@ -29,6 +31,11 @@ def note_self_changing(model: nn.Module) -> None:
             setattr(module.weight, _ATTRIBUTE, True)
 
 
+def note_external(param: Any) -> None:
+    """Another module than its own uses it: DeepSpeed learns of that first use in the middle of a forward."""
+    setattr(param, _SHARED, True)
+
+
 def is_whole(param: Any) -> bool:
     """Whether one rank has all of it: the only one, or one that is a data-parallel group by itself."""
     return distributed.get_world_size(getattr(param, "ds_process_group", None)) == 1
@@ -36,6 +43,22 @@ def is_whole(param: Any) -> bool:
 
 def is_self_changing(param: Any) -> bool:
     return hasattr(param, _ATTRIBUTE)
+
+
+def may_write(module: nn.Module) -> bool:
+    """Whether the forward or the backward of a module may write into its parameters: torch's own layers do not, where a
+    script has put nothing beside them. `max_norm` is known beforehand, and torch counts that change.
+    """
+    if type(module) not in _READERS or "forward" in module.__dict__:
+        return True
+    hooks = [module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks]
+    for param in module.parameters(recurse=False):
+        hooks += [param._backward_hooks or {}, getattr(param, "_post_accumulate_grad_hooks", None) or {}]
+    return any(_is_of_script(hook) for by_id in hooks for hook in by_id.values())
+
+
+def _is_of_script(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).partition(".")[0] not in ("deepspeed", "penstock")
 
 
 class ContentState(NamedTuple):
@@ -50,11 +73,14 @@ def state_of_content(param: Any, has_all_bytes: bool = False) -> ContentState | 
     """None: a change would not stay.
 
     torch counts changes of the parameter, but not those through its `.data`: PEFT merges adapters that way. Where a
-    script has gathered the parameter these are looked for in all bytes, in passes in a sample.
+    script has gathered the parameter, or a module that may write uses it, these are looked for in all bytes. Elsewhere
+    in a sample: a sum of all weights in each pass costs 0.1 s a GB.
     """
     if not is_whole(param):
         return None
     data = param.ds_tensor.data
+    is_small = data.numel() * data.element_size() <= _WHOLE_ROWS * _ROW_BYTES
+    has_all_bytes = has_all_bytes or is_small or hasattr(param, _SHARED)
     changes = None if param.is_inference() else int(param._version)
     return ContentState(changes, _sum(data) if has_all_bytes else _sample_sum(data), has_all_bytes)
 
@@ -75,9 +101,8 @@ def _sum(data: torch.Tensor) -> int:
 
 
 def _sample_sum(data: torch.Tensor) -> int:
-    """A sum of all bytes of what is small, else of the first 64 of every 16384."""
+    """Of the first 64 bytes of every 16384."""
     row = _ROW_BYTES // data.element_size()
-    if data.numel() > _WHOLE_ROWS * row:
-        rows = data.numel() // row
-        data = data.narrow(0, 0, rows * row).view(rows, row).narrow(1, 0, row * _SAMPLE_BYTES // _ROW_BYTES)
+    rows = data.numel() // row
+    data = data.narrow(0, 0, rows * row).view(rows, row).narrow(1, 0, row * _SAMPLE_BYTES // _ROW_BYTES)
     return _sum(data.contiguous())

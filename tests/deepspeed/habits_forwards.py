@@ -1,0 +1,87 @@
+"""Habits of forwards that write into weights through `.data`, which torch does not count: few elements of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from habit import habit
+from habit_models import Stack, loss_of
+from torch import nn
+from torch.nn import functional
+from trial import WIDTH, Trial
+
+_ELEMENTS = slice(100, 132)  # not among the first 64 bytes of 16384
+
+
+def _mark(weight: torch.Tensor, factor: float = -1.5) -> None:
+    weight.data.view(-1)[_ELEMENTS] *= factor
+
+
+class Codebook(nn.Module):
+    """Renews a few elements in each forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes = nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH**0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _mark(self.codes)
+        return x + torch.tanh(x @ self.codes)
+
+
+class Quantizer(Stack):
+    def __init__(self, is_trained: bool) -> None:
+        super().__init__()
+        self.codebook = Codebook().requires_grad_(is_trained)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return loss_of(self.codebook(self.features(x)))
+
+
+class Reused(Stack):
+    """Uses a layer's weight beside the layer, and renews a few of its elements there."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.features(x)
+        weight = self.layers[0].linear.weight
+        _mark(weight)
+        return loss_of(functional.linear(x, weight))
+
+
+def _trained(trial: Trial, model: nn.Module, **changes: Any) -> Any:
+    engine = trial.initialize(model, trial.config(**changes))
+    for _ in range(3):
+        trial.step(engine)
+        with torch.no_grad():
+            trial.record("evaluation", repr(engine(trial.batch()).item()))
+    trial.record_weights(engine)
+    return engine
+
+
+@habit("a frozen codebook that renews a few elements in its forward", ranks=(1,))
+def frozen_codebook(trial: Trial) -> None:
+    _trained(trial, Quantizer(is_trained=False))
+
+
+@habit("a trained codebook that renews a few elements in its forward", ranks=(1,))
+def trained_codebook(trial: Trial) -> None:
+    _trained(trial, Quantizer(is_trained=True), gradient_accumulation_steps=2)
+
+
+@habit("a weight of another module, a few elements of which a forward renews", ranks=(1,))
+def marked_elsewhere(trial: Trial) -> None:
+    _trained(trial, Reused(), gradient_accumulation_steps=2)
+
+
+@habit("hooks of a script that renew a few elements of a weight: of a module, and of a gradient", ranks=(1,))
+def marked_in_hooks(trial: Trial) -> None:
+    model = Stack()
+    model.layers[0].linear.register_forward_hook(lambda module, *_: _mark(module.weight))
+    engine = trial.initialize(model, trial.config(gradient_accumulation_steps=2))
+    model.layers[1].linear.weight.register_post_accumulate_grad_hook(lambda param: _mark(param, 0.5))
+    for _ in range(2):
+        trial.step(engine)
+        with torch.no_grad():
+            trial.record("evaluation", repr(engine(trial.batch()).item()))
+    trial.record_weights(engine)
