@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/job/job_number.h"
 #include "bench/job/job_value.h"
 #include "swap/plan/nearest_name.h"
 

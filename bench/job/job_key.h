@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "bench/job/job.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 
 namespace penstock::bench {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/measure/job_result.h"
 #include "tests/alloc/allocation_counter.h"
 

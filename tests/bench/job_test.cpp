@@ -14,7 +14,7 @@
 #include "alloc/bytes.h"
 #include "bench/job/job_file.h"
 #include "bench/job/job_key.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "tests/fuzz/sentence.h"
 #include "tests/io/temp_directory.h"
 

@@ -10,7 +10,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/workload/block_feed.h"
 #include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"

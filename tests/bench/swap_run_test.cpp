@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "swap/update/state_chunk.h"
 #include "tests/bench/swap_jobs.h"
 
