@@ -242,7 +242,7 @@ void Group::share_helpers_cpu(const CpuTime& process) {
   double bytes = 0;
   for (const std::unique_ptr<Member>& member : members_) {
     const JobResult& result = member->result;
-    helpers = helpers - CpuTime{result.user_seconds, result.system_seconds};
+    helpers = helpers - result.cpu;
     bytes += static_cast<double>(result.read.io_bytes + result.write.io_bytes);
   }
   for (const std::unique_ptr<Member>& member : members_) {
@@ -253,11 +253,8 @@ void Group::share_helpers_cpu(const CpuTime& process) {
     JobResult& result = member->result;
     const double share =
         bytes == 0 ? 0 : static_cast<double>(result.read.io_bytes + result.write.io_bytes) / bytes;
-    result.user_seconds += share * std::max(helpers.user_seconds, 0.0);
-    result.system_seconds += share * std::max(helpers.system_seconds, 0.0);
-    if (result.swap) {
-      result.swap->cpu_seconds = result.user_seconds + result.system_seconds;
-    }
+    result.cpu = result.cpu + CpuTime{share * std::max(helpers.user_seconds, 0.0),
+                                      share * std::max(helpers.system_seconds, 0.0)};
   }
 }
 

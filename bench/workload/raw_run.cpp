@@ -65,9 +65,7 @@ Result<void> RawRun::make_engine_and_memory() {
 Result<void> RawRun::run(RunControl& control, JobResult& result) {
   cpu_before_ = thread_cpu_time();
   Result<void> outcome = move_bytes(control, result);
-  const CpuTime spent = thread_cpu_time() - cpu_before_;
-  result.user_seconds = spent.user_seconds;
-  result.system_seconds = spent.system_seconds;
+  result.cpu = thread_cpu_time() - cpu_before_;
   if (job_.unlink) {
     Result<void> unlinked = remove_file(file_->file().path());
     outcome = outcome.has_value() ? std::move(unlinked) : std::move(outcome);

@@ -110,14 +110,14 @@ TEST(CompareRunsTest, RatiosOfFourPairs) {
   const std::vector<MeasuredRun> theirs{run(100, 1, 1), run(100, 1, 2), run(100, 1, 1),
                                         run(100, 2, 1)};
   const PairResult result = compare_runs(ours, theirs);
-  EXPECT_EQ(result.pairs, 4U);
-  EXPECT_THAT(result.ratios, ElementsAre(1, 1.2, 0.9, 2));
-  EXPECT_DOUBLE_EQ(result.ratio_median, 1.1);
-  EXPECT_DOUBLE_EQ(result.ratio_iqr, 1.4 - 0.975);
-  EXPECT_GE(result.ratio_low, 0.9);
-  EXPECT_LE(result.ratio_high, 2);
-  EXPECT_LT(result.ratio_low, result.ratio_high);
-  EXPECT_DOUBLE_EQ(result.cpu_ratio_median, 1);
+  EXPECT_EQ(result.cpu.all.size(), 4U);
+  EXPECT_THAT(result.bandwidth.all, ElementsAre(1, 1.2, 0.9, 2));
+  EXPECT_DOUBLE_EQ(result.bandwidth.median, 1.1);
+  EXPECT_DOUBLE_EQ(result.bandwidth.iqr, 1.4 - 0.975);
+  EXPECT_GE(result.bandwidth.low, 0.9);
+  EXPECT_LE(result.bandwidth.high, 2);
+  EXPECT_LT(result.bandwidth.low, result.bandwidth.high);
+  EXPECT_DOUBLE_EQ(result.cpu.median, 1);
 }
 
 }  // namespace

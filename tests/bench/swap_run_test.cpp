@@ -107,7 +107,7 @@ TEST(SwapRun, MovesWhatThePhaseMoves) {
   EXPECT_GE(result.read.io_bytes, kElements * 12);
   EXPECT_EQ(result.read.total_ios, 2 * 4 + 3 * kChunks);
   EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
-  EXPECT_EQ(result.swap->cpu_ms_per_gb(), 0.0);
+  EXPECT_EQ(result.swap->cpu_ms_per_gb(result.cpu), 0.0);
 }
 
 TEST(SwapRun, AnUpdateReadsAndWritesEveryState) {
@@ -201,7 +201,7 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   job.loops = 2;
   const JobResult result = run_job(job);
   EXPECT_EQ(result.write.total_ios, 2 * (4 + 3 * kChunks));
-  EXPECT_GT(result.swap->cpu_ms_per_gb(), 0.0);
+  EXPECT_GT(result.swap->cpu_ms_per_gb(result.cpu), 0.0);
   EXPECT_FALSE(result.courses.at(0).empty());
 }
 
