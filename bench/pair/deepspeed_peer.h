@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "alloc/result.h"
@@ -19,7 +18,7 @@ namespace penstock::bench {
 /// workload=swap: its own swappers in a directory of theirs below the job's (swapper_work()); a
 /// run's bytes are those that the job's callers see moving (phase_bytes), in all of `loops`.
 /// Errors: no such Python, no DeepSpeed in it, what the script answers, or work that it cannot do.
-Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job);
+Result<PeerProgram> make_deepspeed_peer(const Job& job);
 
 /// What the script answers to a run. An error if it says one, or no such answer.
 Result<MeasuredRun> parse_deepspeed_answer(std::string_view line);

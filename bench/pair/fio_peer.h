@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +42,6 @@ Result<MeasuredRun> parse_fio_report(std::string_view text);
 Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings);
 
 /// fio as a peer: each run is a process of its own, of which what fio itself measures counts.
-Result<std::unique_ptr<PeerProgram>> make_fio_peer(const Job& job);
+PeerProgram make_fio_peer(const Job& job);
 
 }  // namespace penstock::bench

@@ -162,7 +162,7 @@ class PairedRun {
   const Job& job_;
   Job our_;
   const PairedRunOptions& options_;
-  std::unique_ptr<PeerProgram> peer_;
+  PeerProgram peer_;
   std::size_t settings_ = 0;
   std::optional<PhaseBytes> bytes_of_calls_;  // where both sides are measured by them
   std::vector<JobResult> ours_;
@@ -228,7 +228,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
 Result<void> PairedRun::find_peer(const JobResult& warm) {
   const Result<Job> work = work_for_peer(warm);
   PENSTOCK_TRY(work);
-  Result<std::unique_ptr<PeerProgram>> peer =
+  Result<PeerProgram> peer =
       work->peer == Peer::kFio ? make_fio_peer(*work) : make_deepspeed_peer(*work);
   PENSTOCK_TRY(peer);
   peer_ = std::move(*peer);
@@ -239,8 +239,7 @@ Result<void> PairedRun::find_peer(const JobResult& warm) {
   limits.interrupted = [this] { return interrupted(); };
   limits.end = std::chrono::steady_clock::now() + options_.search_time;
   const Result<std::size_t> best = find_best_settings(
-      peer_->candidates(),
-      [&](std::size_t candidate) { return peer_->run(candidate, trial_bytes); }, limits);
+      peer_.settings.size(), [&](std::size_t at) { return peer_.run(at, trial_bytes); }, limits);
   PENSTOCK_TRY(best);
   settings_ = *best;
   return {};
@@ -260,7 +259,7 @@ Result<MeasuredRun> PairedRun::run_ours() {
 
 Result<JobResult> PairedRun::take_all_turns() {
   const std::vector<CandidateRounds> sides = run_rounds(
-      2, [this](std::size_t side) { return side == 0 ? run_ours() : peer_->run(settings_, 0); },
+      2, [this](std::size_t side) { return side == 0 ? run_ours() : peer_.run(settings_, 0); },
       {.rounds_max = job_.pairs, .failure_ends = true, .interrupted = [this] {
          return interrupted();
        }});
@@ -274,8 +273,8 @@ Result<JobResult> PairedRun::take_all_turns() {
   result.interrupted = interrupted();
   if (!ours.empty()) {
     result.pair = compare_runs(ours, sides.back().runs);
-    result.pair->peer = peer_->name();
-    result.pair->peer_settings = peer_->describe(settings_);
+    result.pair->peer = peer_.name;
+    result.pair->peer_settings = peer_.settings[settings_];
   }
   return result;
 }
