@@ -1,14 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "alloc/bytes.h"
 #include "alloc/page_source.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_meter.h"
@@ -269,20 +267,9 @@ void ReplayRun::release(Tensor& tensor) {
 
 Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor,
                               std::span<const std::byte> bytes) const {
-  if (!job_.verify) {
-    return {};
-  }
-  const std::optional<std::uint64_t> wrong =
-      TensorPattern(number, tensor.version).first_difference(bytes);
-  if (!wrong) {
-    return {};
-  }
-  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
-               fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
-                           "written",
-                           number, job_.trace, format_bytes(tensor.bytes), *wrong),
-               {},
-               {}};
+  return job_.verify ? TensorPattern(number, tensor.version)
+                           .check(bytes, fmt::format("tensor {} of {}", number, job_.trace))
+                     : Result<void>();
 }
 
 Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {

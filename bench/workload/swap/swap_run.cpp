@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "alloc/bytes.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_inventory.h"
 #include "bench/workload/swap/swap_meter.h"
@@ -240,19 +238,10 @@ Result<void> SwapRun::commit(std::uint32_t number, const Lease& lease) {
 }
 
 Result<void> SwapRun::check(std::uint32_t number, const Lease& lease) const {
-  if (!job_.verify) {
-    return {};
-  }
-  const std::optional<std::uint64_t> wrong = pattern(number).first_difference(lease.span());
-  if (!wrong) {
-    return {};
-  }
-  const std::string& name = inventory_.tensors[number].name;
-  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
-               fmt::format("tensor '{}' ({}) came back with another byte at {} than was written",
-                           name, format_bytes(lease.bytes()), *wrong),
-               {},
-               name};
+  return job_.verify
+             ? pattern(number).check(lease.span(),
+                                     fmt::format("tensor '{}'", inventory_.tensors[number].name))
+             : Result<void>();
 }
 
 void SwapRun::compute(std::uint64_t bytes) {

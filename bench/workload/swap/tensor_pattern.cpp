@@ -1,6 +1,9 @@
 #include "bench/workload/swap/tensor_pattern.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "alloc/bytes.h"
@@ -44,6 +47,18 @@ void TensorPattern::fill(std::span<std::byte> target) const {
     const std::uint64_t bytes = std::min<std::uint64_t>(kBlockBytes, target.size() - at);
     fill_block(target.subspan(at, bytes), word(at / kBlockBytes));
   }
+}
+
+Result<void> TensorPattern::check(std::span<const std::byte> bytes, std::string_view what) const {
+  const std::optional<std::uint64_t> wrong = first_difference(bytes);
+  if (!wrong) {
+    return {};
+  }
+  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
+               fmt::format("{} ({}) came back with another byte at {} than was written", what,
+                           format_bytes(bytes.size()), *wrong),
+               {},
+               {}};
 }
 
 std::optional<std::uint64_t> TensorPattern::first_difference(
