@@ -66,15 +66,8 @@ bool read_plain_number(std::string_view text, Number& number) {
 }
 
 std::uint64_t time_factor(std::string_view unit, std::uint64_t bare_ns) {
-  if (unit.empty()) {
-    return bare_ns;
-  }
-  for (const Unit& known : kTimeUnits) {
-    if (unit == known.name) {
-      return known.factor;
-    }
-  }
-  return 0;
+  const auto known = std::ranges::find(kTimeUnits, unit, &Unit::name);
+  return unit.empty() ? bare_ns : known == kTimeUnits.end() ? 0 : known->factor;
 }
 
 // `3` or `0-3`; false: neither.
