@@ -38,12 +38,15 @@ for name, text in zip(sys.argv[2::2], sys.argv[3::2]):
 module.main()
 )";
 
+Error no_answer(std::string_view line) {
+  return fault(Fault::kUnsupported, fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+}
+
 // What the script answers, if it is no error.
 Result<json> read_answer(std::string_view line) {
   json answer = json::parse(line, nullptr, false);
   if (!answer.is_object()) {
-    return fault(Fault::kUnsupported,
-                 fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+    return no_answer(line);
   }
   if (const auto error = answer.find("error"); error != answer.end()) {
     return fault(Fault::kUnsupported,
@@ -189,15 +192,13 @@ Result<MeasuredRun> parse_deepspeed_answer(std::string_view line) {
   for (const char* const key : {"read_bytes", "write_bytes", "seconds", "cpu_seconds"}) {
     const auto value = answer->find(key);
     if (value == answer->end() || !value->is_number() || value->get<double>() < 0) {
-      return fault(Fault::kUnsupported,
-                   fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+      return no_answer(line);
     }
   }
-  MeasuredRun run;
-  run.read_bytes = answer->at("read_bytes").get<std::uint64_t>();
-  run.write_bytes = answer->at("write_bytes").get<std::uint64_t>();
-  run.seconds = answer->at("seconds").get<double>();
-  run.cpu_seconds = answer->at("cpu_seconds").get<double>();
+  const MeasuredRun run{.read_bytes = answer->at("read_bytes"),
+                        .write_bytes = answer->at("write_bytes"),
+                        .seconds = answer->at("seconds"),
+                        .cpu_seconds = answer->at("cpu_seconds")};
   if (run.bytes() == 0 || run.seconds <= 0) {
     return fault(Fault::kUnsupported, "DeepSpeed's run moved nothing");
   }

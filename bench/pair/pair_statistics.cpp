@@ -74,19 +74,11 @@ Interval median_interval(std::span<const double> values, double confidence) {
   return interval_of(confidence, [&](auto& random) { return median_of_draw(values, random); });
 }
 
-Interval median_ratio_interval(std::span<const double> numerator,
-                               std::span<const double> denominator, double confidence) {
+Interval median_interval(std::span<const double> first, std::span<const double> second,
+                         const std::function<double(double, double)>& made, double confidence) {
   return interval_of(confidence, [&](auto& random) {
-    const double above = median_of_draw(numerator, random);
-    return above / median_of_draw(denominator, random);
-  });
-}
-
-Interval median_difference_interval(std::span<const double> first, std::span<const double> second,
-                                    double confidence) {
-  return interval_of(confidence, [&](auto& random) {
-    const double minuend = median_of_draw(first, random);
-    return minuend - median_of_draw(second, random);
+    const double one = median_of_draw(first, random);
+    return made(one, median_of_draw(second, random));
   });
 }
 

@@ -152,7 +152,6 @@ class PairedRun {
   bool interrupted() const {
     return options_.benchmark.interrupted && options_.benchmark.interrupted();
   }
-  Result<void> lay_out(const Job& work);
   void remove_files() const;
   Result<MeasuredRun> run_ours();
   Result<Job> work_for_peer(const JobResult& warm);
@@ -172,7 +171,7 @@ class PairedRun {
 Result<JobResult> PairedRun::run() {
   PENSTOCK_TRY(settle_size(our_));
   if (job_.workload == Workload::kRaw && job_.direction.writes) {
-    PENSTOCK_TRY(lay_out(our_));
+    PENSTOCK_TRY(run_alone(layout_of(our_), options_.benchmark));
   }
   Result<JobResult> warm = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(warm);
@@ -183,11 +182,6 @@ Result<JobResult> PairedRun::run() {
   }
   PENSTOCK_TRY(found);
   return take_all_turns();
-}
-
-Result<void> PairedRun::lay_out(const Job& work) {
-  PENSTOCK_TRY(run_alone(layout_of(work), options_.benchmark));
-  return {};
 }
 
 // What cannot be removed stays; no figure depends on it.
@@ -220,7 +214,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
     Result<File> scratch = File::create_scratch(work.directory);
     PENSTOCK_TRY(scratch);
     work = uniform_work(job_, warm, scratch_.emplace(std::move(*scratch)));
-    PENSTOCK_TRY(lay_out(work));
+    PENSTOCK_TRY(run_alone(layout_of(work), options_.benchmark));
   }
   return work;
 }
@@ -279,6 +273,19 @@ Result<JobResult> PairedRun::take_all_turns() {
   return result;
 }
 
+std::vector<JobResult> run_reported(const Job& job, const PairedRunOptions& options) {
+  Result<JobResult> result = run_pair(job, options);
+  if (result.has_error()) {
+    JobResult failed;
+    failed.name = job.name;
+    failed.fail(result.error());
+    return {failed};
+  }
+  result->job = 0;
+  result->group = 0;
+  return {std::move(*result)};
+}
+
 }  // namespace
 
 Result<JobResult> run_pair(const Job& job, const PairedRunOptions& options) {
@@ -289,31 +296,19 @@ Result<std::vector<JobResult>> run_with_peers(const std::vector<Job>& jobs,
                                               const PairedRunOptions& options) {
   std::vector<JobResult> results;
   for (auto job = jobs.begin(); job != jobs.end();) {
-    const auto end =
+    const auto peer =
         std::find_if(job, jobs.end(), [](const Job& next) { return next.peer != Peer::kNone; });
-    const auto place = static_cast<std::size_t>(job - jobs.begin());
-    const std::uint32_t group = results.empty() ? 0 : results.back().group + 1;
-    if (job == end) {
-      Result<JobResult> result = run_pair(*job, options);
-      if (result.has_error()) {
-        results.emplace_back().name = job->name;
-        results.back().fail(result.error());
-      } else {
-        results.push_back(std::move(*result));
-      }
-      results.back().group = group;
-      results.back().job = place;
-      ++job;
-      continue;
-    }
-    Result<std::vector<JobResult>> some = run_benchmark({job, end}, options.benchmark);
+    const bool is_pair = job == peer;
+    Result<std::vector<JobResult>> some =
+        is_pair ? run_reported(*job, options) : run_benchmark({job, peer}, options.benchmark);
     PENSTOCK_TRY(some);
+    const std::uint32_t group = results.empty() ? 0 : results.back().group + 1;
     for (JobResult& result : *some) {
       result.group += group;
-      result.job += place;
+      result.job += static_cast<std::size_t>(job - jobs.begin());
       results.push_back(std::move(result));
     }
-    job = end;
+    job = is_pair ? job + 1 : peer;
   }
   return results;
 }

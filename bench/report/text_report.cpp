@@ -68,7 +68,7 @@ std::string direction_lines(const char* name, const DirectionResult& result) {
 }
 
 std::string swap_lines(const SwapResult& swap) {
-  std::string text = fmt::format(
+  return fmt::format(
       "  swap     stalled {}, {:.1f} % of the drive's time without a waiting get\n"
       "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
       "           pinned {}, at most {} in use, {} of pageable memory beside; read {}, written {}, "
@@ -78,7 +78,6 @@ std::string swap_lines(const SwapResult& swap) {
       format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
       format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
       format_bytes(swap.padding_bytes));
-  return text;
 }
 
 // A peer that was done within a tick of its clock has no CPU time to compare with.
