@@ -93,8 +93,7 @@ struct JobResult {
   std::optional<SwapResult> swap;
   std::optional<PairResult> pair;
 
-  /// Share of the time, in percent, that one thread was computing for so many seconds; as fio's
-  /// usr_cpu.
+  /// What so many seconds are of the time of all threads, in percent; as fio's usr_cpu.
   double cpu_percent(double seconds) const noexcept;
   /// CPU of all threads for each 1e9 bytes moved; 0 where nothing was.
   double cpu_ms_per_gb() const noexcept;
@@ -102,8 +101,8 @@ struct JobResult {
   void fail(const Error& why);
   /// Why, where `error` is not 0.
   Error failure() const;
-  /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time,
-  /// latencies, courses and `swap`; of two errors the first one is kept. Leaves `pair` alone.
+  /// Adds what another thread of the same group did at the same time; of two errors the first one
+  /// is kept. Leaves `pair` alone.
   void merge(const JobResult& other);
 };
 

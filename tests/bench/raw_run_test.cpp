@@ -271,7 +271,7 @@ TEST(RequestLoopTest, AllocatesNothingWhileItRuns) {
   const std::uint64_t before = allocations_of_this_thread();
   ASSERT_TRUE(loop.run(feed, {}, control).has_value());
   EXPECT_LE(allocations_of_this_thread() - before, 3U) << "tables of the figures, once a run";
-  EXPECT_EQ(loop.reads().io_bytes, 64 * kMiB);
+  EXPECT_EQ(loop.result().reads.io_bytes, 64 * kMiB);
 }
 
 }  // namespace

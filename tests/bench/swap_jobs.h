@@ -47,14 +47,10 @@ inline Job swap_job(const std::string& inventory, Phase phase) {
 inline JobResult run_job(const Job& job) {
   JobResult result;
   RunControl control;
-  Result<std::unique_ptr<WorkloadRun>> run = make_workload_run(job, 0);
-  if (run.has_error()) {
-    ADD_FAILURE() << run.error().message;
-    return result;
-  }
-  Result<void> done = (*run)->prepare(control);
+  const std::unique_ptr<WorkloadRun> run = make_workload_run(job, 0);
+  Result<void> done = run->prepare(control);
   if (done.has_value()) {
-    done = (*run)->run(control, result);
+    done = run->run(control, result);
   }
   EXPECT_TRUE(done.has_value()) << done.error().message;
   return result;

@@ -151,7 +151,7 @@ TEST(SwapRun, FinishesWhenItsTimeIsOver) {
 TEST(SwapRun, StopsSoon) {
   const TempDirectory directory;
   const Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
-  auto run = std::move(make_workload_run(job, 0)).value();
+  auto run = make_workload_run(job, 0);
   RunControl control;
   ASSERT_TRUE(run->prepare(control).has_value());
   control.stop = true;
@@ -168,7 +168,7 @@ TEST(SwapRun, StopsInTheMiddleOfComputing) {
   job.directory = directory.path();
   for (const bool spins : {true, false}) {
     job.compute = Compute{3600 * kSecondNs, Compute::Per::kTensor, spins};
-    auto run = std::move(make_workload_run(job, 0)).value();
+    auto run = make_workload_run(job, 0);
     RunControl control;
     const std::jthread stopping([&control] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -223,9 +223,7 @@ Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
   PENSTOCK_TRY(lease);
   meter_->note_read(asked.since_ns, tensor.bytes);
   tensor.held.push_back(std::move(*lease));
-  if (job_.compute) {
-    session_.device->compute(compute_ns(*job_.compute, tensor.bytes), job_.compute->spins);
-  }
+  compute(job_, *session_.device, tensor.bytes);
   return check(number, tensor, tensor.held.back().span());
 }
 
@@ -296,7 +294,7 @@ Result<void> ReplayRun::leave() {
 
 }  // namespace
 
-std::unique_ptr<WorkloadRun> make_replay_run(const Job& job, std::uint32_t /*thread*/) {
+std::unique_ptr<WorkloadRun> make_replay_run(const Job& job) {
   return std::make_unique<ReplayRun>(job);
 }
 

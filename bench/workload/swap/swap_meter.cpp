@@ -16,8 +16,8 @@ void SwapMeter::begin() {
   course_ = {};
   pageable_bytes_max_ = 0;
   live_bytes_max_ = 0;
-  thread_before_ = thread_cpu_time();
-  process_before_ = process_cpu_time();
+  thread_before_ = cpu_time(RUSAGE_THREAD);
+  process_before_ = cpu_time(RUSAGE_SELF);
   began_ns_ = device_.now_ns();
 }
 
@@ -88,7 +88,7 @@ void SwapMeter::report(JobResult& result) {
   result.swap = swap_result(now);
   result.courses = {course_.samples()};
   if (!device_.is_simulated()) {
-    result.cpu = thread_cpu_time() - thread_before_;  // the group adds the engine's threads
+    result.cpu = cpu_time(RUSAGE_THREAD) - thread_before_;  // the group adds the engine's threads
     result.process_before = process_before_;
   }
 }
