@@ -13,12 +13,10 @@ import json
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from markdown import table
-from progress import Progress
 from random_model import qwen3
 from run_port import clean_up_when_ended
 from training_run import FINETUNE, GRPO, TABLE_HEAD, Result, TrainingRun, figures, table_row
@@ -77,9 +75,16 @@ def main() -> int:
     clean_up_when_ended()
     sides = COMPARISONS[arguments.comparison](arguments.steps)
     runs = _take_turns(sides, arguments.rounds)
-    rows = {side.name: figures(runs[number], WARM_UP_STEPS) for number, side in enumerate(sides)}
-    _add_ratios(rows, runs, sides)
-    print(_table(rows, arguments.comparison))
+    rows = {side.name: figures(results, WARM_UP_STEPS) for side, results in zip(sides, runs, strict=True)}
+    for side, results in zip(sides[1:], runs[1:], strict=True):
+        rows[side.name]["first_takes"] = _first_takes(runs[0], results)
+    ratios = ["", *(f"{rows[side.name]['first_takes']:.2f}" for side in sides[1:])]
+    cells = [[*table_row(name, row), ratio] for (name, row), ratio in zip(rows.items(), ratios, strict=True)]
+    print(table([*TABLE_HEAD, "first takes"], cells))
+    if arguments.comparison == "finetune":
+        first = rows[sides[0].name]
+        read, written = (first[key] * 1e9 / FINETUNE_PARAMETERS for key in ("read_gb", "written_gb"))
+        print(f"\nfirst: {read:.1f} bytes read and {written:.1f} written a parameter and step")
     (OUT / f"compare-{arguments.comparison}.json").write_text(json.dumps(rows, indent=1))
     return 0 if len({tuple(run.values) for results in runs for run in results}) == 1 else 1
 
@@ -90,30 +95,17 @@ def _take_turns(sides: list[TrainingRun], rounds: int) -> list[list[Result]]:
     for turn in range(2 * rounds):
         for number in order if turn % 2 == 0 else reversed(order):
             print(f"== {turn + 1}/{2 * rounds}: {sides[number].name}", flush=True)
-            runs[number].append(sides[number].run_well(OUT / "compare", Progress(sides[number].steps)))
+            runs[number].append(sides[number].run_well(OUT / "compare"))
     return runs
 
 
-def _add_ratios(rows: dict[str, dict[str, Any]], runs: list[list[Result]], sides: list[TrainingRun]) -> None:
-    """Of the first side to each other, turn by turn: the median of the turns' ratios of medians."""
+def _first_takes(first: list[Result], other: list[Result]) -> float:
+    """Of the other's time, turn by turn: the median of the turns' ratios of medians."""
 
     def middle(result: Result) -> float:
         return statistics.median(step.seconds for step in result.steps[WARM_UP_STEPS:])
 
-    for number, side in enumerate(sides[1:], 1):
-        ratios = [middle(ours) / middle(theirs) for ours, theirs in zip(runs[0], runs[number], strict=True)]
-        rows[side.name]["first_takes"] = statistics.median(ratios)
-
-
-def _table(rows: dict[str, dict[str, Any]], comparison: str) -> str:
-    ratios = [f"{row['first_takes']:.2f}" if "first_takes" in row else "" for row in rows.values()]
-    cells = [[*table_row(name, row), ratio] for (name, row), ratio in zip(rows.items(), ratios, strict=True)]
-    text = table([*TABLE_HEAD, "first takes"], cells)
-    if comparison == "finetune":
-        first = next(iter(rows.values()))
-        read, written = (first[key] * 1e9 / FINETUNE_PARAMETERS for key in ("read_gb", "written_gb"))
-        text += f"\n\nfirst: {read:.1f} bytes read and {written:.1f} written a parameter and step"
-    return text
+    return statistics.median(middle(ours) / middle(theirs) for ours, theirs in zip(first, other, strict=True))
 
 
 if __name__ == "__main__":

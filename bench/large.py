@@ -19,7 +19,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from markdown import table
-from progress import Progress
 from random_model import SHAPES, random_model
 from run_port import clean_up_when_ended
 from training_run import FINETUNE, TABLE_HEAD, TrainingRun, figures, table_row
@@ -52,7 +51,7 @@ def main() -> int:
         emitted = subprocess.run([*plan, "--emit-config"], stdout=subprocess.PIPE, text=True, check=True).stdout
         stock = {key: value for key, value in json.loads(emitted).items() if key != "penstock"}
         runs.append(TrainingRun("stock", FINETUNE, model, options.steps, stock, penstock=False))
-    results = [each.run_well(OUT / "large", Progress(options.steps)) for each in runs]
+    results = [each.run_well(OUT / "large") for each in runs]
     warm_up = min(1, options.steps - 1)
     print(table(TABLE_HEAD, [table_row(each.name, figures([each], warm_up)) for each in results]))
     if options.states == "fp32" and len({str(result.values) for result in results}) > 1:

@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from lora_options import lora_options
 from picture import draw
-from progress import Progress
 from random_model import qwen3
 from run_port import clean_up_when_ended
 from training_run import GRPO, Result, TrainingRun
@@ -38,7 +37,7 @@ def main() -> int:
     results = []
     for number, training in enumerate(runs, 1):
         say(f"run {number} of {len(runs)}: {training.name}, {steps} steps")
-        results.append(training.run_well(OUT, Progress(steps)))
+        results.append(training.run_well(OUT))
     picture = OUT / "quickstart.svg"
     draw(results, picture, "GRPO with LoRA, Qwen3-0.6B shape, under the user's own DeepSpeed configuration")
     agree = report(results)

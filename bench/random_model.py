@@ -21,7 +21,13 @@ def random_model(shape: Path, model: Path, **changes: int) -> Path:
         print(f"\n== making {model}", flush=True)
         partial = model.with_name(f"{model.name}.partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, DATA / "make_model.py", shape, partial, *(f"{k}={v}" for k, v in changes.items())]
+        command: list[str | Path] = [
+            sys.executable,
+            DATA / "make_model.py",
+            shape,
+            partial,
+            *(f"{k}={v}" for k, v in changes.items()),
+        ]
         environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode != 0:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from user_config import DATA
 
 FINETUNE, GRPO = DATA / "full_finetune.py", DATA / "grpo_lora.py"
 SAMPLE_SECONDS = 0.25
+SILENCE_SECONDS = 15  # at most, where the output is no terminal
 
 # The environment of one rank on the CPU accelerator; two ranks get theirs from torchrun.
 ONE_RANK = {
@@ -59,9 +60,6 @@ class Step:
         )
 
 
-Watcher = Callable[[Step | None, Sample], None]  # a step that has just ended, if one has
-
-
 @dataclass
 class Result:
     name: str
@@ -94,9 +92,9 @@ class TrainingRun:
     prelude: Path | None = None  # executed before the script, in its process
     environment: dict[str, str] = field(default_factory=dict)  # over that of one rank on the CPU accelerator
 
-    def run_well(self, out: Path, progress: Watcher | None = None) -> Result:
-        """Ends this process where it did not make all of its steps."""
-        result = self.run(out, progress)
+    def run_well(self, out: Path) -> Result:
+        """Says how it goes; ends this process where the run did not make all of its steps."""
+        result = self.run(out, Progress(self.steps))
         if result.returncode == 0 and len(result.steps) == self.steps:
             return result
         log = result.log.read_text(errors="replace")
@@ -104,11 +102,7 @@ class TrainingRun:
         ended = f"'{self.name}' ended with status {result.returncode} after {len(result.steps)} steps"
         sys.exit(f"{ended}; its whole output: {result.log}")
 
-    def run(self, out: Path, progress: Watcher | None = None) -> Result:
-        with own_port() as port:
-            return self._run(out, progress, port)
-
-    def _run(self, out: Path, progress: Watcher | None, port: int) -> Result:
+    def run(self, out: Path, progress: Progress | None = None) -> Result:
         directory = out / re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         directory.mkdir(parents=True, exist_ok=True)
         config_file = directory / "ds_config.json"
@@ -119,16 +113,15 @@ class TrainingRun:
         environment = {
             **os.environ,
             **ONE_RANK,
-            "MASTER_PORT": str(port),
             "PENSTOCK_STATS": str(stats_file),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             **self.environment,
         }
-        with log.open("w") as log_file:
+        with own_port() as port, log.open("w") as log_file:
             process = subprocess.Popen(
                 self._command(config_file),
-                env=environment,
+                env={**environment, "MASTER_PORT": str(port)},
                 cwd=directory,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -159,7 +152,7 @@ class TrainingRun:
         return [sys.executable, *script]
 
     @staticmethod
-    def _follow(process: subprocess.Popen[str], log_file: Any, watch: _Watch, progress: Watcher | None) -> list[Step]:
+    def _follow(process: subprocess.Popen[str], log_file: Any, watch: _Watch, progress: Progress | None) -> list[Step]:
         steps: list[Step] = []
         last = 0.0
         assert process.stdout is not None
@@ -172,6 +165,31 @@ class TrainingRun:
                 last = now
                 progress(steps[-1] if finished and steps else None, watch.samples[-1])
         return steps
+
+
+class Progress:
+    """A line a step; on a terminal a line a second between them, written over."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._done = 0
+        self._terminal = sys.stdout.isatty()
+        self._begin = time.monotonic()
+        self._said = 0.0
+
+    def __call__(self, step: Step | None, sample: Sample) -> None:
+        elapsed = time.monotonic() - self._begin
+        state = f"{elapsed:5.0f} s   memory {sample.rss / 1e9:5.2f} GB   read {sample.read / 1e9:6.2f} GB"
+        if step:
+            self._done += 1
+            done = f"step {self._done}/{self._steps}: {step.seconds:.1f} s, {step.described()}"
+            print(("\r\033[K" if self._terminal else "") + f"  {state}   {done}", flush=True)
+        elif self._terminal:
+            what = "loading" if self._done == 0 else "training"
+            print(f"\r\033[K  {state}   {what}", end="", flush=True)
+        elif elapsed - self._said > SILENCE_SECONDS:
+            self._said = elapsed
+            print(f"  {state}", flush=True)
 
 
 def parse(line: str, steps: list[Step]) -> bool:
