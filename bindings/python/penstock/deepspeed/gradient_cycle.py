@@ -19,7 +19,6 @@ from torch import distributed
 
 from penstock import messages
 from penstock.deepspeed.naming import full_name
-from penstock.deepspeed.session import current_session
 from penstock.deepspeed.step_progress import StepProgress
 from penstock.errors import Error
 
@@ -297,36 +296,6 @@ def reducing(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return partition_grads
-
-
-def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of step."""
-
-    @functools.wraps(original)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        cycle = cycle_of(self)
-        if cycle is None:
-            return original(self, *args, **kwargs)
-        cycle.is_stepping = True
-        try:
-            cycle.progress.begin()
-            cycle.begin_step()
-            cycle.restore_averaged_gradients()
-            result = original(self, *args, **kwargs)
-            cycle.end()
-            return result
-        except BaseException as error:
-            cycle.fail(error)
-            raise
-        finally:
-            cycle.is_stepping = False
-            if self.optimizer_swapper is not None:
-                self.optimizer_swapper.end_step()
-            session = current_session()
-            if session is not None:
-                session.step_ended()
-
-    return step
 
 
 def applying_muon(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from penstock.deepspeed import (
     partial_offload,
     range_access,
     refusals,
+    step_agreement,
     stock_swappers,
     streamed_step,
     tensor_swapping,
@@ -209,7 +210,8 @@ TABLE: tuple[Place, ...] = (
         gradient_cycle.reducing,
         ("self", "params_to_release", "grad_partitions"),
     ),
-    _of_optimizer("step", gradient_cycle.stepping, ("self", "closure")),
+    _of_optimizer("step", step_agreement.stepping, ("self", "closure")),
+    _of_optimizer("_post_step", step_agreement.ending, ("self", "timer_names"), text=False),
     _of_optimizer(
         "_apply_muon_to_accumulated_grads", gradient_cycle.applying_muon, ("self",), required=False, text=False
     ),

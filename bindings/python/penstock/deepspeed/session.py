@@ -117,6 +117,13 @@ class Session:
             self.lost_writes += 1
             raise
 
+    def settle_writes(self) -> None:
+        """Waits for what is being written. What fails of it counts as lost, and is not raised later."""
+        try:
+            self.engine.flush()
+        except Error:
+            self.lost_writes += 1
+
     def step_ended(self) -> None:
         """An optimizer's step is over: all that training holds at once has been seen in the first."""
         if not self._stepped:

@@ -20,6 +20,7 @@ class StepProgress:
 
     def __init__(self) -> None:
         self._number = 0  # of the sub-group that is stepped
+        self.is_under_way = False  # sub-groups are stepped, and ranks have not said how that went
         self.elements: int | None = 0  # of it that are updated; None: it is not known which
         self.stopped = ""  # where an earlier step has; empty: none has
         self.half_loaded = ""  # the checkpoint that a part of it may be; empty: there is none
@@ -27,7 +28,7 @@ class StepProgress:
 
     def begin(self) -> None:
         """Raises Error where the step before or a load stopped half-way, or what it wrote is not on the drive."""
-        self._number, self.elements = 0, 0
+        self._number, self.elements, self.is_under_way = 0, 0, False
         self.refuse_mixture("Another step would train on the mixture")
         if self.stopped:
             raise Error(
@@ -36,13 +37,13 @@ class StepProgress:
             )
         if self._lost_writes != _lost_writes():
             raise Error(
-                "a drive has not taken what training wrote, as an earlier error says, so some weights and states are "
-                "older than others: load a checkpoint before the next step"
+                "a drive has not taken what training wrote, as an earlier error says, so some weights and states may "
+                "be older than others: load a checkpoint before the next step"
             )
 
     def enter(self, number: int) -> None:
         """Sub-groups before this one are updated."""
-        self._number, self.elements = number, 0
+        self._number, self.elements, self.is_under_way = number, 0, True
 
     def updated(self, elements: int | None) -> None:
         """So many elements of the sub-group, from its first one on. None: any of them may be."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from penstock.deepspeed.checkpoint.agreement import together
+from penstock.deepspeed.agreement import together
 from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import messages
+from penstock.deepspeed.session import current_session
 from penstock.deepspeed.step_progress import StepProgress
 
 
@@ -20,6 +21,9 @@ class HalfLoad:
         self._before = "" if self._progress is None else self._progress.half_loaded
 
     def begin(self) -> None:
+        session = current_session()
+        if session is not None:
+            session.settle_writes()  # of contents that the load replaces
         if self._progress is not None:
             self._progress.half_loaded = self._path
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from penstock.deepspeed.agreement import gathered, together
 from penstock.deepspeed.checkpoint.adam_powers import changes_betas
-from penstock.deepspeed.checkpoint.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import Archive, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 from penstock.deepspeed.checkpoint.given_states import load_given

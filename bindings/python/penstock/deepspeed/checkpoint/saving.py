@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from penstock._core import SwapEngine
-from penstock.deepspeed.checkpoint.agreement import gathered, together
+from penstock.deepspeed.agreement import gathered, together
 from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
 from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
-from penstock.deepspeed.checkpoint.signature import Signature, new_save, rank_of
+from penstock.deepspeed.checkpoint.signature import Signature, group_of, new_save, rank_of
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import current_session
-from penstock.errors import StorageError, UnsupportedError
+from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
 _Claim = tuple[tuple[str, int], dict[str, int]]  # a rank's file system, and its files' bytes by path
 
@@ -51,6 +51,7 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         files = CollectingEngine(self.checkpoint_engine)
         with _sentences(checkpoint):
             together(lambda: _begin(self, save_dir, checkpoint.final))
+            _refuse_other_steps(checkpoint.final, gathered((tag, group_of(self), int(self.global_steps))))
             with _collected(self, files):
                 result = original(*arguments.args, **arguments.kwargs)
             _write(self, files, checkpoint)
@@ -64,6 +65,18 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(engine: Any, save_dir: str, path: str) -> None:
     refuse_to_save_mixture(engine.optimizer, path)
     os.makedirs(save_dir, exist_ok=True)
+
+
+def _refuse_other_steps(path: str, claims: list[tuple[str, Any, int]]) -> None:
+    """Where a script has caught an error in one rank, its checkpoint would have weights of one step and of another."""
+    steps: dict[Any, tuple[int, int]] = {}
+    for rank, (tag, group, step) in enumerate(claims):
+        other, expected = steps.setdefault(group, (rank, step))
+        what = f"rank {other} is at step {expected} and rank {rank} at step {step}" if step != expected else ""
+        if tag != claims[0][0]:
+            what = f"rank 0 saves under the tag {claims[0][0]} and rank {rank} under {tag}"
+        if what:
+            raise ArgumentError(f"{path} was not saved: {what}; a checkpoint is of one step")
 
 
 def refuse_other_writers(engine: Any) -> None:

@@ -1,0 +1,122 @@
+"""A write behind a script's back that fails: what the next load, step and save make of it."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import free_port
+from habit_process import run
+
+
+def lose_a_write(trial: Any, engine: Any) -> None:
+    """Of the last rank, as a full disk would; no call says so. The disk has room again afterwards."""
+    import deepspeed
+    from penstock.deepspeed.session import current_session
+
+    is_hit = trial.rank == trial.ranks - 1 and not trial.reference
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if is_hit:
+        current_session().engine.flush()  # what is under way is not meant
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+    param = engine.module.layers[1].linear.weight
+    with deepspeed.zero.GatheredParameters([param], modifier_rank=0):
+        param.data.mul_(0.5)
+    while is_hit and not current_session().engine.stats()["write_failures"]:
+        time.sleep(0.01)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def loaded(trial: Any) -> None:
+    from habit_models import Uneven
+
+    engine = trial.initialize(Uneven(3))
+    trial.steps(engine, 2)
+    engine.save_checkpoint(trial.swap + "/saved", tag="good")
+    trial.step(engine)
+    lose_a_write(trial, engine)
+    engine.load_checkpoint(trial.swap + "/saved", tag="good")
+    trial.record_weights(engine)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+def stepped(trial: Any) -> None:
+    """The last rank's drive takes nothing of the third step; then a load, and training goes on."""
+    import penstock.errors
+    from habit_models import Uneven
+    from penstock.deepspeed.session import current_session
+
+    engine = trial.initialize(Uneven(3))
+    trial.steps(engine, 2)
+    engine.save_checkpoint(trial.swap + "/saved", tag="good")
+    engine.backward(trial.loss(engine))
+    if trial.reference:
+        engine.step()
+    else:
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if trial.rank == trial.ranks - 1:
+            current_session().engine.flush()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+        said = []
+        for _ in range(2):
+            try:
+                engine.step()
+            except penstock.errors.Error as failure:
+                said.append(str(failure))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        assert len(said) == 2, said
+        assert "load a checkpoint" in said[1], said
+        if trial.rank != trial.ranks - 1:
+            assert f"rank {trial.ranks - 1}: cannot write tensor" in said[0], said
+    engine.load_checkpoint(trial.swap + "/saved", tag="good")
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+def saved_apart(trial: Any) -> None:
+    """A script has caught an error in one rank, which is a step behind."""
+    from habit_models import Stack
+    from penstock.errors import ArgumentError
+
+    engine = trial.initialize(Stack())
+    trial.steps(engine, 1)
+    directory = Path(trial.swap, "saved")
+    engine.global_steps += trial.rank
+    for tag, sentence in (
+        (None, "rank 0 saves under the tag global_step1 and rank 1 under global_step2"),
+        ("last", "rank 0 is at step 1 and rank 1 at step 2"),
+    ):
+        with pytest.raises(ArgumentError, match=f"was not saved: {sentence}; a checkpoint is of one step"):
+            engine.save_checkpoint(str(directory), tag=tag)
+    assert not list(directory.iterdir())
+    engine.global_steps -= trial.rank
+    engine.save_checkpoint(str(directory))
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_a_load_replaces_what_was_lost(compiled: None, tmp_path: Path, ranks: int) -> None:
+    compare(loaded, tmp_path, ranks)
+
+
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.deep), 2])
+def test_a_step_that_fails_in_one_rank_fails_in_all(compiled: None, tmp_path: Path, ranks: int) -> None:
+    compare(stepped, tmp_path, ranks)
+
+
+def test_ranks_at_different_steps_save_nothing(compiled: None, tmp_path: Path) -> None:
+    result = run(saved_apart, tmp_path / "run", 2, False, free_port())
+    assert not result.errors, result.log
+
+
+def compare(training: Callable[[Any], None], directory: Path, ranks: int) -> None:
+    results = [
+        run(training, directory / f"run{reference}", ranks, reference, free_port()) for reference in (True, False)
+    ]
+    for result in results:
+        assert not result.errors, result.log
+    assert results[0].seen == results[1].seen
