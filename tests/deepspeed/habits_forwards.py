@@ -1,4 +1,6 @@
-"""Habits of forwards that write into weights through `.data`, which torch does not count: few elements of many."""
+"""Habits of forwards: those that write a few elements of many through `.data`, which torch does not count, and those
+that use weights of other modules.
+"""
 
 from __future__ import annotations
 
@@ -84,4 +86,42 @@ def marked_in_hooks(trial: Trial) -> None:
         trial.step(engine)
         with torch.no_grad():
             trial.record("evaluation", repr(engine(trial.batch()).item()))
+    trial.record_weights(engine)
+
+
+class Encoders(nn.Module):
+    """Layers that use the weights of their parts when they are evaluated; the first may be left out."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 4, 96, dropout=0.0, batch_first=True) for _ in range(2)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.width = width
+
+    def forward(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
+        x = x[None, :, : self.width]
+        for layer in self.layers[first:]:
+            x = layer(x)
+        return loss_of(self.norm(x))
+
+
+@habit("`torch_autocast` with bfloat16, evaluations of nn.TransformerEncoderLayers, some without the first")
+def evaluated_in_part(trial: Trial) -> None:
+    if not trial.reference:  # their biases are persistent, and swapped
+        from penstock.deepspeed import optimizer_swapper, parameter_swapper
+
+        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 1
+    autocast = {"enabled": True, "dtype": "bfloat16"}
+    sizes = {"aio": {"block_size": 1}, "zero_optimization__stage3_param_persistence_threshold": 100}
+    engine = trial.initialize(Encoders(), trial.config(bf16=None, torch_autocast=autocast, **sizes))
+    for _ in range(2):
+        trial.steps(engine, 2)
+        engine.eval()
+        for first in (0, 1, 0):
+            with torch.no_grad():
+                trial.record("evaluation", repr(engine(trial.batch(), first).item()))
+        engine.train()
+    trial.steps(engine, 1)
     trial.record_weights(engine)

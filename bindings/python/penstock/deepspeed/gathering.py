@@ -6,10 +6,9 @@ GatheredParameters then fails on leaving: it neither gathered these parameters n
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -18,8 +17,9 @@ from penstock.deepspeed.self_changing import is_whole, may_write, note_external,
 
 _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 
-_RECORDS_ANEW = "penstock_records_anew"
-_USED_BY_NONE = -1  # no module has this number
+_FETCHED_FOR = "_PartitionedParameterCoordinator__most_recent_step_id_param_fetched_for"
+_STEP = "_PartitionedParameterCoordinator__step_id"
+_LATE = "penstock_late_uses"  # of a coordinator: ids of parameters, by that of a module whose use its trace has not
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -111,7 +111,7 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of register_external_parameter, as forwards call it when a module uses another one's parameter.
 
     A trace that is complete does not have that use, and DeepSpeed ends in a "tracing error" when it meets it in the
-    next pass. It records anew instead. With parameters in RAM, its look-ahead hides most such uses.
+    next pass. With parameters in RAM, its look-ahead hides most such uses.
     """
 
     @functools.wraps(original)
@@ -120,12 +120,24 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(module, parameter)
         for coordinator in list(_coordinators):
             if coordinator.is_complete_trace():
-                with _kept(getattr(coordinator, _IN_FLIGHT, ())):
-                    coordinator._invalidate_trace()
-                setattr(coordinator, _RECORDS_ANEW, True)
+                uses: dict[int, set[Any]] = vars(coordinator).setdefault(_LATE, {})
+                uses.setdefault(id(module), set()).add(parameter)
         return result
 
     return register
+
+
+def _leave_to_module(coordinator: Any, module: Any) -> None:
+    """What the trace does not have of the module's is not looked for in it: it is fetched for the module alone."""
+    uses = vars(coordinator).get(_LATE)
+    if not uses:
+        return
+    if not coordinator.is_complete_trace():
+        uses.clear()  # the next one will have them
+        return
+    fetched_for, step = getattr(coordinator, _FETCHED_FOR), getattr(coordinator, _STEP)
+    for param in uses.get(id(module), ()):
+        fetched_for[param] = max(fetched_for[param], step)
 
 
 def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,6 +147,7 @@ def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, current_submodule: Any, forward: bool) -> Any:
         from deepspeed.runtime.zero.partitioned_param_coordinator import iter_params
 
+        _leave_to_module(self, current_submodule)
         result = original(self, current_submodule, forward)
         if may_write(current_submodule):
             is_leaf = getattr(current_submodule, "_z3_leaf", False)
@@ -142,36 +155,3 @@ def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return fetch
-
-
-def releasing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of PartitionedParameterCoordinator.release_sub_module.
-
-    While it records, DeepSpeed releases persistent parameters too. Under `torch_autocast` they come back in 16 bits,
-    where `device: cpu`, whose trace stays, has them in fp32: while it records for penstock alone, they are kept.
-    """
-
-    @functools.wraps(original)
-    def release(self: Any, submodule: Any, *args: Any, **kwargs: Any) -> Any:
-        if not getattr(self, _RECORDS_ANEW, False):
-            return original(self, submodule, *args, **kwargs)
-        if self.is_complete_trace():
-            setattr(self, _RECORDS_ANEW, False)
-            return original(self, submodule, *args, **kwargs)
-        with _kept(submodule.parameters(recurse=False)):
-            return original(self, submodule, *args, **kwargs)
-
-    return release
-
-
-@contextlib.contextmanager
-def _kept(params: Iterable[Any]) -> Iterator[None]:
-    """DeepSpeed does not release what a module still uses."""
-    persistent = [param for param in params if getattr(param, "ds_persist", False)]
-    for param in persistent:
-        param.ds_active_sub_modules.add(_USED_BY_NONE)
-    try:
-        yield
-    finally:
-        for param in persistent:
-            param.ds_active_sub_modules.discard(_USED_BY_NONE)

@@ -256,7 +256,6 @@ TABLE: tuple[Place, ...] = (
         ("self", "current_submodule", "forward"),
         text=False,
     ),
-    Place(COORDINATOR, "PartitionedParameterCoordinator", "release_sub_module", gathering.releasing, text=False),
     Place(PARTITION_PARAMETERS, "GatheredParameters", "__enter__", gathering.entering, ("self",), text=False),
     Place(
         "runtime/zero/parameter_offload.py",
