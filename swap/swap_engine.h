@@ -54,9 +54,10 @@ class SwapEngine final : public TensorDirectory {
   Result<Lease> allocate(TensorId tensor);
   /// `lease` (from allocate() or get() for an update; else Fault::kInvalidArgument) holds the
   /// tensor's next content. The engine keeps it as a resident or writes it back behind reads; it is
-  /// readable at once. The ticket is done when the content is in its place (in a durable store:
-  /// written, residents too; the next flush() makes it safe from a crash). An
-  /// error of a write whose ticket was not waited for is returned by the next check() or flush().
+  /// readable at once, by others from the lease's own memory, which is to read only from here on.
+  /// The ticket is done when the content is in its place (in a durable store: written, residents
+  /// too; the next flush() makes it safe from a crash). An error of a write whose ticket was not
+  /// waited for is returned by the next check() or flush().
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…

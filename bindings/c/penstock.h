@@ -193,10 +193,10 @@ PENSTOCK_API int penstock_allocate(penstock_engine* engine, const char* name,
                                    penstock_lease** lease);
 /// Makes what `lease` (of penstock_allocate(), or a get with PENSTOCK_UPDATE, from this engine)
 /// holds the tensor's next content. Blocks until it is where it belongs. The lease stays the
-/// caller's to release.
+/// caller's to release, and is to read only from then on, since other readers share its memory: to
+/// change the tensor again, get it again.
 PENSTOCK_API int penstock_commit(penstock_engine* engine, penstock_lease* lease);
-/// As penstock_commit(), but returns at once. Until the ticket is done the bytes may be read, not
-/// changed; the lease may be released at once.
+/// As penstock_commit(), but returns at once. The lease may be released at once.
 PENSTOCK_API int penstock_commit_async(penstock_engine* engine, penstock_lease* lease,
                                        penstock_ticket** ticket);
 

@@ -125,7 +125,7 @@ class EngineObject {
     Lease lease = unwrap(released([&] { return engine_->allocate(TensorId{tensor}); }));
     return {std::move(lease), unwrap(engine_->info(TensorId{tensor})), Access::kUpdate, this};
   }
-  Future commit(const LeaseObject& lease) {
+  Future commit(LeaseObject& lease) {
     lease.expect_held();
     if (lease.access == Access::kRead && lease.giver == this && !closed_) {
       raise(fault(Fault::kInvalidArgument, "tensor '" + lease.info->name +
@@ -133,6 +133,7 @@ class EngineObject {
                                                "with update=True, and change that"));
     }
     const Lease held = lease.lease;  // another thread may release that one meanwhile
+    lease.is_committed = true;
     return {released([&] { return engine_->commit(held); })};
   }
   Future put(std::uint64_t tensor, nb::handle array) {

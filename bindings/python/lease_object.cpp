@@ -23,9 +23,15 @@ void LeaseObject::expect_held() const {
 
 namespace {
 
+constexpr const char* kNotMade = "leases are made by an engine";  // Lease.__new__() alone
+
 /// The buffer protocol as plain bytes: every dtype has it, bfloat16 included. A lease to read
 /// refuses a writer.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  if (!nb::inst_ready(self)) {
+    PyErr_SetString(PyExc_TypeError, kNotMade);
+    return -1;
+  }
   LeaseObject* object = nb::inst_ptr<LeaseObject>(nb::handle(self));
   if (const Result<void> held = object->lease.check_held(); held.has_error()) {
     PyErr_SetString(PyExc_BufferError, held.error().message.c_str());
@@ -99,7 +105,8 @@ void bind_lease(nb::module_& module) {
       .def_prop_ro("shape", &shape_of)
       .def_prop_ro("nbytes", [](const LeaseObject& self) { return self.lease.bytes(); })
       .def_prop_ro("readonly", &LeaseObject::read_only,
-                   "Whether it was got without update=True; commit() refuses it then.")
+                   "Whether new views of it are to read only: it was got without update=True, and "
+                   "commit() refuses it, or it has been committed.")
       .def_prop_ro("data_ptr",
                    [](const LeaseObject& self) {
                      self.expect_held();
@@ -108,6 +115,9 @@ void bind_lease(nb::module_& module) {
       .def_prop_ro(
           "array",
           [](nb::object self) {
+            if (!nb::inst_ready(self)) {
+              throw nb::type_error(kNotMade);
+            }
             nb::inst_ptr<LeaseObject>(self)->expect_held();
             return call(imported("penstock.array_view", "array_of"), nb::make_tuple(self));
           },

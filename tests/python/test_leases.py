@@ -120,3 +120,25 @@ def test_a_lease_that_is_given_twice_ends_its_update_once(engine: penstock.Engin
     first.release()
     with engine.get("b", update=True) as lease:
         assert lease.array.tolist() == [3, 3, 3, 3]
+
+
+def test_a_committed_lease_is_to_read(engine: penstock.Engine) -> None:
+    """Other readers share its memory."""
+    engine.put("c", numpy.zeros(8, dtype="float32"))
+    with engine.get("c", update=True) as lease:
+        lease.array[:] = 1
+        assert not lease.readonly
+        engine.commit(lease).result()
+        assert lease.readonly and not lease.array.flags.writeable and memoryview(lease).readonly
+        engine.commit(lease).result()
+    with engine.get("c") as lease:
+        assert (lease.array == 1).all()
+
+
+def test_a_lease_that_no_engine_made() -> None:
+    lease = penstock._core.Lease.__new__(penstock._core.Lease)
+    with pytest.raises(TypeError, match="made by an engine"):
+        memoryview(lease)
+    for name in ("array", "name", "release"):
+        with pytest.raises(TypeError):
+            getattr(lease, name)()

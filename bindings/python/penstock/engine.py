@@ -116,7 +116,10 @@ class Engine:
             raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
 
     def commit(self, lease: Lease) -> Future:
-        """Makes what a lease taken for update holds the tensor's next content. One to read is an ArgumentError."""
+        """Makes what a lease taken for update holds the tensor's next content. One to read is an ArgumentError.
+
+        From then on other readers share its memory, so it is to read only: to change the tensor again, get it again.
+        """
         return self._core.commit(lease)
 
     def prefetch(self, names: str | Iterable[str]) -> None:
