@@ -10,6 +10,7 @@ ZERO = "zero_optimization__"
 
 # Seeds below this one draw what they drew when penstock failed with some of them.
 FIRST_WIDE = 1000
+FIRST_WIDER = 5000
 KINDS = [
     "dense",
     "vector",
@@ -122,6 +123,38 @@ TORCH: list[tuple[str, dict[str, Any]]] = [
     ("ASGD", {"lr": 1e-2}),
     ("Rprop", {"lr": 1e-3}),
 ]
+WIDER_PRECISIONS: list[dict[str, Any]] = [
+    {
+        "bf16": None,
+        "fp16": {
+            "enabled": True,
+            "initial_scale_power": power,
+            "loss_scale_window": 2,
+            "hysteresis": 2,
+            "consecutive_hysteresis": is_renewed,
+            "min_loss_scale": 8,
+        },
+    }
+    for power in (4, 16)
+    for is_renewed in (True, False)
+]
+WIDER_SETTINGS: dict[str, list[Any]] = {
+    "scheduler": [
+        {"type": "WarmupDecayLR", "params": {"total_num_steps": 9, "warmup_num_steps": 4, "warmup_max_lr": 0.01}},
+        {"type": "WarmupCosineLR", "params": {"total_num_steps": 9, "warmup_num_steps": 3}},
+        {"type": "LRRangeTest", "params": {"lr_range_test_step_size": 2, "lr_range_test_step_rate": 3.0}},
+        {"type": "OneCycle", "params": {"cycle_min_lr": 1e-3, "cycle_max_lr": 1e-2, "cycle_first_step_size": 3}},
+    ],
+    "penstock__tensors": [
+        [{"match": "*", "place": "ram"}],
+        [{"min_bytes": "1KiB", "place": "stream"}],
+        [{"match": "*master*", "place": "ram"}, {"match": "*embedding*", "place": "dedicated"}],
+    ],
+    "penstock__size_classes": [["4KiB", "1MiB"]],
+    "train_micro_batch_size_per_gpu": [3],
+    f"{ZERO}ignore_unused_parameters": [True],
+    f"{ZERO}offload_optimizer": [{"device": "cpu"}],
+}
 PARTS = [{"load_module_only": True}, {"load_optimizer_states": False}]
 
 
@@ -150,6 +183,8 @@ def drawn(seed: int) -> Drawn:
         if rng.random() < 0.15:
             config[name] = rng.choice(values)
     config.update(rng.choice(PLACES))
+    if seed >= FIRST_WIDER:
+        _widen(rng, config)
     _tidy(config)
     _make_possible(config)
     if made["zero_init"]:  # which empties the two parameters while torch computes with them
@@ -161,6 +196,15 @@ def drawn(seed: int) -> Drawn:
     made["actions"] = [["train", 2, 1.0], *(_action(rng, wide) for _ in range(rng.randint(3, 9)))]
     if rng.random() < 0.3:
         made["actions"].insert(rng.randint(1, len(made["actions"])), ["second_engine", 2])
+    if seed >= FIRST_WIDER:
+        for _ in range(rng.randint(0, 3)):
+            made["actions"].insert(rng.randint(1, len(made["actions"])), _wider_action(rng))
+        in_ram = (config.get(f"{ZERO}offload_optimizer") or {}).get("device") == "cpu"
+        if in_ram or any(verb == "merged" for verb, *_ in made["actions"]):
+            # DeepSpeed keeps an old gradient of what is left out, and releases small weights when the order changes.
+            made["blocks"] = [
+                [kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]
+            ]
     return made
 
 
@@ -183,6 +227,28 @@ def _group(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.4:
         group["weight_decay"] = rng.choice([0.0, 0.01, 0.5])
     return group
+
+
+def _widen(rng: random.Random, config: dict[str, Any]) -> None:
+    if rng.random() < 0.2:
+        config.update(rng.choice(WIDER_PRECISIONS))
+    for name, values in WIDER_SETTINGS.items():
+        if rng.random() < 0.15:
+            config[name] = rng.choice(values)
+    if config.get(f"{ZERO}offload_optimizer"):  # parameters are on NVMe, or penstock has nothing to do
+        config.pop(f"{ZERO}offload_param", None)
+    if "penstock__tensors" in config:  # what rules keep in RAM has to fit
+        config["penstock__ram_bytes"] = "1GiB"
+
+
+def _wider_action(rng: random.Random) -> list[Any]:
+    choices: list[list[Any]] = [
+        ["merged", rng.randrange(3)],
+        ["hooked", rng.choice([0.5, 3.0])],
+        ["boundary", rng.randint(1, 3)],
+        ["states"],
+    ]
+    return rng.choice(choices)
 
 
 def _draw_optimizer(rng: random.Random, made: Drawn) -> None:

@@ -1,5 +1,5 @@
 """Trainings that a seed draws give through penstock what `device: cpu` gives, to the last digit. The list has the seeds
-with which penstock has failed once.
+with which penstock has failed once, and some that draw what later ones do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ SHORT = (36, 1014)
 DEEP = (
     0, 2, 3, 5, 10, 12, 14, 15, 18, 20, 24, 25, 27, 28, 30, 31, 42, 46, 48, 51, 283,
     1001, 1033, 1041, 1058, 1093, 1420, 3038,
+    5010, 5067, 5098, 5116, 5142, 5165, 5300,
 )  # fmt: skip
 
 
