@@ -20,12 +20,14 @@ UNIVERSAL = {"checkpoint__load_universal": True}
 
 
 def engine_of(trial: Any, **changes: Any) -> Any:
+    import torch
     from habit_models import Uneven
     from trial import partitioned_at_birth
 
     config = trial.config(**changes)
     with partitioned_at_birth(trial, config):
         model = Uneven(3)
+        model.register_buffer("rows", torch.zeros(3))  # loaded before all else
     model.layers[1].requires_grad_(False)
     return trial.initialize(model, config)
 

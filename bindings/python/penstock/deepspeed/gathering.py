@@ -19,7 +19,7 @@ _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 
 _FETCHED_FOR = "_PartitionedParameterCoordinator__most_recent_step_id_param_fetched_for"
 _STEP = "_PartitionedParameterCoordinator__step_id"
-_LATE = "penstock_late_uses"  # of a coordinator: ids of parameters, by that of a module whose use its trace has not
+_LATE = "penstock_late_uses"  # of a coordinator: parameters' ds_ids, by the id of a module whose use its trace has not
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -120,14 +120,14 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(module, parameter)
         for coordinator in list(_coordinators):
             if coordinator.is_complete_trace():
-                uses: dict[int, set[Any]] = vars(coordinator).setdefault(_LATE, {})
-                uses.setdefault(id(module), set()).add(parameter)
+                uses: dict[int, set[int]] = vars(coordinator).setdefault(_LATE, {})
+                uses.setdefault(id(module), set()).add(parameter.ds_id)
         return result
 
     return register
 
 
-def _leave_to_module(coordinator: Any, module: Any) -> None:
+def _leave_to_module(coordinator: Any, module: Any, params: Iterable[Any]) -> None:
     """What the trace does not have of the module's is not looked for in it: it is fetched for the module alone."""
     uses = vars(coordinator).get(_LATE)
     if not uses:
@@ -135,9 +135,10 @@ def _leave_to_module(coordinator: Any, module: Any) -> None:
     if not coordinator.is_complete_trace():
         uses.clear()  # the next one will have them
         return
-    fetched_for, step = getattr(coordinator, _FETCHED_FOR), getattr(coordinator, _STEP)
-    for param in uses.get(id(module), ()):
-        fetched_for[param] = max(fetched_for[param], step)
+    fetched_for, step, late = getattr(coordinator, _FETCHED_FOR), getattr(coordinator, _STEP), uses.get(id(module), ())
+    for param in params:
+        if param.ds_id in late:
+            fetched_for[param] = max(fetched_for[param], step)
 
 
 def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,10 +148,10 @@ def fetching(original: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, current_submodule: Any, forward: bool) -> Any:
         from deepspeed.runtime.zero.partitioned_param_coordinator import iter_params
 
-        _leave_to_module(self, current_submodule)
+        is_leaf = getattr(current_submodule, "_z3_leaf", False)
+        _leave_to_module(self, current_submodule, iter_params(current_submodule, recurse=is_leaf))
         result = original(self, current_submodule, forward)
         if may_write(current_submodule):
-            is_leaf = getattr(current_submodule, "_z3_leaf", False)
             _expect_changes(iter_params(current_submodule, recurse=is_leaf), are_certain=False)
         return result
 

@@ -185,6 +185,16 @@ def current_session() -> Session | None:
     return _current
 
 
+def open_session_of_run() -> Session:
+    """Raises Error where it is closed."""
+    if _current is None:
+        raise Error(
+            "the run is ending, and the engine has given up its tensors: save before that. A function for `atexit` has "
+            "to be registered behind the first engine, since those of before come after the end"
+        )
+    return _current
+
+
 def close_session(after_failure: bool = False) -> None:
     """Waits for I/O in flight and gives up drives and memory. Leases that are out stay readable.
 

@@ -10,7 +10,7 @@ from penstock.deepspeed.agreement import together
 from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
-from penstock.deepspeed.session import current_session
+from penstock.deepspeed.session import open_session_of_run
 
 
 class Given:
@@ -32,8 +32,7 @@ class Given:
 
 def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: bool) -> None:
     """Errors: it is of another model, sub-groups or ranks, or one rank has no room; nothing has changed then."""
-    session = current_session()
-    assert session is not None
+    session = open_session_of_run()
     intake = Intake(session.engine)
     states = LoadedStates(stage3, Given(), state_dict, intake)
 

@@ -55,6 +55,7 @@ class Intake:
         self._at_begin: list[Callable[[], Any]] = []
         self._at_publish: list[Callable[[], Any]] = []
         self._core: Any = None
+        self.has_changed = False  # contents, or what DeepSpeed has in memory of them
 
     def add(self, archive: Archive) -> None:
         """All of its records are checked, whether they go anywhere or not."""
@@ -130,6 +131,7 @@ class Intake:
 
     def publish(self) -> None:
         """Once; after that it does nothing."""
+        self.has_changed = True
         core, self._core = self._core, None
         if core is None:
             return

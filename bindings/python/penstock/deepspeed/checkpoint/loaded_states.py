@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -71,6 +71,7 @@ class LoadedStates:
             self._collect_master(number, saved)
         if not with_states:
             return
+        self._refuse_other_groups()
         states = self.saved["optimizer_state_dict"]["state"]
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
@@ -83,6 +84,21 @@ class LoadedStates:
         if self._swapper is not None and self._prepared:
             self._swapper.settle_tensors()  # an error names tensors as users know them
         self._optimizer = self._in_memory(self.saved["optimizer_state_dict"])
+
+    def _refuse_other_groups(self) -> None:
+        """As torch does when weights are loaded already. A script may make them fit, in a hook or a subclass."""
+        optimizer = self.stage3.optimizer
+        is_plain = getattr(type(optimizer), "load_state_dict", None) is torch.optim.Optimizer.load_state_dict
+        if not is_plain or optimizer._optimizer_load_state_dict_pre_hooks:
+            return
+        saved = [len(group["params"]) for group in self.saved["optimizer_state_dict"]["param_groups"]]
+        counts = Counter(self.stage3.sub_group_to_group_id.values())
+        ours = [counts[number] for number in range(len(optimizer.param_groups))]
+        if saved != ours:
+            raise ArgumentError(
+                f"{self.archive.path} has {len(saved)} parameter groups with {saved} sub-groups, this run {len(ours)} "
+                f"with {ours}: it was saved with other parameter groups"
+            )
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
         from penstock.deepspeed.parameter_swapper import parameter_swapper
@@ -115,6 +131,7 @@ class LoadedStates:
         from penstock.deepspeed.checkpoint.adam_powers import initial_betas, restore_powers
 
         stage3, saved = self.stage3, self.saved
+        self.intake.has_changed = True
         stage3.loss_scaler = saved["loss_scaler"]
         stage3.dynamic_loss_scale = saved["dynamic_loss_scale"]
         stage3.overflow = saved["overflow"]

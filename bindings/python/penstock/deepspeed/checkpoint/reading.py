@@ -10,7 +10,7 @@ from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.signature import SignedFile
 from penstock.deepspeed.narrow_states import form_of
-from penstock.deepspeed.session import current_session
+from penstock.deepspeed.session import open_session_of_run
 
 
 class CheckpointReading:
@@ -22,8 +22,7 @@ class CheckpointReading:
     def __init__(self, engine: Any, directory: str, tag: str) -> None:
         from penstock.deepspeed.checkpoint.swapped import configuration_of
 
-        session = current_session()
-        assert session is not None
+        session = open_session_of_run()
         self._engine = engine
         self._directory = directory
         self._tag = tag
@@ -49,6 +48,8 @@ class CheckpointReading:
         self._intake.run(self.path, self._engine.global_rank == 0)
 
     def give_up(self) -> None:
+        if not self._intake.has_changed and not any(True for _ in self._engine.module.buffers()):
+            self.mark.take_back()  # else DeepSpeed may have loaded these
         self._intake.drop()
         if self.states is not None:
             self.states.give_up()

@@ -21,7 +21,7 @@ from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
 from penstock.deepspeed.checkpoint.signature import Signature, group_of, new_save, rank_of
 from penstock.deepspeed.narrow_states import setting_of
-from penstock.deepspeed.session import current_session
+from penstock.deepspeed.session import open_session_of_run
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
 _Claim = tuple[tuple[str, int], dict[str, int]]  # a rank's file system, and its files' bytes by path
@@ -44,6 +44,7 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         require_torch()
         refuse_other_writers(self)
+        refuse_within_step(self.optimizer)
         save_dir, latest = os.fspath(given["save_dir"]), given["save_latest"]
         tag = str(f"global_step{self.global_steps}" if given["tag"] is None else given["tag"])
         given.update(save_dir=save_dir, tag=tag, save_latest=False)
@@ -142,8 +143,7 @@ def _collected(engine: Any, files: CollectingEngine) -> Iterator[None]:
 def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) -> None:
     from penstock.deepspeed.checkpoint.swapped import configuration_of
 
-    session = current_session()
-    assert session is not None
+    session = open_session_of_run()
     together(session.check_writes)
     config = configuration_of(engine)
     if setting_of(config) != "fp32":
@@ -258,7 +258,7 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
         swapper = self.optimizer_swapper
         if not isinstance(swapper, OptimizerSwapper):
             return original(self)
-        _refuse_within_step(self, swapper)
+        refuse_within_step(self)
         masters = self.fp32_partitioned_groups_flat
         for master in masters:
             swapper.contents(master)  # what scripts have put there is taken over: hooks of the optimizer see that
@@ -295,12 +295,15 @@ def _cloned(value: torch.Tensor) -> torch.Tensor:
     return value.clone()
 
 
-def _refuse_within_step(stage3: Any, swapper: Any) -> None:
-    """In a hook of the optimizer's step it has one sub-group alone, which is not its content yet."""
-    groups = map(swapper.group, stage3.fp32_partitioned_groups_flat)
-    if any(group is not None and group.is_stepped for group in groups):
+def refuse_within_step(stage3: Any) -> None:
+    """There the optimizer has one sub-group alone, or a chunk, which is not its content yet."""
+    from penstock.deepspeed.gradient_cycle import cycle_of
+
+    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
+    if cycle is not None and cycle.is_stepping:
         raise UnsupportedError(
-            "a hook of the optimizer's step asks for its state_dict(): ask for it behind engine.step()"
+            "a hook or a signal handler asks for the optimizer's states within its step: ask for it behind "
+            "engine.step(); a handler may set a flag"
         )
 
 

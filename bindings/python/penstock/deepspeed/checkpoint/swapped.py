@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 from penstock.deepspeed.parameter_swapper import parameter_swapper
-from penstock.deepspeed.session import current_session
+from penstock.deepspeed.session import open_session_of_run
 
 
 def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
@@ -17,9 +17,8 @@ def optimizer_swapper(engine: Any) -> OptimizerSwapper | None:
 
 def configuration_of(engine: Any) -> dict[str, Any]:
     """That of its optimizer, or of the first in this process."""
-    swapper, session = optimizer_swapper(engine), current_session()
-    assert session is not None
-    return session.config if swapper is None else swapper.config
+    swapper = optimizer_swapper(engine)
+    return open_session_of_run().config if swapper is None else swapper.config
 
 
 def is_swapped(engine: Any) -> bool:
