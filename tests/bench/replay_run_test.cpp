@@ -82,7 +82,7 @@ TEST_F(ReplayRun, TakesComputeInPlaceOfTheGaps) {
 
 TEST_F(ReplayRun, SaysWhichTraceIsWrong) {
   RunControl control;
-  auto run = make_workload_run(replay_job(directory_ / "none"), 0);
+  auto run = std::move(make_workload_run(replay_job(directory_ / "none"), 0)).value();
   const Result<void> prepared = run->prepare(control);
   ASSERT_TRUE(prepared.has_error());
   EXPECT_EQ(prepared.error().system_errno(), ENOENT);

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 from conftest import ROOT, Once, Run, Runner, adapted
-from random_model import SMALL, random_model
 from safetensors.torch import load_file
+from small_model import small_model_script
 
 pytestmark = pytest.mark.deep
 EXAMPLES = ROOT / "examples"
@@ -23,7 +26,15 @@ SAVE_STEPS = 2
 @pytest.fixture(scope="session")
 def word_model(once: Once, compiled: None) -> Path:
     """A model that draws most of its words from those that its tokenizer can write."""
-    return once("word-model", lambda made: random_model(SMALL, made / "words", vocab_size=512)) / "words"
+
+    def fill(directory: Path) -> None:
+        script = small_model_script().replace("vocab_size=16384", "vocab_size=512")
+        assert "vocab_size=512" in script
+        (directory / "make.py").write_text(script)
+        environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+        subprocess.run([sys.executable, directory / "make.py", directory / "words", "2"], check=True, env=environment)
+
+    return once("word-model", fill) / "words"
 
 
 class Example:

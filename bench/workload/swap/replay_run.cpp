@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "alloc/bytes.h"
 #include "alloc/page_source.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_meter.h"
@@ -223,7 +225,9 @@ Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
   PENSTOCK_TRY(lease);
   meter_->note_read(asked.since_ns, tensor.bytes);
   tensor.held.push_back(std::move(*lease));
-  compute(job_, *session_.device, tensor.bytes);
+  if (job_.compute) {
+    session_.device->compute(compute_ns(*job_.compute, tensor.bytes), job_.compute->spins);
+  }
   return check(number, tensor, tensor.held.back().span());
 }
 
@@ -265,9 +269,20 @@ void ReplayRun::release(Tensor& tensor) {
 
 Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor,
                               std::span<const std::byte> bytes) const {
-  return job_.verify ? TensorPattern(number, tensor.version)
-                           .check(bytes, fmt::format("tensor {} of {}", number, job_.trace))
-                     : Result<void>();
+  if (!job_.verify) {
+    return {};
+  }
+  const std::optional<std::uint64_t> wrong =
+      TensorPattern(number, tensor.version).first_difference(bytes);
+  if (!wrong) {
+    return {};
+  }
+  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
+               fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
+                           "written",
+                           number, job_.trace, format_bytes(tensor.bytes), *wrong),
+               {},
+               {}};
 }
 
 Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {
@@ -294,7 +309,7 @@ Result<void> ReplayRun::leave() {
 
 }  // namespace
 
-std::unique_ptr<WorkloadRun> make_replay_run(const Job& job) {
+std::unique_ptr<WorkloadRun> make_replay_run(const Job& job, std::uint32_t /*thread*/) {
   return std::make_unique<ReplayRun>(job);
 }
 
