@@ -15,10 +15,14 @@ def watch_leases() -> list[str]:
     from penstock.deepspeed.parameter_swapper import ParameterSwapper
 
     written: list[str] = []
-    read: dict[int, int] = {}  # by lease: the sum of what it had when it came
+    read: dict[Any, int] = {}  # by lease: the sum of what it had when it came
+
+    def key(lease: Any) -> Any:
+        """One that has ended with its engine leaves its id to another."""
+        return lease and (id(lease), lease.name, lease.data_ptr)
 
     def compare(lease: Any) -> None:
-        before = read.pop(id(lease), None)  # of another lease, perhaps, that had this id and ended with its engine
+        before = read.pop(key(lease), None)
         if before is not None and lease.readonly and before != zlib.crc32(lease):
             written.append(lease.name)
 
@@ -35,7 +39,7 @@ def watch_leases() -> list[str]:
     def coming(self: HostDelivery) -> Any:
         data = result(self)
         if self.lease is not None and self.lease.readonly:
-            read[id(self.lease)] = zlib.crc32(self.lease)
+            read[key(self.lease)] = zlib.crc32(self.lease)
         return data
 
     HostDelivery.result = coming  # type: ignore[method-assign]

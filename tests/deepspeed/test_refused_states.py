@@ -96,9 +96,14 @@ def within_a_step(trial: Any) -> None:
     assert said
     trial.steps(engine, 1)
     engine.save_checkpoint(trial.swap + "/saved")
+    engine.destroy()
+    for late in (engine.save_checkpoint, engine.load_checkpoint):
+        with pytest.raises(Error, match=r"this engine was destroyed.*: save before engine\.destroy\(\)"):
+            late(trial.swap + "/saved")
+    other = trial.initialize(Stack())
     close_session()
     with pytest.raises(Error, match="the run is ending"):  # of a function that atexit calls behind penstock's own
-        engine.save_checkpoint(trial.swap + "/saved", tag="late")
+        other.save_checkpoint(trial.swap + "/saved", tag="late")
 
 
 @pytest.mark.parametrize("training", [other_groups, within_a_step])

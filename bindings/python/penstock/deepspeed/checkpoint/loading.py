@@ -39,7 +39,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from penstock.deepspeed.checkpoint.saving import refuse_other_writers, refuse_within_step
+        from penstock.deepspeed.checkpoint.saving import refuse_destroyed, refuse_other_writers, refuse_within_step
         from penstock.deepspeed.checkpoint.swapped import is_swapped
 
         arguments = signature.bind(self, *args, **kwargs)
@@ -50,6 +50,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         require_torch()
         refuse_other_writers(self)
+        refuse_destroyed(self)
         refuse_within_step(self.optimizer)
         given["tag"] = tag
         with outside_init_context():

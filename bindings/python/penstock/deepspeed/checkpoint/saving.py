@@ -22,7 +22,7 @@ from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
 from penstock.deepspeed.checkpoint.signature import Signature, group_of, new_save, rank_of
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import open_session_of_run
-from penstock.errors import ArgumentError, StorageError, UnsupportedError
+from penstock.errors import ArgumentError, Error, StorageError, UnsupportedError
 
 _Claim = tuple[tuple[str, int], dict[str, int]]  # a rank's file system, and its files' bytes by path
 
@@ -44,7 +44,6 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         require_torch()
         refuse_other_writers(self)
-        refuse_within_step(self.optimizer)
         save_dir, latest = os.fspath(given["save_dir"]), given["save_latest"]
         tag = str(f"global_step{self.global_steps}" if given["tag"] is None else given["tag"])
         given.update(save_dir=save_dir, tag=tag, save_latest=False)
@@ -64,6 +63,8 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _begin(engine: Any, save_dir: str, path: str) -> None:
+    refuse_destroyed(engine)
+    refuse_within_step(engine.optimizer)
     refuse_to_save_mixture(engine.optimizer, path)
     os.makedirs(save_dir, exist_ok=True)
 
@@ -92,6 +93,13 @@ def refuse_other_writers(engine: Any) -> None:
             f"checkpoints of swapped tensors are written by penstock, not by {kind}: remove `checkpoint` writers, "
             "`nebula` and `datastates_ckpt` from the DeepSpeed configuration"
         )
+
+
+def refuse_destroyed(engine: Any) -> None:
+    swapper = getattr(engine.optimizer, "optimizer_swapper", None)
+    close = getattr(swapper, "close", None)  # not of DeepSpeed's own
+    if close is not None and not close.alive:
+        raise Error("this engine was destroyed, and has given back masters and states: save before engine.destroy()")
 
 
 class CollectingEngine:
