@@ -253,7 +253,8 @@ class GradientCycle:
 
 def cycle_of(stage3: Any) -> GradientCycle | None:
     """The cycle of a stage-3 optimizer; None where penstock swaps nothing of its model."""
-    if not (stage3.swap_optimizer or stage3.params_in_nvme_and_cpu):  # both False where the configuration has no NVMe
+    # Both are False where the configuration has no NVMe. What does not step has neither.
+    if not (getattr(stage3, "swap_optimizer", False) or getattr(stage3, "params_in_nvme_and_cpu", False)):
         return None
     cycle: GradientCycle | None = getattr(stage3, _ATTRIBUTE, None)
     if cycle is None:

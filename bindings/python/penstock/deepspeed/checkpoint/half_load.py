@@ -57,5 +57,5 @@ def _progress_of(stage3: Any) -> StepProgress | None:
     """None: nothing of it is swapped, or it does not step."""
     from penstock.deepspeed.gradient_cycle import cycle_of
 
-    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
+    cycle = cycle_of(stage3)
     return None if cycle is None else cycle.progress

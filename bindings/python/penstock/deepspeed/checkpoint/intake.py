@@ -55,7 +55,6 @@ class Intake:
         self._at_begin: list[Callable[[], Any]] = []
         self._at_publish: list[Callable[[], Any]] = []
         self._core: Any = None
-        self.has_changed = False  # contents, or what DeepSpeed has in memory of them
 
     def add(self, archive: Archive) -> None:
         """All of its records are checked, whether they go anywhere or not."""
@@ -129,14 +128,18 @@ class Intake:
         for lane, tensor, elements in piece.padding:
             self._core.pad(lane, tensor, elements)
 
+    def begin(self) -> None:
+        """Something is about to change, of contents or of what DeepSpeed has in memory. Once, too."""
+        works, self._at_begin = self._at_begin, []
+        for work in works:
+            work()
+
     def publish(self) -> None:
         """Once; after that it does nothing."""
-        self.has_changed = True
         core, self._core = self._core, None
         if core is None:
             return
-        for work in self._at_begin:
-            work()
+        self.begin()
         core.publish()
         for work in self._at_publish:
             work()

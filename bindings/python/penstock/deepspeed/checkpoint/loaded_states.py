@@ -131,7 +131,7 @@ class LoadedStates:
         from penstock.deepspeed.checkpoint.adam_powers import initial_betas, restore_powers
 
         stage3, saved = self.stage3, self.saved
-        self.intake.has_changed = True
+        self.intake.begin()
         stage3.loss_scaler = saved["loss_scaler"]
         stage3.dynamic_loss_scale = saved["dynamic_loss_scale"]
         stage3.overflow = saved["overflow"]

@@ -76,7 +76,7 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
         together(checkpoint.take)
         with _from_memory(engine, checkpoint, files):
             if is_universal:
-                checkpoint.mark.begin()
+                checkpoint.begin_module()
             result = original(*arguments.args, **arguments.kwargs)
         checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
@@ -264,7 +264,7 @@ def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, An
         """The first that DeepSpeed changes, but of a universal checkpoint."""
         if isinstance(checkpoint, UniversalCheckpoint):
             return load_module(*args, **kwargs)
-        checkpoint.mark.begin()
+        checkpoint.begin_module()
         try:
             return load_module(*args, **kwargs)
         except Exception:  # torch's: other names or shapes; weights and states are as they were

@@ -28,6 +28,7 @@ class CheckpointReading:
         self._tag = tag
         self._intake = Intake(session.engine)
         self.mark = HalfLoad(engine.optimizer, self.path)
+        self._intake.at_begin(self.mark.begin)
         self._format = form_of(configuration_of(engine))  # of this run's moments
         self.saved_format = "fp32"  # of the moments of the run that has saved it
         self.states: Any = None
@@ -47,9 +48,12 @@ class CheckpointReading:
             self.states.collect()
         self._intake.run(self.path, self._engine.global_rank == 0)
 
+    def begin_module(self) -> None:
+        """DeepSpeed is about to load what is not partitioned: buffers."""
+        if any(True for _ in self._engine.module.buffers()):
+            self.mark.begin()
+
     def give_up(self) -> None:
-        if not self._intake.has_changed and not any(True for _ in self._engine.module.buffers()):
-            self.mark.take_back()  # else DeepSpeed may have loaded these
         self._intake.drop()
         if self.states is not None:
             self.states.give_up()

@@ -96,9 +96,10 @@ def refuse_other_writers(engine: Any) -> None:
 
 
 def refuse_destroyed(engine: Any) -> None:
-    swapper = getattr(engine.optimizer, "optimizer_swapper", None)
-    close = getattr(swapper, "close", None)  # not of DeepSpeed's own
-    if close is not None and not close.alive:
+    from penstock.deepspeed.checkpoint.swapped import optimizer_swapper
+
+    swapper = optimizer_swapper(engine)
+    if swapper is not None and not swapper.close.alive:
         raise Error("this engine was destroyed, and has given back masters and states: save before engine.destroy()")
 
 
@@ -307,7 +308,7 @@ def refuse_within_step(stage3: Any) -> None:
     """There the optimizer has one sub-group alone, or a chunk, which is not its content yet."""
     from penstock.deepspeed.gradient_cycle import cycle_of
 
-    cycle = cycle_of(stage3) if hasattr(stage3, "swap_optimizer") else None
+    cycle = cycle_of(stage3)
     if cycle is not None and cycle.is_stepping:
         raise UnsupportedError(
             "a hook or a signal handler asks for the optimizer's states within its step: ask for it behind "

@@ -228,7 +228,7 @@ class UniversalStates:
     def install(self) -> None:
         """As DeepSpeed's _load_universal_checkpoint, for swapped and other sub-groups alike."""
         stage3 = self._stage3
-        self._intake.has_changed = True
+        self._intake.begin()
         if self._swapper is not None:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
