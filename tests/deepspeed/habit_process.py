@@ -72,6 +72,18 @@ def run(
     )
 
 
+def equals_reference(training: Callable[[Any], None], directory: Path, ranks: int) -> None:
+    """Asserts that it runs through penstock and as the reference, and that both see the same."""
+    from conftest import free_port
+
+    reference, swapped = (
+        run(training, directory / name, ranks, name == "reference", free_port()) for name in ("reference", "penstock")
+    )
+    for outcome in (reference, swapped):
+        assert not outcome.errors, outcome.log
+    assert swapped.seen == reference.seen
+
+
 def _read(file: Path) -> dict[str, Any]:
     if not file.exists():
         return {"seen": [], "error": "the process ended without a result"}

@@ -4,6 +4,7 @@ that use weights of other modules.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -90,38 +91,50 @@ def marked_in_hooks(trial: Trial) -> None:
 
 
 class Encoders(nn.Module):
-    """Layers that use the weights of their parts when they are evaluated; the first may be left out."""
+    """In evaluation its layers use the weights of modules that do not run, and DeepSpeed records that as a new use. The
+    first may be left out.
+    """
 
-    def __init__(self, width: int = 64) -> None:
+    def __init__(self, has_norm: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 96, dropout=0.0, batch_first=True) for _ in range(2)
-        )
-        self.norm = nn.LayerNorm(width)
-        self.width = width
+        layer = functools.partial(nn.TransformerEncoderLayer, 64, 4, 96, dropout=0.0, batch_first=True)
+        self.layers = nn.ModuleList(layer() for _ in range(2))
+        self.norm = nn.LayerNorm(64) if has_norm else nn.Identity()
 
     def forward(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
-        x = x[None, :, : self.width]
+        x = x[None, :, :64]
         for layer in self.layers[first:]:
             x = layer(x)
         return loss_of(self.norm(x))
 
 
-@habit("`torch_autocast` with bfloat16, evaluations of nn.TransformerEncoderLayers, some without the first")
-def evaluated_in_part(trial: Trial) -> None:
-    if not trial.reference:  # their biases are persistent, and swapped
+def _evaluated(trial: Trial, model: nn.Module, rounds: int, firsts: tuple[int, ...]) -> Any:
+    """firsts: of each evaluation of a round."""
+    if not trial.reference:  # its biases are persistent, and swapped
         from penstock.deepspeed import optimizer_swapper, parameter_swapper
 
         optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 1
     autocast = {"enabled": True, "dtype": "bfloat16"}
     sizes = {"aio": {"block_size": 1}, "zero_optimization__stage3_param_persistence_threshold": 100}
-    engine = trial.initialize(Encoders(), trial.config(bf16=None, torch_autocast=autocast, **sizes))
-    for _ in range(2):
+    engine = trial.initialize(model, trial.config(bf16=None, torch_autocast=autocast, **sizes))
+    for _ in range(rounds):
         trial.steps(engine, 2)
         engine.eval()
-        for first in (0, 1, 0):
+        for first in firsts:
             with torch.no_grad():
-                trial.record("evaluation", repr(engine(trial.batch(), first).item()))
+                trial.loss(engine, trial.batch(), first)
         engine.train()
+    return engine
+
+
+@habit("`torch_autocast` with bfloat16, evaluations of an nn.TransformerEncoderLayer")
+def evaluated_encoder(trial: Trial) -> None:
+    engine = _evaluated(trial, Encoders(has_norm=False), rounds=3, firsts=(0,))
+    trial.record_weights(engine)
+
+
+@habit("`torch_autocast` with bfloat16, evaluations of nn.TransformerEncoderLayers, some without the first")
+def evaluated_in_part(trial: Trial) -> None:
+    engine = _evaluated(trial, Encoders(has_norm=True), rounds=2, firsts=(0, 1, 0))
     trial.steps(engine, 1)
     trial.record_weights(engine)

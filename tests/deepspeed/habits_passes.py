@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import deepspeed
 import torch
 from habit import habit
-from habit_models import Layer, Stack, loss_of
+from habit_models import Layer, Stack
 from habits_placement import WithAdapter, adapted
 from torch import nn
 from trial import Trial, digest
@@ -351,37 +350,4 @@ def compiled(trial: Trial) -> None:
     engine = trial.initialize(Stack())
     engine.compile(backend="eager")
     trial.steps(engine)
-    trial.record_weights(engine)
-
-
-class Encoder(nn.Module):
-    """In evaluation its layers use the weights of modules that do not run, and DeepSpeed records that as a new use."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = functools.partial(nn.TransformerEncoderLayer, 64, 4, 96, dropout=0.0, batch_first=True)
-        self.layers = nn.ModuleList(layer() for _ in range(2))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x[None, :, :64]
-        for layer in self.layers:
-            x = layer(x)
-        return loss_of(x)
-
-
-@habit("`torch_autocast` with bfloat16, evaluations of an nn.TransformerEncoderLayer")
-def evaluated_encoder(trial: Trial) -> None:
-    if not trial.reference:  # its biases are persistent, and swapped
-        from penstock.deepspeed import optimizer_swapper, parameter_swapper
-
-        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 1
-    autocast = {"enabled": True, "dtype": "bfloat16"}
-    sizes = {"aio": {"block_size": 1}, "zero_optimization__stage3_param_persistence_threshold": 100}
-    engine = trial.initialize(Encoder(), trial.config(bf16=None, torch_autocast=autocast, **sizes))
-    for _ in range(3):
-        trial.steps(engine, 2)
-        engine.eval()
-        with torch.no_grad():
-            trial.loss(engine)
-        engine.train()
     trial.record_weights(engine)

@@ -190,7 +190,7 @@ def drawn(seed: int) -> Drawn:
     if made["zero_init"]:  # which empties the two parameters while torch computes with them
         made["blocks"] = [block for block in made["blocks"] if block[0] != "normalized"]
     if "torch_autocast" in config:  # which parts that are multiplied by 0 change
-        made["blocks"] = [[kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]]
+        _use_branches(made)
         # DeepSpeed gathers another module's weight in fp32 in the first forward of an engine, in 16 bits from then on.
         made["blocks"] = [block for block in made["blocks"] if block[0] not in ("outside", "attention", "encoder")]
     made["actions"] = [["train", 2, 1.0], *(_action(rng, wide) for _ in range(rng.randint(3, 9)))]
@@ -202,10 +202,13 @@ def drawn(seed: int) -> Drawn:
         in_ram = (config.get(f"{ZERO}offload_optimizer") or {}).get("device") == "cpu"
         if in_ram or any(verb == "merged" for verb, *_ in made["actions"]):
             # DeepSpeed keeps an old gradient of what is left out, and releases small weights when the order changes.
-            made["blocks"] = [
-                [kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]
-            ]
+            _use_branches(made)
     return made
+
+
+def _use_branches(made: Drawn) -> None:
+    """In each micro-step."""
+    made["blocks"] = [[kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]]
 
 
 def _block(rng: random.Random, width: int, wide: bool) -> list[Any]:

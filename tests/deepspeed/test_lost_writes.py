@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import free_port
-from habit_process import run
+from habit_process import equals_reference, run
 
 
 def lose_a_write(trial: Any, engine: Any) -> None:
@@ -100,23 +99,14 @@ def saved_apart(trial: Any) -> None:
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_a_load_replaces_what_was_lost(compiled: None, tmp_path: Path, ranks: int) -> None:
-    compare(loaded, tmp_path, ranks)
+    equals_reference(loaded, tmp_path, ranks)
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.deep), 2])
 def test_a_step_that_fails_in_one_rank_fails_in_all(compiled: None, tmp_path: Path, ranks: int) -> None:
-    compare(stepped, tmp_path, ranks)
+    equals_reference(stepped, tmp_path, ranks)
 
 
 def test_ranks_at_different_steps_save_nothing(compiled: None, tmp_path: Path) -> None:
     result = run(saved_apart, tmp_path / "run", 2, False, free_port())
     assert not result.errors, result.log
-
-
-def compare(training: Callable[[Any], None], directory: Path, ranks: int) -> None:
-    results = [
-        run(training, directory / f"run{reference}", ranks, reference, free_port()) for reference in (True, False)
-    ]
-    for result in results:
-        assert not result.errors, result.log
-    assert results[0].seen == results[1].seen

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import free_port
-from habit_process import run
+from habit_process import equals_reference, run
 
 
 class OtherScheduler:
@@ -40,12 +40,7 @@ def scheduler_fails(trial: Any) -> None:
 
 
 def test_a_load_that_fails_before_contents_change(compiled: None, tmp_path: Path) -> None:
-    results = [
-        run(scheduler_fails, tmp_path / f"run{reference}", 1, reference, free_port()) for reference in (True, False)
-    ]
-    for result in results:
-        assert not result.errors, result.log
-    assert results[0].seen == results[1].seen
+    equals_reference(scheduler_fails, tmp_path, 1)
 
 
 def other_groups(trial: Any) -> None:
