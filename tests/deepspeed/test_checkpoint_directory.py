@@ -103,3 +103,14 @@ def test_files_of_scripts_stay(tmp_path: Path, tag: str) -> None:
         save(tmp_path, tag, content)
         assert sorted(path.name for path in (tmp_path / "tag").iterdir()) == sorted([MODEL, *names])
         assert (tmp_path / "tag" / MODEL).read_text() == content
+
+
+@pytest.mark.parametrize("tag", ["", "."])
+def test_a_tag_may_be_the_directory_itself(tmp_path: Path, tag: str) -> None:
+    directory = tmp_path / "saved"
+    (directory / "global_step1").mkdir(parents=True)
+    for content in ("old", "new"):
+        save(directory, tag, content)
+        assert (directory / MODEL).read_text() == content
+        assert sorted(path.name for path in directory.iterdir()) == ["global_step1", MODEL]
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]

@@ -88,7 +88,7 @@ def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
     stock = copy_of(checkpoint, "good", "stock")
     (stock / "offloaded_tensors").mkdir()
     tags["stock"] = "was saved by DeepSpeed itself with `device: nvme`"
-    tags["absent"] = "there is no "
+    tags["absent"] = f"there is no checkpoint at {checkpoint / 'absent'}"
     assert len(tags) >= 15
     loads = [f"load:{tag}" for tag in tags]
     run = train("nvme", checkpoint, "train:1", "see", *loads, "train:1", "see:after", "load:good", "see:good")

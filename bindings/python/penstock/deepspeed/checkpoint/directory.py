@@ -25,7 +25,7 @@ class PartialCheckpoint:
 
     def __init__(self, save_dir: str, tag: str) -> None:
         self._save_dir = save_dir
-        self._named = os.path.join(save_dir, tag).rstrip(os.sep)  # as DeepSpeed has it
+        self._named = os.path.abspath(os.path.join(save_dir, tag))  # a tag may be empty, or "."
         # What a link names is replaced, and the link stays.
         self.final = os.path.realpath(self._named) if os.path.islink(self._named) else self._named
         self._created: tuple[int, int] | None = None  # the directory that this save has made

@@ -166,6 +166,7 @@ class LoadedCheckpoint(CheckpointReading):
 
     def _open(self, path: str) -> Archive:
         if not os.path.exists(path):
+            self._refuse_missing()
             self._refuse_other_precision(path)
             raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
         archive = Archive(path)
@@ -174,6 +175,10 @@ class LoadedCheckpoint(CheckpointReading):
         if signature is not None:
             self.signed.append(SignedFile(path, signature, rank_of(self._engine), group_of(self._engine)))
         return archive
+
+    def _refuse_missing(self) -> None:
+        if not os.path.isdir(self.path):
+            raise StorageError(2, f"there is no checkpoint at {self.path}", self.path)
 
     def _refuse_other_precision(self, path: str) -> None:
         """DeepSpeed puts bf16 into the names of optimizer states, and looks for the names of this run only."""
