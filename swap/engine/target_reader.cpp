@@ -42,7 +42,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
         std::move(place), target, IoPriority::kDemand,
         [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
-          end(*state, std::move(read), true, 0);
+          end(*state, error_of(std::move(read)), {.from_drive = extent->bytes()});
         });
     PENSTOCK_TRY(transfer);
     HostTransfer::start(*transfer);
@@ -68,7 +68,7 @@ Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> targ
           state->fulfil(std::move(lease).error(), {});
         } else if (begin_copy(*state)) {
           std::memcpy(target.data(), lease.value().data(), target.size());
-          end(*state, 0, false, 0);
+          end(*state, std::nullopt, {});
         }
       });
   return Ticket(std::move(state));
@@ -163,8 +163,11 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
     (*devices_.of(target))
         ->move(std::move(read.request),
                [this, engine = context_.hold(), extent = std::move(read.extent),
-                store = std::move(read.store), bytes, state = std::move(state)](
-                   Result<std::uint64_t> done) { end(*state, std::move(done), true, bytes); });
+                store = std::move(read.store), bytes,
+                state = std::move(state)](Result<std::uint64_t> done) {
+                 end(*state, error_of(std::move(done)),
+                     {.from_drive = extent->bytes(), .to_device = bytes});
+               });
   } catch (const std::bad_alloc&) {
     const BriefLock lock(context_);
     context_.operation_ended();
@@ -204,7 +207,7 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
     const auto done = [this, engine = context_.hold(), held = lease, state,
                        bytes = target.memory.bytes](Result<std::uint64_t> copied) mutable {
       held.release();
-      end(*state, std::move(copied), false, bytes);
+      end(*state, error_of(std::move(copied)), {.to_device = bytes});
     };
     (*devices_.of(target))
         ->move({std::move(info), InMemory{lease.span(), is_pinned}, target}, done);
@@ -215,16 +218,14 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
   }
 }
 
-/// `moved` are bytes of the content, `to_device` those of the device's tensor. They are counted
-/// before the ticket ends: a caller that waits for it may ask for the counts.
-void TargetReader::end(TicketState& state, Result<std::uint64_t> moved, bool from_drive,
-                       std::uint64_t to_device) {
-  if (moved.has_value()) {
+/// Bytes are counted before the ticket ends: a caller that waits for it may ask for the counts.
+void TargetReader::end(TicketState& state, std::optional<Error> error, Moved moved) {
+  if (!error) {
     const BriefLock lock(context_);
-    context_.stats.tensor_read_bytes += from_drive ? *moved : 0;
-    context_.stats.to_device_bytes += to_device;
+    context_.stats.tensor_read_bytes += moved.from_drive;
+    context_.stats.to_device_bytes += moved.to_device;
   }
-  state.fulfil(error_of(std::move(moved)), {});
+  state.fulfil(std::move(error), {});
   const BriefLock lock(context_);
   context_.operation_ended();
 }

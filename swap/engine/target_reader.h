@@ -30,6 +30,11 @@ class TargetReader : private EnginePart {
     HeldExtent extent;
     std::shared_ptr<SwapStore> store;
   };
+  /// Bytes of a tensor, for the counts.
+  struct Moved {
+    std::uint64_t from_drive = 0;
+    std::uint64_t to_device = 0;
+  };
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
   bool is_read_from_drive(const TensorRecord& record) const PENSTOCK_NEEDS_LOCK;
   DeviceRead device_read(const TensorRecord& record, const DeviceTensor& target)
@@ -40,8 +45,7 @@ class TargetReader : private EnginePart {
   bool begin_copy(TicketState& state);
   void copy_to_device(const Lease& lease, std::shared_ptr<const TensorInfo> info,
                       const DeviceTensor& target, const std::shared_ptr<TicketState>& state);
-  void end(TicketState& state, Result<std::uint64_t> moved, bool from_drive,
-           std::uint64_t to_device);
+  void end(TicketState& state, std::optional<Error> error, Moved moved);
 
   Reader& reader_;
   Planner& planner_;

@@ -70,6 +70,7 @@ TEST_F(SwapEngineDeviceTest, LargerThanAllThatIsPinned) {
   EXPECT_TRUE(engine_->state(tensor)->on_drive);
   EXPECT_FALSE(engine_->state(tensor)->in_memory);
   expect_on_device(tensor, content(9 * kMiB + 3, 1));
+  EXPECT_EQ(engine_->stats().tensor_read_bytes, 9 * kMiB + 3);
   expect_content(tensor, content(9 * kMiB + 3, 1));
   EXPECT_EQ(engine_->stats().from_device_bytes, 9 * kMiB + 3);
   EXPECT_EQ(engine_->stats().to_device_bytes, 9 * kMiB + 3);

@@ -116,6 +116,7 @@ TEST_F(SwapEngineTest, ReadsIntoForeignMemoryAtAnyAddress) {
   const std::span<std::byte> inner = std::span(target).subspan(1);
   ASSERT_TRUE(engine_->get_into(tensor, inner).wait().has_value());
   EXPECT_EQ(std::memcmp(inner.data(), data.data(), data.size()), 0);
+  EXPECT_EQ(engine_->stats().tensor_read_bytes, data.size());
   const Lease held = engine_->get(tensor).lease().value();  // now a copy from memory
   std::fill(target.begin(), target.end(), std::byte{0});
   ASSERT_TRUE(engine_->get_into(tensor, inner).wait().has_value());
