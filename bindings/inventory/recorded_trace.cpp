@@ -37,6 +37,7 @@ class TraceReader {
   Result<void> read_line(std::string_view text);
   Result<void> read_head(const json& line) const;
   Result<void> read_event(const json& line);
+  bool is_refused(const TraceEvent& event) const;
   Result<void> read_details(const json& line, TraceEvent& event);
   Result<void> read_declaration(const json& line, TraceEvent& event);
   Result<std::uint64_t> number(const json& object, const char* key) const;
@@ -50,6 +51,7 @@ class TraceReader {
   std::uint64_t line_ = 0;
   RecordedTrace trace_;
   std::set<std::uint64_t> declared_;
+  std::set<std::uint64_t> forgotten_;
   std::uint64_t at_ns_ = 0;
 };
 
@@ -109,8 +111,26 @@ Result<void> TraceReader::read_event(const json& line) {
   at_ns_ = event.at_ns = *at;
   event.waited_ns = *waited;
   PENSTOCK_TRY(read_details(line, event));
-  trace_.events.push_back(std::move(event));
+  if (!is_refused(event)) {
+    trace_.events.push_back(std::move(event));
+  }
   return {};
+}
+
+/// A call that came when its tensor was forgotten already, by another thread. Leases of a forgotten
+/// tensor live on.
+bool TraceReader::is_refused(const TraceEvent& event) const {
+  switch (event.op) {
+    case TraceOp::kRename:
+    case TraceOp::kAllocate:
+    case TraceOp::kGet:
+    case TraceOp::kGetInto:
+    case TraceOp::kPut:
+    case TraceOp::kCommit:
+      return !declared_.contains(event.tensor);
+    default:
+      return false;
+  }
 }
 
 Result<void> TraceReader::read_details(const json& line, TraceEvent& event) {
@@ -134,7 +154,9 @@ Result<void> TraceReader::read_details(const json& line, TraceEvent& event) {
       for (const json& value : line["tensors"]) {
         const Result<std::uint64_t> tensor = known_tensor(value);
         PENSTOCK_TRY(tensor);
-        event.tensors.push_back(*tensor);
+        if (declared_.contains(*tensor)) {
+          event.tensors.push_back(*tensor);
+        }
       }
       return {};
     }
@@ -146,6 +168,7 @@ Result<void> TraceReader::read_details(const json& line, TraceEvent& event) {
       event.update = flag(line, "update");
       if (event.op == TraceOp::kForget) {
         declared_.erase(event.tensor);
+        forgotten_.insert(event.tensor);
       }
     }
   }
@@ -195,7 +218,7 @@ Result<std::uint64_t> TraceReader::known_tensor(const json& value) const {
     return wrong(fmt::format("{} is no tensor's number", describe_json(value)));
   }
   const auto tensor = value.get<std::uint64_t>();
-  if (!declared_.contains(tensor)) {
+  if (!declared_.contains(tensor) && !forgotten_.contains(tensor)) {
     return wrong(fmt::format("tensor {} was not declared before", tensor));
   }
   return tensor;

@@ -33,11 +33,13 @@ class ReplayRun final : public WorkloadRun {
   struct Asked {
     Ticket ticket;
     std::uint64_t since_ns = 0;
+    std::uint64_t version = 0;  // what was stored then; a newer one may come as well
   };
   struct Tensor {
     TensorId id{};
     std::uint64_t bytes = 0;
     std::uint64_t version = 0;  // of its content
+    bool is_forgotten = false;  // its leases are not
     std::deque<Asked> asked;
     std::deque<Lease> held;
   };
@@ -50,7 +52,7 @@ class ReplayRun final : public WorkloadRun {
   Result<void> take(std::uint64_t number, Tensor& tensor);
   Result<void> get_into(std::uint64_t number, Tensor& tensor);
   Result<void> commit(std::uint64_t number, Tensor& tensor);
-  Result<void> check(std::uint64_t number, const Tensor& tensor,
+  Result<void> check(std::uint64_t number, const Tensor& tensor, std::uint64_t oldest,
                      std::span<const std::byte> bytes) const;
   void release(Tensor& tensor);
   void pass_time(const TraceEvent& event, const TraceEvent* before);
@@ -123,11 +125,9 @@ void ReplayRun::pass_time(const TraceEvent& event, const TraceEvent* before) {
 Result<void> ReplayRun::play_tensor(const TraceEvent& event, Tensor& tensor) {
   SwapEngine& engine = *session_.engine;
   switch (event.op) {
-    case TraceOp::kForget: {
-      const TensorId id = tensor.id;
-      tensors_.erase(event.tensor);
-      return engine.forget(id);
-    }
+    case TraceOp::kForget:
+      tensor.is_forgotten = true;
+      return engine.forget(tensor.id);
     case TraceOp::kRename:
       return engine.rename(tensor.id, event.name);
     case TraceOp::kAllocate: {
@@ -141,7 +141,7 @@ Result<void> ReplayRun::play_tensor(const TraceEvent& event, Tensor& tensor) {
         held.end_update();  // as it was when this was recorded: only views were left
       }
       tensor.asked.push_back({engine.get(tensor.id, event.update ? Access::kUpdate : Access::kRead),
-                              meter_->note_asked()});
+                              meter_->note_asked(), tensor.version});
       return {};
     case TraceOp::kLease:
       return take(event.tensor, tensor);
@@ -201,6 +201,7 @@ Result<void> ReplayRun::declare(const TraceEvent& event) {
   const Result<TensorId> id = session_.engine->declare(space->second, event.info);
   PENSTOCK_TRY(id);
   Tensor& tensor = tensors_[event.tensor];
+  tensor = {};
   tensor.id = *id;
   tensor.bytes = event.info.bytes();
   return event.stored ? put(event.tensor, tensor) : Result<void>();
@@ -222,13 +223,16 @@ Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
   const Asked asked = std::move(tensor.asked.front());
   tensor.asked.pop_front();
   Result<Lease> lease = asked.ticket.lease();
+  if (lease.has_error() && tensor.is_forgotten) {
+    return {};  // this time the read had not ended
+  }
   PENSTOCK_TRY(lease);
   meter_->note_read(asked.since_ns, tensor.bytes);
   tensor.held.push_back(std::move(*lease));
   if (job_.compute) {
     session_.device->compute(compute_ns(*job_.compute, tensor.bytes), job_.compute->spins);
   }
-  return check(number, tensor, tensor.held.back().span());
+  return check(number, tensor, asked.version, tensor.held.back().span());
 }
 
 Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
@@ -237,7 +241,7 @@ Result<void> ReplayRun::get_into(std::uint64_t number, Tensor& tensor) {
   const std::uint64_t since = meter_->note_asked();
   PENSTOCK_TRY(session_.engine->get_into(tensor.id, *memory).wait());
   meter_->note_read(since, tensor.bytes);
-  return check(number, tensor, *memory);
+  return check(number, tensor, tensor.version, *memory);
 }
 
 /// The lease that was given last to change a content.
@@ -267,13 +271,18 @@ void ReplayRun::release(Tensor& tensor) {
   }
 }
 
-Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor,
+/// `bytes` must be a version from `oldest` on.
+Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor, std::uint64_t oldest,
                               std::span<const std::byte> bytes) const {
-  if (!job_.verify) {
-    return {};
+  std::optional<std::uint64_t> wrong;
+  for (std::uint64_t version = tensor.version + 1; job_.verify && version-- > oldest;) {
+    const std::optional<std::uint64_t> difference =
+        TensorPattern(number, version).first_difference(bytes);
+    if (!difference) {
+      return {};
+    }
+    wrong = wrong ? wrong : difference;  // from the newest
   }
-  const std::optional<std::uint64_t> wrong =
-      TensorPattern(number, tensor.version).first_difference(bytes);
   if (!wrong) {
     return {};
   }
