@@ -88,7 +88,7 @@ EngineConfig Config::engine_config() const {
 }
 
 Result<Config> parse_config(std::string_view text, const std::string& origin) {
-  Result<json> parsed = parse_json(text, origin, Fault::kConfiguration);
+  Result<json> parsed = parse_commented_json(text, origin, Fault::kConfiguration);
   if (!parsed) {
     return std::move(parsed).error();
   }

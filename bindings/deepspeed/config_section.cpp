@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "alloc/bytes.h"
 #include "alloc/check.h"
 #include "alloc/excerpt.h"
+#include "bindings/deepspeed/config_value.h"
 #include "bindings/inventory/json_document.h"
 #include "swap/plan/nearest_name.h"
 
@@ -18,45 +16,11 @@ namespace {
 
 using nlohmann::json;
 
-// Above this a double no longer holds every whole number, and no count or size of ours is near it.
-constexpr double kWholeMax = 9007199254740992.0;  // 2^53
-
-std::optional<std::uint64_t> whole_number(const json& value) {
-  if (value.is_number_unsigned()) {
-    return value.get<std::uint64_t>();
-  }
-  if (value.is_number_float()) {
-    const double number = value.get<double>();
-    if (number >= 0 && number <= kWholeMax && std::floor(number) == number) {
-      return static_cast<std::uint64_t>(number);
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> digits(const std::string& text) {
-  std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || stopped != end) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 bool is_auto(const json& value) {
   return value.is_string() && value.get_ref<const std::string&>() == "auto";
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> json_bytes(const json& value) {
-  if (value.is_string()) {
-    const Result<std::uint64_t> bytes = parse_bytes(value.get_ref<const std::string&>());
-    return bytes.has_value() ? std::optional(*bytes) : std::nullopt;
-  }
-  return whole_number(value);
-}
 
 ConfigSection::ConfigSection(const json& object, std::string prefix, ConfigReading& reading,
                              const ConfigTable& table)
@@ -107,11 +71,12 @@ void ConfigSection::read_flag(std::string_view key, bool& value) {
   if (found == nullptr) {
     return;
   }
-  if (!found->is_boolean()) {
+  const std::optional<bool> flag = json_flag(*found);
+  if (!flag) {
     refuse(key, fmt::format("is {}; true or false is allowed", describe_json(*found)));
     return;
   }
-  value = found->get<bool>();
+  value = *flag;
 }
 
 void ConfigSection::read_count(std::string_view key, std::uint64_t& value) {
@@ -119,8 +84,7 @@ void ConfigSection::read_count(std::string_view key, std::uint64_t& value) {
   if (found == nullptr) {
     return;
   }
-  const std::optional<std::uint64_t> number =
-      found->is_string() ? digits(found->get_ref<const std::string&>()) : whole_number(*found);
+  const std::optional<std::uint64_t> number = json_count(*found);
   const std::uint64_t maximum = key_of(key, KeyKind::kCount).maximum;
   if (!number || (maximum != 0 && *number > maximum)) {
     refuse(key, fmt::format("is {}; a whole number from 0 {} is allowed", describe_json(*found),
@@ -135,11 +99,12 @@ void ConfigSection::read_number(std::string_view key, double& value) {
   if (found == nullptr) {
     return;
   }
-  if (!found->is_number()) {
+  const std::optional<double> number = json_number(*found);
+  if (!number) {
     refuse(key, fmt::format("is {}; a number is allowed", describe_json(*found)));
     return;
   }
-  value = found->get<double>();
+  value = *number;
 }
 
 void ConfigSection::read_text(std::string_view key, std::string& value) {

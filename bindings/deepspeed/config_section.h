@@ -36,9 +36,9 @@ class ConfigSection {
   ConfigSection(const nlohmann::json& object, std::string prefix, ConfigReading& reading,
                 const ConfigTable& table);
 
+  /// In each form that json_flag() takes.
   void read_flag(std::string_view key, bool& value);
-  /// A whole number from 0 to the key's maximum, which may be written 1.6e8 or 100000.0 or, as
-  /// pydantic has it, "8".
+  /// From 0 to the key's maximum, in each form that json_count() takes.
   void read_count(std::string_view key, std::uint64_t& value);
   void read_number(std::string_view key, double& value);
   void read_text(std::string_view key, std::string& value);
@@ -70,8 +70,5 @@ class ConfigSection {
   ConfigReading& reading_;
   const ConfigTable& table_;
 };
-
-/// A JSON value as bytes: a whole number or a text for parse_bytes(). Nothing where it is neither.
-std::optional<std::uint64_t> json_bytes(const nlohmann::json& value);
 
 }  // namespace penstock

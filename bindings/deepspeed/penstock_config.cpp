@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bindings/deepspeed/config_value.h"
 #include "bindings/deepspeed/penstock_keys.h"
 #include "bindings/inventory/json_document.h"
 

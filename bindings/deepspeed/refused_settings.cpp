@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "alloc/lower_case.h"
+#include "bindings/deepspeed/config_value.h"
 #include "bindings/deepspeed/training_setup.h"
 #include "swap/plan/saturating.h"
 
@@ -29,20 +30,21 @@ bool is_there(const json&) {
 }
 
 bool is_on(const json& value) {
-  return value == true;
+  return json_flag(value).value_or(false);
 }
 
 bool is_above_zero(const json& value) {
-  return value.is_number() && value.get<double>() > 0;
+  return json_number(value).value_or(0) > 0;
 }
 
 bool is_above_one(const json& value) {
-  return value.is_number() && value.get<double>() > 1;
+  return json_number(value).value_or(0) > 1;
 }
 
 // 0 is as if it were not given.
 bool is_below_one(const json& value) {
-  return is_above_zero(value) && value.get<double>() < 1;
+  const double number = json_number(value).value_or(0);
+  return number > 0 && number < 1;
 }
 
 constexpr std::array<Refusal, 9> kRefusals{{

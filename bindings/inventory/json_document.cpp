@@ -90,15 +90,25 @@ Result<void> check_no_nul(std::string_view text, const std::string& origin, Faul
              : fault(code, fmt::format("{} is not valid JSON: byte {} is NUL", origin, nul));
 }
 
-}  // namespace
-
-Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
+Result<json> parse(std::string_view text, const std::string& origin, Fault code,
+                   bool may_have_comments) {
   PENSTOCK_TRY(check_no_nul(text, origin, code));
   StrictReader reader;
-  if (!json::sax_parse(text.begin(), text.end(), &reader)) {
+  if (!json::sax_parse(text.begin(), text.end(), &reader, json::input_format_t::json, true,
+                       may_have_comments)) {
     return fault(code, fmt::format("{} {}", origin, reader.problem()));
   }
   return reader.take();
+}
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text, const std::string& origin, Fault code) {
+  return parse(text, origin, code, false);
+}
+
+Result<json> parse_commented_json(std::string_view text, const std::string& origin, Fault code) {
+  return parse(text, origin, code, true);
 }
 
 Result<void> parse_json_documents(std::string_view text, const std::string& origin, Fault code,

@@ -15,6 +15,11 @@ namespace penstock {
 /// which say line and column.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, Fault code);
 
+/// The same of a text with `//` and `/* */` comments, which DeepSpeed's configurations may have.
+/// (It reads Hjson; of the rest of that, the error says that this is JSON.)
+Result<nlohmann::json> parse_commented_json(std::string_view text, const std::string& origin,
+                                            Fault code);
+
 /// The same of a text with one document after another, each handed to `take`, whose error ends it.
 Result<void> parse_json_documents(std::string_view text, const std::string& origin, Fault code,
                                   const std::function<Result<void>(const nlohmann::json&)>& take);

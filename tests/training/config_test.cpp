@@ -98,13 +98,53 @@ TEST(ConfigTest, NumbersMayBeWrittenAsDeepSpeedTakesThem) {
   EXPECT_EQ(buffer_size("1.6e8")->deepspeed.offload_param->buffer_size, 160'000'000U);
   EXPECT_EQ(buffer_size("100000.0")->deepspeed.offload_param->buffer_size, 100'000U);
   EXPECT_EQ(buffer_size("\"200000000\"")->deepspeed.offload_param->buffer_size, 200'000'000U);
-  for (const char* bad : {"1.5", "-1", "true", "[]", "\"64MiB\"", "\"\"", "1e300", "-0.5"}) {
+  EXPECT_EQ(buffer_size("\" 1_000\"")->deepspeed.offload_param->buffer_size, 1'000U);
+  EXPECT_EQ(buffer_size("1e17")->deepspeed.offload_param->buffer_size, 100'000'000'000'000'000U);
+  for (const char* bad : {"1.5", "-1", "true", "[]", "\"64MiB\"", "\"\"", "1e300", "-0.5", "\"_1\"",
+                          "\"1__0\"", "\" \"", "18446744073709551616.0"}) {
     const Result<Config> config = buffer_size(bad);
     ASSERT_TRUE(config.has_error()) << bad;
     EXPECT_THAT(config.error().message,
                 AllOf(HasSubstr("zero_optimization.offload_param.buffer_size in ds.json is"),
                       HasSubstr("a whole number from 0 on is allowed")));
   }
+}
+
+TEST(ConfigTest, FlagsMayBeWrittenAsDeepSpeedTakesThem) {
+  const auto bf16 = [](std::string_view value) {
+    return parse_config(fmt::format(R"({{"bf16": {{"enabled": {}}}}})", value), "ds.json");
+  };
+  for (const char* on : {"true", "1", "1.0", "\"true\"", "\"Yes\"", "\"on\"", "\"1\""}) {
+    EXPECT_TRUE(bf16(on)->deepspeed.model_dtype.has_value()) << on;
+  }
+  for (const char* off : {"false", "0", "\"False\"", "\"n\"", "\"OFF\""}) {
+    EXPECT_FALSE(bf16(off)->deepspeed.model_dtype.has_value()) << off;
+  }
+  for (const char* bad : {"2", "-1", "\"maybe\"", "\"\"", "[]"}) {
+    EXPECT_TRUE(bf16(bad).has_error()) << bad;
+  }
+}
+
+TEST(ConfigTest, SharesMayBeTextsAndAreWithinOne) {
+  const auto ratio = [](std::string_view value) {
+    return parse_config(fmt::format(R"({{"zero_optimization": {{"stage": 3, "offload_optimizer":
+                                        {{"device": "cpu", "ratio": {}}}}}}})",
+                                    value),
+                        "ds.json");
+  };
+  EXPECT_EQ(ratio("\"0.25\"")->deepspeed.offload_optimizer->ratio, 0.25);
+  for (const char* bad : {"1.5", "-1", "\"2\""}) {
+    ASSERT_TRUE(ratio(bad).has_error()) << bad;
+    EXPECT_THAT(ratio(bad).error().message, HasSubstr("from 0 to 1 is allowed"));
+  }
+}
+
+TEST(ConfigTest, CommentsDoNotCount) {
+  const Result<Config> config = parse_config(R"(// of one run
+      {"bf16": /* not fp16 */ {"enabled": true}})",
+                                             "ds.json");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_TRUE(config->deepspeed.model_dtype.has_value());
 }
 
 TEST(ConfigTest, OldNamesAreUnderstood) {
@@ -153,8 +193,8 @@ TEST(ConfigTest, KnownKeysOfTheWrongKindDoNot) {
               HasSubstr("is 4; a whole number from 0 to 3 is allowed"));
   EXPECT_THAT(problem(R"({"zero_optimization": 3})"),
               HasSubstr("zero_optimization in ds.json is 3; an object is allowed"));
-  EXPECT_THAT(problem(R"({"aio": {"single_submit": "yes"}})"),
-              HasSubstr("aio.single_submit in ds.json is \"yes\"; true or false is allowed"));
+  EXPECT_THAT(problem(R"({"aio": {"single_submit": "maybe"}})"),
+              HasSubstr("aio.single_submit in ds.json is \"maybe\"; true or false is allowed"));
   EXPECT_THAT(problem(R"({"bf16": {"enabled": true}, "fp16": {"enabled": true}})"),
               HasSubstr("fp16.enabled in ds.json is true beside bf16.enabled"));
   EXPECT_THAT(problem("[]"), HasSubstr("ds.json is a list, not a DeepSpeed configuration"));
