@@ -105,6 +105,14 @@ def test_files_of_scripts_stay(tmp_path: Path, tag: str) -> None:
         assert (tmp_path / "tag" / MODEL).read_text() == content
 
 
+def test_a_group_keeps_its_access(tmp_path: Path) -> None:
+    save(tmp_path, "tag", "old")
+    (tmp_path / "tag").chmod(0o2775)
+    save(tmp_path, "tag", "new")
+    assert (tmp_path / "tag").stat().st_mode & 0o7777 == 0o2775
+    assert (tmp_path / "tag" / MODEL).read_text() == "new"
+
+
 @pytest.mark.parametrize("tag", ["", "."])
 def test_a_tag_may_be_the_directory_itself(tmp_path: Path, tag: str) -> None:
     directory = tmp_path / "saved"

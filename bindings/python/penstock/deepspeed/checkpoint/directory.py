@@ -112,9 +112,19 @@ class PartialCheckpoint:
             os.rename(self.path, self.final)
             old = self._previous
         self._move_directories(old)
+        _give_access(old, self.final)
         shutil.rmtree(old, ignore_errors=True)
         if os.path.isdir(old):
             messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")
+
+
+def _give_access(old: str, new: str) -> None:
+    """Those who could read and write the older directory can do so with its successor."""
+    found = os.stat(old)
+    with contextlib.suppress(OSError):  # a file system or a user that cannot give files away
+        if (os.stat(new).st_uid, os.stat(new).st_gid) != (found.st_uid, found.st_gid):
+            os.chown(new, found.st_uid, found.st_gid)
+        shutil.copymode(old, new)
 
 
 def write_latest(save_dir: str, tag: str) -> None:

@@ -100,7 +100,10 @@ def refuse_destroyed(engine: Any) -> None:
 
     swapper = optimizer_swapper(engine)
     if swapper is not None and not swapper.close.alive:
-        raise Error("this engine was destroyed, and has given back masters and states: save before engine.destroy()")
+        raise Error(
+            "this engine was destroyed (accelerate's free_memory() and a second train() of a Trainer do that), and has "
+            "given back masters and states: save before engine.destroy(), and load into a new engine"
+        )
 
 
 class CollectingEngine:
