@@ -105,8 +105,9 @@ typedef struct penstock_engine_options {
   void* warn_context;
 } penstock_engine_options;
 
-/// Starts an engine with a store of its own: files without a name, gone with the process. May
-/// block. `*engine` is the caller's to close.
+/// Starts an engine with a store of its own: files without a name, gone with the process, but where
+/// the configuration has `"mode": "durable"` (docs/STORES.md). May block. `*engine` is the caller's
+/// to close.
 /// Errors: CONFIGURATION (no path anywhere, too), STORAGE (a path), UNSUPPORTED, ARGUMENT.
 PENSTOCK_API int penstock_open(const penstock_engine_options* options, penstock_engine** engine);
 
@@ -170,7 +171,8 @@ PENSTOCK_API int penstock_put_async(penstock_engine* engine, const char* name, c
 
 /// A lease on the content. Blocks until it is in memory. `access`: a penstock_access. `*lease` is
 /// the caller's to release.
-/// Errors: UNKNOWN_TENSOR, ARGUMENT (no content yet), STORAGE, CORRUPT, EXHAUSTED.
+/// Errors: UNKNOWN_TENSOR, ARGUMENT (no content yet; a second update, or any get while the one copy
+/// of a tensor that is kept in RAM is updated), STORAGE, CORRUPT, EXHAUSTED.
 PENSTOCK_API int penstock_get(penstock_engine* engine, const char* name, int access,
                               penstock_lease** lease);
 /// Begins to fetch; penstock_ticket_lease() has the lease.

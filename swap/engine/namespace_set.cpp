@@ -136,7 +136,7 @@ void NamespaceSet::resume(NamespaceId space, const DurableStore& store) {
   }
   const std::vector<DriveState> drives = store.drive_states();
   for (std::uint32_t i = 0; i < drives.size(); ++i) {
-    if (drives[i].missing) {
+    if (drives[i].missing && unreadable.contains(i)) {
       context_.warn(
           WarningCode::kDriveMissing,
           fmt::format("{} tensors of the store {} cannot be read ({}): {}", unreadable[i].size(),

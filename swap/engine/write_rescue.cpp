@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -37,10 +38,11 @@ void WriteRescue::describe(const TensorRecord* record, const Writing& writing, E
     error.message += " (its last good content is unchanged)";
   }
   if (error.is_full()) {
-    error.message += fmt::format(
-        "; free space there, add a path to penstock.paths, or raise ram_bytes "
-        "({}) by {}",
-        format_bytes(memory_.residency().limit_bytes()), format_bytes(writing.bytes));
+    error.message +=
+        fmt::format("; {}, add a path to penstock.paths, or raise ram_bytes ({}) by {}",
+                    error.system_errno() == EFBIG ? "raise the limit on a file's size (ulimit -f)"
+                                                  : "free space there",
+                    format_bytes(memory_.residency().limit_bytes()), format_bytes(writing.bytes));
   }
 }
 

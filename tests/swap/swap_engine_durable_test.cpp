@@ -148,6 +148,9 @@ TEST_F(SwapEngineDurableTest, OfALostPathEachTensorSaysSo) {
     }
   }
   EXPECT_EQ(lost, 2);
+  warnings_.clear();
+  open_durable(0, {paths.front()});
+  EXPECT_THAT(warnings_, testing::IsEmpty()) << "nothing lies there any more";
 }
 
 TEST_F(SwapEngineDurableTest, WhatIsPutWhileTheNamespaceClosesIsThereOrRefused) {

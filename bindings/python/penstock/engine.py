@@ -80,7 +80,8 @@ class Engine:
     def get(self, name: str, update: bool = False) -> Lease:
         """A lease on the content; blocks until it is in memory. It is to read only, unless `update`: the caller will
         change it and commit(). A lease that is dropped instead leaves the content as it was, but for a tensor that is
-        kept in RAM (`ram_bytes`, rules): that has one copy, which the caller has changed.
+        kept in RAM (`ram_bytes`, rules): that has one copy, which the caller has changed. Until the commit another
+        get has the last committed content from the drive; of the tensor with one copy it is an ArgumentError.
         """
         lease: Lease = self.get_async(name, update=update).result()
         return lease
