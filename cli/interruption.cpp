@@ -11,7 +11,7 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kStatusOfSignals = 128;
 
 std::atomic<bool> g_asked_for{false};

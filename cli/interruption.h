@@ -2,9 +2,10 @@
 
 namespace penstock::cli {
 
-/// While it lives, the first Ctrl-C (or SIGTERM) is a wish that the program looks at when it can,
-/// and the second one ends the process at once. One at a time; a SIGINT that was ignored before
-/// (`nohup`, a job in the background of a script) stays ignored.
+/// While it lives, the first Ctrl-C (or SIGTERM, or SIGHUP of a terminal that is gone) is a wish
+/// that the program looks at when it can, and the second one ends the process at once. One at a
+/// time; a signal that was ignored before (`nohup`, a job in the background of a script) stays
+/// ignored.
 class Interruption {
  public:
   /// `at_signal` is called at each of them, within the signal handler; may be null.

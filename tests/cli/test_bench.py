@@ -222,7 +222,7 @@ def begin_an_hour(penstock, tmp_path, *more):
     pytest.fail("it ended before it read anything")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_with_a_report(started, how):
     process = started("--output-format=json")
     process.send_signal(how)

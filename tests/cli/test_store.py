@@ -165,7 +165,7 @@ def test_export_leaves_nothing_behind_when_it_fails(penstock, store, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_export_that_is_interrupted_leaves_nothing(penstock, checkpoint, tmp_path, how):
     store, target = tmp_path / "store", tmp_path / "out"
     assert penstock("import", checkpoint({"large": torch.zeros(60_000_000)}), store).returncode == 0
