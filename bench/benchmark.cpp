@@ -71,7 +71,7 @@ class Group {
 std::ptrdiff_t count_threads(std::span<const Job> jobs) {
   std::ptrdiff_t threads = 0;
   for (const Job& job : jobs) {
-    threads += std::max(job.numjobs, 1U);
+    threads += job.numjobs;
   }
   return threads;
 }
@@ -79,7 +79,7 @@ std::ptrdiff_t count_threads(std::span<const Job> jobs) {
 Group::Group(std::span<const Job> jobs, std::uint32_t number, std::size_t first)
     : prepared_(count_threads(jobs) + 1), finished_(count_threads(jobs) + 1) {
   for (const Job& job : jobs) {
-    for (std::uint32_t thread = 0; thread < std::max(job.numjobs, 1U); ++thread) {
+    for (std::uint32_t thread = 0; thread < job.numjobs; ++thread) {
       auto member = std::make_unique<Member>();
       member->job = &job;
       member->thread = thread;
@@ -97,9 +97,9 @@ void Group::run(const BenchmarkOptions& options) {
   std::vector<std::jthread> threads = start(options);
   prepared_.arrive_and_wait();
   begun_ = Clock::now();
-  const CpuTime before = process_cpu_time();
+  const CpuTime before = cpu_time(RUSAGE_SELF);
   finished_.arrive_and_wait();
-  const CpuTime after = process_cpu_time();
+  const CpuTime after = cpu_time(RUSAGE_SELF);
   threads.clear();  // joins
   share_helpers_cpu(after - measured_from(before));
 }
@@ -148,22 +148,17 @@ Result<void> keep_to_cpus(const Job& job) {
 }
 
 void Group::work(Member& member) {
-  const Result<void> kept = keep_to_cpus(*member.job);
-  Result<std::unique_ptr<WorkloadRun>> run =
-      kept.has_error() ? Result<std::unique_ptr<WorkloadRun>>(kept.error())
-                       : make_workload_run(*member.job, member.thread);
-  Result<void> prepared;
-  if (run.has_value()) {
+  const std::unique_ptr<WorkloadRun> run = make_workload_run(*member.job, member.thread);
+  Result<void> prepared = keep_to_cpus(*member.job);
+  if (prepared.has_value()) {
     const std::lock_guard lock(laying_out_);
-    prepared = (*run)->prepare(member.control);
-  } else {
-    prepared = run.error();
+    prepared = run->prepare(member.control);
   }
   prepared_.arrive_and_wait();
   if (prepared.has_error()) {
     member.result.fail(prepared.error());
   } else {
-    run_prepared(**run, member);  // where it was stopped nothing moves, and files go with `unlink`
+    run_prepared(*run, member);  // where it was stopped nothing moves, and files go with `unlink`
   }
   finished_.arrive_and_wait();
 }
@@ -242,7 +237,7 @@ void Group::share_helpers_cpu(const CpuTime& process) {
   double bytes = 0;
   for (const std::unique_ptr<Member>& member : members_) {
     const JobResult& result = member->result;
-    helpers = helpers - CpuTime{result.user_seconds, result.system_seconds};
+    helpers = helpers - result.cpu;
     bytes += static_cast<double>(result.read.io_bytes + result.write.io_bytes);
   }
   for (const std::unique_ptr<Member>& member : members_) {
@@ -253,11 +248,8 @@ void Group::share_helpers_cpu(const CpuTime& process) {
     JobResult& result = member->result;
     const double share =
         bytes == 0 ? 0 : static_cast<double>(result.read.io_bytes + result.write.io_bytes) / bytes;
-    result.user_seconds += share * std::max(helpers.user_seconds, 0.0);
-    result.system_seconds += share * std::max(helpers.system_seconds, 0.0);
-    if (result.swap) {
-      result.swap->cpu_seconds = result.user_seconds + result.system_seconds;
-    }
+    result.cpu = result.cpu + CpuTime{share * std::max(helpers.user_seconds, 0.0),
+                                      share * std::max(helpers.system_seconds, 0.0)};
   }
 }
 

@@ -20,11 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lora_options import lora_options
 from picture import draw
 from run_port import clean_up_when_ended
-from training_run import Result, Sample, Step, TrainingRun
-from user_config import BINARY, DATA, on_cpu, on_drive, plan_command
-
-HERE = Path(__file__).parent
-OUT = HERE / "out"
+from seeded_model import qwen3
+from training_run import GRPO, Result, TrainingRun
+from user_config import BINARY, OUT, SWAP, on_cpu, on_drive, plan_command
 
 
 def main() -> int:
@@ -33,22 +31,18 @@ def main() -> int:
     steps = parser.parse_args().steps
     clean_up_when_ended()
     begin = time.monotonic()
-    OUT.mkdir(exist_ok=True)
-    swap = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
-    model = make_model()
-    runs = make_runs(model, swap, steps)
+    model = qwen3()
+    runs = make_runs(model, steps)
     show_plan(model, runs[0])
     results = []
     for number, training in enumerate(runs, 1):
         say(f"run {number} of {len(runs)}: {training.name}, {steps} steps")
-        results.append(training.run(OUT, Progress(steps)))
-        if results[-1].returncode != 0 or len(results[-1].steps) != steps:
-            return failed(results[-1])
+        results.append(training.run_well(OUT))
     picture = OUT / "quickstart.svg"
     draw(results, picture, "GRPO with LoRA, Qwen3-0.6B shape, under the user's own DeepSpeed configuration")
     agree = report(results)
     say("the model's tensors through the engine, against fio on the same drive (penstock bench --pair=fio)")
-    print(f"  {against_fio(model, swap)}", flush=True)
+    print(f"  {against_fio(model)}", flush=True)
     say(f"picture: {picture}   logs and figures: {OUT}   took {time.monotonic() - begin:.0f} s")
     return 0 if agree else 1
 
@@ -57,27 +51,13 @@ def say(text: str) -> None:
     print(f"\n== {text}", flush=True)
 
 
-def make_model(layers: int = 28) -> Path:
-    """The checkpoint of so many layers, made where it is not there yet."""
-    model = OUT / f"qwen3-{layers}-layers"
-    if not (model / "model.safetensors").exists():
-        say(f"making the checkpoint: Qwen3-0.6B's shape, {layers} layers, seeded random weights")
-        partial = OUT / f"{model.name}.partial"
-        subprocess.run(
-            [sys.executable, DATA / "make_model.py", partial, str(layers)], check=True, stderr=subprocess.DEVNULL
-        )
-        partial.rename(model)
-    return model
-
-
-def make_runs(model: Path, swap: Path, steps: int) -> list[TrainingRun]:
-    seed = on_drive("seed-003.json", swap)
+def make_runs(model: Path, steps: int) -> list[TrainingRun]:
+    seed = on_drive("seed-003.json")
     from_drive = {**seed, "penstock": {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}}
-    script, arguments = DATA / "grpo_lora.py", [str(model), "CONFIG", str(steps)]
     return [
-        TrainingRun("as the file is", script, arguments, seed),
-        TrainingRun("all from the drive", script, arguments, from_drive),
-        TrainingRun("device cpu", script, arguments, on_cpu(seed, "offload_param"), penstock=False),
+        TrainingRun("as the file is", GRPO, model, steps, seed),
+        TrainingRun("all from the drive", GRPO, model, steps, from_drive),
+        TrainingRun("device cpu", GRPO, model, steps, on_cpu(seed, "offload_param"), penstock=False),
     ]
 
 
@@ -88,40 +68,13 @@ def show_plan(model: Path, training: TrainingRun) -> None:
     subprocess.run([*command, *lora_options()], check=False, env={**os.environ, "DS_ACCELERATOR": "cpu"})
 
 
-class Progress:
-    """A line a step; on a terminal a line a second between them, written over."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-        self._done = 0
-        self._terminal = sys.stdout.isatty()
-        self._begin = time.monotonic()
-        self._said = 0.0
-
-    def __call__(self, name: str, step: Step | None, sample: Sample) -> None:
-        elapsed = time.monotonic() - self._begin
-        state = f"{elapsed:5.0f} s   memory {sample.rss / 1e9:5.2f} GB   read {sample.read / 1e9:6.2f} GB"
-        if step:
-            self._done += 1
-            _, norm, reward = step.values
-            done = f"step {self._done}/{self._steps}: {step.seconds:.1f} s"
-            line = f"  {state}   {done}, reward {reward}, gradient norm {norm}"
-            print(("\r\033[K" if self._terminal else "") + line, flush=True)
-        elif self._terminal:
-            what = "loading" if self._done == 0 else "training"
-            print(f"\r\033[K  {state}   {what}", end="", flush=True)
-        elif elapsed - self._said > 15:
-            self._said = elapsed
-            print(f"  {state}", flush=True)
-
-
-def against_fio(model: Path, directory: Path) -> str:
+def against_fio(model: Path) -> str:
     """Fetches the model's tensors in the order of a pass forward, fio as many bytes in requests of 1 MiB."""
-    directory.mkdir(parents=True, exist_ok=True)
+    SWAP.mkdir(parents=True, exist_ok=True)
     report = OUT / "against_fio.json"
     command = [
         BINARY, "bench", "--name=against-fio", "--workload=swap",
-        f"--inventory={model}", "--phase=forward", "--max_pinned=64MiB", "--ram=0", f"--directory={directory}",
+        f"--inventory={model}", "--phase=forward", "--max_pinned=64MiB", "--ram=0", f"--directory={SWAP}",
         "--pair=fio", "--pairs=6", "--output-format=json", f"--output={report}",
     ]  # fmt: skip
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -132,16 +85,6 @@ def against_fio(model: Path, directory: Path) -> str:
         f"{pair['ratio_median']:.2f} of fio's bandwidth (median of {pair['pairs']} pairs, IQR {pair['ratio_iqr']:.2f}) "
         f"at {pair['cpu_ratio_median']:.2f} of its CPU a byte; fio at its best: {pair['peer_settings']}"
     )
-
-
-def failed(result: Result) -> int:
-    print(
-        f"\nrun '{result.name}' ended with status {result.returncode} after {len(result.steps)} steps", file=sys.stderr
-    )
-    if result.log:
-        print("".join(result.log.read_text().splitlines(keepends=True)[-25:]), file=sys.stderr)
-        print(f"its whole output: {result.log}", file=sys.stderr)
-    return 1
 
 
 def report(results: list[Result]) -> bool:
@@ -164,15 +107,10 @@ def report(results: list[Result]) -> bool:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        print(
-            "  "
-            + "   ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-        )
-    for number, values in enumerate(reference, 1):
-        print(f"  step {number}: loss {values[0]}, gradient norm {values[1]}, reward {values[2]}")
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        print("   ".join([f"  {row[0].ljust(widths[0])}", *cells]))
+    for number, step in enumerate(results[-1].steps, 1):
+        print(f"  step {number}: {step.described()}")
     (OUT / "quickstart.json").write_text(json.dumps({row[0] or "run": row[1:] for row in rows}, indent=1))
     agree = all(result.values == reference for result in results)
     print("  all runs agree to the last digit" if agree else "  THE RUNS DIFFER", flush=True)

@@ -31,13 +31,8 @@ def main() -> int:
     )
     known = sorted(path.name for path in MODELS.iterdir())
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(known)} (default: all)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=ROOT / "bench/out/inventories",
-        help="directory (default: bench/out/inventories)",
-    )
+    place = "bench/out/inventories"
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / place, help=f"directory (default: {place})")
     options = parser.parse_args()
     if unknown := [name for name in options.models if name not in known]:
         parser.error(f"there is no configuration of {unknown[0]} in {MODELS}")

@@ -16,36 +16,22 @@ import os
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from lora_options import lora_options
-from main_job import OUT, make_model
+from markdown import table
 from run_port import clean_up_when_ended
-from training_run import Result, TrainingRun
-from user_config import DATA, on_drive, plan_command
+from seeded_model import SHAPES, qwen3, seeded_model
+from training_run import FINETUNE, GRPO, Result, TrainingRun
+from user_config import OUT, on_drive, plan_command
 
 NOTHING_IN_RAM = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
-UNTIED = """
-import sys, torch
-from transformers import AutoModelForCausalLM, LlamaConfig
-torch.manual_seed(0)
-config = LlamaConfig(vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=8,
-                     num_attention_heads=16, tie_word_embeddings=False)
-AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(sys.argv[1])
-"""
 
 
-@dataclass
-class Case:
-    name: str
-    script: str
-    model: Path
-    config: dict[str, Any]
-    options: list[str] = field(default_factory=list)
+Case = tuple[TrainingRun, list[str]]  # a run, and what `penstock plan` is asked beside
 
 
 def main() -> int:
@@ -53,50 +39,43 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=10, help="optimizer steps a run (default 10)")
     steps = parser.parse_args().steps
     clean_up_when_ended()
-    OUT.mkdir(exist_ok=True)
     rows = []
-    for case in cases(Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))):
-        planned = plan(case)
-        arguments = [str(case.model), "CONFIG", str(steps)]
-        training = TrainingRun(case.name, DATA / case.script, arguments, case.config)
-        result = training.run(OUT / "plan-against-run")
-        if result.returncode != 0:
-            print(f"'{case.name}' ended with status {result.returncode}: {result.log}", file=sys.stderr)
-            return 1
-        rows.append(row(case, planned, result))
+    for training, options in cases(steps):
+        planned = plan(training, options)
+        rows.append(row(planned, training.run_well(OUT / "plan-against-run")))
         print(rows[-1], flush=True)
     (OUT / "plan-against-run.json").write_text(json.dumps(rows, indent=1))
-    print(table(rows))
+    keys = [key for key in rows[0] if key != "run"]
+    cells = [[one["run"], *(f"{one[key][0] / 1e9:.3f} / {one[key][1] / 1e9:.3f}" for key in keys)] for one in rows]
+    print(table(["run", *(f"{key}, GB" for key in keys)], cells))
     return 0
 
 
-def cases(swap: Path) -> list[Case]:
-    finetune, seed = on_drive("full-finetune.json", swap), on_drive("seed-003.json", swap)
-    small, middle, whole, untied = make_model(4), make_model(12), make_model(), make_untied()
+def cases(steps: int) -> list[Case]:
+    finetune, seed = on_drive("full-finetune.json"), on_drive("seed-003.json")
+    untied = seeded_model(SHAPES / "Llama-untied", OUT / "llama-untied")
     from_drive = {"penstock": NOTHING_IN_RAM}
-    trained, lora = ["--trainable", "all"], lora_options()
-    full, grpo = "full_finetune.py", "grpo_lora.py"
+
+    def full(name: str, model: Path, block: dict[str, Any]) -> Case:
+        return TrainingRun(name, FINETUNE, model, steps, {**finetune, **block}), ["--trainable", "all"]
+
+    def grpo(name: str, block: dict[str, Any]) -> Case:
+        return TrainingRun(name, GRPO, qwen3(), steps, {**seed, **block}), lora_options()
+
     return [
-        Case("4 layers, nothing in RAM", full, small, {**finetune, **from_drive}, trained),
-        Case("4 layers, default", full, small, finetune, trained),
-        Case("GRPO, nothing in RAM", grpo, whole, {**seed, **from_drive}, lora),
-        Case("GRPO, default", grpo, whole, seed, lora),
-        Case("12 layers, nothing in RAM", full, middle, {**finetune, **from_drive}, trained),
-        Case("untied Llama, 400 MB in RAM", full, untied, {**finetune, "penstock": {"ram_bytes": "400MB"}}, trained),
+        full("4 layers, nothing in RAM", qwen3(4), from_drive),
+        full("4 layers, default", qwen3(4), {}),
+        grpo("GRPO, nothing in RAM", from_drive),
+        grpo("GRPO, default", {}),
+        full("12 layers, nothing in RAM", qwen3(12), from_drive),
+        full("untied Llama, 400 MB in RAM", untied, {"penstock": {"ram_bytes": "400MB"}}),
     ]
 
 
-def make_untied() -> Path:
-    model = OUT / "llama-untied"
-    if not (model / "model.safetensors").exists():
-        subprocess.run([sys.executable, "-c", UNTIED, str(model)], check=True, stderr=subprocess.DEVNULL)
-    return model
-
-
-def plan(case: Case) -> dict[str, Any]:
-    command = plan_command(case.model, case.config, OUT / "plan-against-run.config.json")
+def plan(training: TrainingRun, options: list[str]) -> dict[str, Any]:
+    command = plan_command(training.model, training.config, OUT / "plan-against-run.config.json")
     done = subprocess.run(
-        [*command, "--json", "--verbose", *case.options],
+        [*command, "--json", "--verbose", *options],
         env={**os.environ, "DS_ACCELERATOR": "cpu"},
         stdout=subprocess.PIPE,
         check=True,
@@ -105,26 +84,17 @@ def plan(case: Case) -> dict[str, Any]:
     return document
 
 
-def row(case: Case, planned: dict[str, Any], result: Result) -> dict[str, Any]:
+def row(planned: dict[str, Any], result: Result) -> dict[str, Any]:
     steps = result.steps[2:]
     ran = result.stats["plan"]
     return {
-        "run": case.name,
+        "run": result.name,
         "pinned": (planned["pinned_bytes"], ran["pinned_bytes"]),
         "resident": (planned["ram_bytes"], ran["ram_bytes"]),
         "read": (planned["per_step"]["read_bytes"], 1e9 * statistics.median(step.read_gb for step in steps)),
         "written": (planned["per_step"]["write_bytes"], 1e9 * statistics.mean(step.written_gb for step in steps)),
         "peak": (planned["process"]["peak_bytes"], 1e9 * result.peak_gb),
     }
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    keys = [key for key in rows[0] if key != "run"]
-    lines = ["| run | " + " | ".join(f"{key}, GB" for key in keys) + " |", "| --- " * (len(keys) + 1) + "|"]
-    for one in rows:
-        cells = [f"{one[key][0] / 1e9:.3f} / {one[key][1] / 1e9:.3f}" for key in keys]
-        lines.append(f"| {one['run']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

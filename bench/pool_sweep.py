@@ -20,6 +20,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from markdown import table
+
 ROOT = Path(__file__).resolve().parents[1]
 READ_BYTES_PER_SECOND = 3.5 * (1 << 30)  # what `read=3.5g` means
 GLOBAL = """[global]
@@ -58,7 +62,7 @@ def main() -> int:
     if options.report:
         options.report.write_text(done.stdout)
     speeds = {job["jobname"]: job["read"]["bw_bytes"] for job in json.loads(done.stdout)["jobs"]}
-    print(table(options, speeds))
+    print(speed_table(options, speeds))
     return 0
 
 
@@ -93,15 +97,15 @@ def in_chunks(inventory: dict[str, Any], chunk_bytes: int) -> dict[str, Any]:
     return {**inventory, "tensors": pieces}
 
 
-def table(options: argparse.Namespace, speeds: dict[str, float]) -> str:
+def speed_table(options: argparse.Namespace, speeds: dict[str, float]) -> str:
     columns = list(itertools.product(CONSUMERS, options.compute))
-    heads = [f"{consumer}: {compute:g}" for consumer, compute in columns]
-    lines = ["| `max_pinned`, MiB | " + " | ".join(heads) + " |", "| ---: " * (len(heads) + 1) + "|"]
-    for size in options.sizes:
-        best = [speeds[name_of(*column, max(options.sizes))] for column in columns]
-        cells = [100 * speeds[name_of(*column, size)] / most for column, most in zip(columns, best, strict=True)]
-        lines.append(f"| {size:g} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
-    return "\n".join(lines)
+    best = [speeds[name_of(*column, max(options.sizes))] for column in columns]
+    rows = [
+        [f"{size:g}"]
+        + [f"{100 * speeds[name_of(*column, size)] / most:.1f}" for column, most in zip(columns, best, strict=True)]
+        for size in options.sizes
+    ]
+    return table(["`max_pinned`, MiB", *(f"{consumer}: {compute:g}" for consumer, compute in columns)], rows, "---:")
 
 
 if __name__ == "__main__":

@@ -10,14 +10,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from run_port import own_port
+from user_config import DATA
 
+FINETUNE, GRPO = DATA / "full_finetune.py", DATA / "grpo_lora.py"
 SAMPLE_SECONDS = 0.25
+SILENCE_SECONDS = 15  # at most, where the output is no terminal
 
 # The environment of one rank on the CPU accelerator; two ranks get theirs from torchrun.
 ONE_RANK = {
@@ -51,6 +54,11 @@ class Step:
     read_gb: float = 0.0
     written_gb: float = 0.0
 
+    def described(self) -> str:
+        return ", ".join(
+            f"{what} {value}" for what, value in zip(("loss", "gradient norm", "reward"), self.values, strict=False)
+        )
+
 
 @dataclass
 class Result:
@@ -60,7 +68,7 @@ class Result:
     samples: list[Sample]
     peak_gb: float
     stats: dict[str, Any] = field(default_factory=dict)
-    log: Path | None = None
+    log: Path = Path()
 
     @property
     def values(self) -> list[tuple[str, ...]]:
@@ -73,21 +81,28 @@ class Result:
 
 @dataclass
 class TrainingRun:
-    """A script under a configuration. `penstock`: through `python -m penstock.deepspeed`."""
+    """A script on a model under a configuration. `penstock`: through `python -m penstock.deepspeed`."""
 
     name: str
     script: Path
-    arguments: list[str]
+    model: Path
+    steps: int
     config: dict[str, Any]
     penstock: bool = True
     prelude: Path | None = None  # executed before the script, in its process
     environment: dict[str, str] = field(default_factory=dict)  # over that of one rank on the CPU accelerator
 
-    def run(self, out: Path, progress: Callable[[str, Step | None, Sample], None] | None = None) -> Result:
-        with own_port() as port:
-            return self._run(out, progress, port)
+    def run_well(self, out: Path) -> Result:
+        """Says how it goes; ends this process where the run did not make all of its steps."""
+        result = self.run(out, Progress(self.steps))
+        if result.returncode == 0 and len(result.steps) == self.steps:
+            return result
+        log = result.log.read_text(errors="replace")
+        print("".join(log.splitlines(keepends=True)[-25:]), file=sys.stderr)
+        ended = f"'{self.name}' ended with status {result.returncode} after {len(result.steps)} steps"
+        sys.exit(f"{ended}; its whole output: {result.log}")
 
-    def _run(self, out: Path, progress: Callable[[str, Step | None, Sample], None] | None, port: int) -> Result:
+    def run(self, out: Path, progress: Progress | None = None) -> Result:
         directory = out / re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         directory.mkdir(parents=True, exist_ok=True)
         config_file = directory / "ds_config.json"
@@ -98,16 +113,15 @@ class TrainingRun:
         environment = {
             **os.environ,
             **ONE_RANK,
-            "MASTER_PORT": str(port),
             "PENSTOCK_STATS": str(stats_file),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             **self.environment,
         }
-        with log.open("w") as log_file:
+        with own_port() as port, log.open("w") as log_file:
             process = subprocess.Popen(
                 self._command(config_file),
-                env=environment,
+                env={**environment, "MASTER_PORT": str(port)},
                 cwd=directory,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -126,7 +140,7 @@ class TrainingRun:
         return Result(self.name, returncode, steps, watch.samples, watch.peak_gb, stats, log)
 
     def _command(self, config_file: Path) -> list[str]:
-        script = [str(self.script), *[str(config_file) if a == "CONFIG" else a for a in self.arguments]]
+        script = [str(self.script), str(self.model), str(config_file), str(self.steps)]
         if self.prelude:
             run = (
                 "import sys, runpy; exec(open(sys.argv[1]).read()); sys.argv = sys.argv[2:]; "
@@ -137,13 +151,8 @@ class TrainingRun:
             return [sys.executable, "-m", "penstock.deepspeed", *script]
         return [sys.executable, *script]
 
-    def _follow(
-        self,
-        process: subprocess.Popen[str],
-        log_file: Any,
-        watch: _Watch,
-        progress: Callable[[str, Step | None, Sample], None] | None,
-    ) -> list[Step]:
+    @staticmethod
+    def _follow(process: subprocess.Popen[str], log_file: Any, watch: _Watch, progress: Progress | None) -> list[Step]:
         steps: list[Step] = []
         last = 0.0
         assert process.stdout is not None
@@ -154,8 +163,33 @@ class TrainingRun:
             now = time.monotonic()
             if progress and (finished or now - last > 1.0) and watch.samples:
                 last = now
-                progress(self.name, steps[-1] if finished and steps else None, watch.samples[-1])
+                progress(steps[-1] if finished and steps else None, watch.samples[-1])
         return steps
+
+
+class Progress:
+    """A line a step; on a terminal a line a second between them, written over."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._done = 0
+        self._terminal = sys.stdout.isatty()
+        self._begin = time.monotonic()
+        self._said = 0.0
+
+    def __call__(self, step: Step | None, sample: Sample) -> None:
+        elapsed = time.monotonic() - self._begin
+        state = f"{elapsed:5.0f} s   memory {sample.rss / 1e9:5.2f} GB   read {sample.read / 1e9:6.2f} GB"
+        if step:
+            self._done += 1
+            done = f"step {self._done}/{self._steps}: {step.seconds:.1f} s, {step.described()}"
+            print(("\r\033[K" if self._terminal else "") + f"  {state}   {done}", flush=True)
+        elif self._terminal:
+            what = "loading" if self._done == 0 else "training"
+            print(f"\r\033[K  {state}   {what}", end="", flush=True)
+        elif elapsed - self._said > SILENCE_SECONDS:
+            self._said = elapsed
+            print(f"  {state}", flush=True)
 
 
 def parse(line: str, steps: list[Step]) -> bool:
@@ -176,10 +210,7 @@ def parse(line: str, steps: list[Step]) -> bool:
     return False
 
 
-TABLE_HEAD = (
-    "| run | step s (least, most) | CPU s | read GB | written GB | peak GB | pinned GB |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
-)
+TABLE_HEAD = ["run", "step s (least, most)", "CPU s", "read GB", "written GB", "peak GB", "pinned GB"]
 
 
 def figures(results: Sequence[Result], warm_up_steps: int) -> dict[str, Any]:
@@ -200,13 +231,11 @@ def figures(results: Sequence[Result], warm_up_steps: int) -> dict[str, Any]:
     }
 
 
-def table_row(name: str, row: dict[str, Any]) -> str:
-    """Under TABLE_HEAD; further cells may follow."""
-    return (
-        f"| {name} | {row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f}) "
-        f"| {row['cpu_seconds']:.2f} | {row['read_gb']:.2f} | {row['written_gb']:.2f} "
-        f"| {row['peak_gb']:.2f} | {row['pinned_gb']:.3f} |"
-    )
+def table_row(name: str, row: dict[str, Any]) -> list[str]:
+    """Cells under TABLE_HEAD; further ones may follow."""
+    seconds = f"{row['seconds']:.2f} ({row['seconds_min']:.2f}, {row['seconds_max']:.2f})"
+    costs = [f"{row[key]:.2f}" for key in ("cpu_seconds", "read_gb", "written_gb", "peak_gb")]
+    return [name, seconds, *costs, f"{row['pinned_gb']:.3f}"]
 
 
 class _Watch:

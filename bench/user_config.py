@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+OUT = Path(__file__).parent / "out"
+SWAP = Path(os.environ.get("PENSTOCK_TMP", OUT / "swap"))
 BINARY = os.environ.get("PENSTOCK_BINARY", str(Path(sys.executable).parent / "penstock"))
 SECTIONS = ("offload_param", "offload_optimizer")
 
 
-def on_drive(name: str, swap: Path) -> dict[str, Any]:
+def on_drive(name: str, swap: Path = SWAP) -> dict[str, Any]:
     """The file `name` with nothing but its `nvme_path` replaced."""
     config: dict[str, Any] = json.loads((DATA / name).read_text())
     for section in SECTIONS:
@@ -32,5 +34,6 @@ def on_cpu(config: dict[str, Any], *sections: str) -> dict[str, Any]:
 
 def plan_command(model: Path, config: dict[str, Any], file: Path) -> list[str]:
     """`penstock plan` of a model under a configuration, which is written to the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(config))
     return [BINARY, "plan", str(model), "--config", str(file)]

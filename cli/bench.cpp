@@ -11,7 +11,7 @@
 
 #include "alloc/bytes.h"
 #include "bench/job/job_file.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/pair/paired_run.h"
 #include "bench/process/child_process.h"
 #include "bench/report/plot_program.h"

@@ -10,7 +10,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
-#include "bench/job/simulated_drive.h"
+#include "bench/job/job_value.h"
 #include "bindings/deepspeed/automatic_values.h"
 #include "bindings/deepspeed/trained_tensors.h"
 #include "bindings/inventory/recorded_trace.h"

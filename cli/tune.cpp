@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/tune/drive_tuning.h"
 #include "cli/emitted_config.h"
 #include "cli/error_output.h"

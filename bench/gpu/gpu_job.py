@@ -18,6 +18,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+from markdown import table
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "gpu"
@@ -228,13 +232,13 @@ def output_of(*command: str) -> str:
 def page(document: dict[str, Any]) -> str:
     """docs/GPU.md."""
     rehearsal = " **A rehearsal on a simulated device.**" if document["device"].startswith("host") else ""
-    lines = [TITLE, "", f"`bench/gpu/run`, {document['when']}: {document['machine']}.{rehearsal}", ""]
-    lines += ["| stage | figure | measured | goal | beside it |", "| --- | --- | --- | --- | --- |"]
-    for stage in LIMITS:
-        for row in document["stages"].get(stage, [["all of it", "not run: its stage was not asked for", "", ""]]):
-            cells = [" ".join(cell.split()).replace("|", "\\|") for cell in (stage, *row)]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    head = f"{TITLE}\n\n`bench/gpu/run`, {document['when']}: {document['machine']}.{rehearsal}\n\n"
+    rows = [
+        [" ".join(cell.split()).replace("|", "\\|") for cell in (stage, *row)]
+        for stage in LIMITS
+        for row in document["stages"].get(stage, [["all of it", "not run: its stage was not asked for", "", ""]])
+    ]
+    return head + table(["stage", "figure", "measured", "goal", "beside it"], rows) + "\n"
 
 
 def main() -> int:

@@ -45,11 +45,8 @@ def open_and_use(stage: Stage, budget: int) -> None:
 
 
 def pinned_by_kernel() -> int:
-    held = 0
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(("VmPin:", "VmLck:")):
-            held += int(line.split()[1]) * 1024
-    return held
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+    return sum(int(status[key].split()[0]) * 1024 for key in ("VmPin", "VmLck"))
 
 
 def main() -> None:

@@ -168,6 +168,20 @@ def report(stage: Stage, direction: str, pairs: list[tuple[OurRun, FioRun]], set
         stage.median(f"{what}: CPU of the process a byte over fio's", costs)
 
 
+def take_turns(
+    stage: Stage, flow: ModelFlow, file: Path, direction: str, setting: Setting, leave: float
+) -> list[tuple[OurRun, FioRun]]:
+    """Until so many seconds are left."""
+    flow.run(direction, 1)
+    passes = max(1, min(16, math.ceil(RUN_SECONDS / flow.run(direction, 1).seconds)))
+    return abba(
+        lambda: flow.run(direction, passes),
+        lambda: run_fio(file, direction, setting, flow.bytes_a_pass, passes),
+        PAIRS,
+        lambda: stage.seconds_left() < leave,
+    )
+
+
 def main() -> None:
     stage = Stage()
     file = stage.swap / "fio.data"
@@ -180,16 +194,7 @@ def main() -> None:
         flow.run("write", 1)  # what is read must be there
         for direction, share in (("read", 0.55), ("write", 1.0)):
             leave = stage.seconds_left() * (1 - share) + 2.0
-            flow.run(direction, 1)
-            passes = max(1, min(16, math.ceil(RUN_SECONDS / flow.run(direction, 1).seconds)))
-            pairs = abba(
-                lambda passes=passes, direction=direction: flow.run(direction, passes),  # type: ignore[misc]
-                lambda passes=passes, direction=direction: run_fio(  # type: ignore[misc]
-                    file, direction, best[direction], flow.bytes_a_pass, passes
-                ),
-                PAIRS,
-                lambda leave=leave: stage.seconds_left() < leave,  # type: ignore[misc]
-            )
+            pairs = take_turns(stage, flow, file, direction, best[direction], leave)
             report(stage, direction, pairs, best[direction])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 from compiled_ops import compile_ops
 from run_port import clean_up_when_ended
-from small_model import MAKER, small_model_script
+from seeded_model import SMALL, qwen3, seeded_model
 from stage import Stage
 from swap_device import simulated, through_device, training_environment
-from training_run import ONE_RANK, Result, TrainingRun
-from user_config import DATA, on_cpu, on_drive
+from training_run import FINETUNE, ONE_RANK, Result, TrainingRun
+from user_config import on_cpu, on_drive
 
 STEPS = 8
 WARM_STEPS = 2  # in which the order of use is learnt; of no ratio
@@ -31,17 +30,15 @@ class Trainer:
         self._environment = training_environment(stage.device)
         if self._simulated:
             self._environment |= {"OMP_NUM_THREADS": "1", "PENSTOCK_DEVICE": stage.device}
-        self._model = self._make_model()
+        self._model = seeded_model(SMALL, stage.work / "small") if self._simulated else qwen3(LAYERS, stage.work)
         names = ("CPUAdamBuilder", "AsyncIOBuilder", *(("ShareMemCommBuilder",) if self._simulated else ()))
         compile_ops(stage, names, {**ONE_RANK, **self._environment})
 
     def run(self, name: str) -> Result:
-        arguments = [str(self._model), "CONFIG", str(STEPS)]
-        of_penstock = name == "penstock"
-        script = DATA / "full_finetune.py"
-        training = TrainingRun(name, script, arguments, self._config(name), of_penstock, environment=self._environment)
+        of_penstock, changes = name == "penstock", self._environment
+        training = TrainingRun(name, FINETUNE, self._model, STEPS, self._config(name), of_penstock, environment=changes)
         result = training.run(self._stage.work)
-        if result.returncode != 0 and result.log is not None:
+        if result.returncode != 0:
             print(result.log.read_text(errors="replace")[-2000:], flush=True)
         return result
 
@@ -59,16 +56,6 @@ class Trainer:
         if name == "penstock":
             config["penstock"] = {"ram_bytes": 0, "max_pinned_bytes": "64MiB"}
         return config
-
-    def _make_model(self) -> Path:
-        """Random weights in Qwen3's shape."""
-        model = self._stage.work / ("small" if self._simulated else f"qwen3-{LAYERS}-layers")
-        if not (model / "model.safetensors").exists():
-            maker = self._stage.work / "make.py"
-            maker.write_text(small_model_script() if self._simulated else MAKER.read_text())
-            layers = "2" if self._simulated else str(LAYERS)
-            subprocess.run([sys.executable, maker, model, layers], check=True)
-        return model
 
 
 def report(stage: Stage, results: dict[str, list[Result]]) -> None:

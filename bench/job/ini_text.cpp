@@ -15,23 +15,17 @@ namespace {
 
 constexpr std::size_t kValueMax = 64 * kKiB;  // the environment may be large, a path is not
 
-bool is_blank(char letter) {
-  return letter == ' ' || letter == '\t' || letter == '\r';
-}
+constexpr std::string_view kBlanks = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
 }
 
 std::string_view without_comment(std::string_view line) {
   for (std::size_t at = 0; at < line.size(); ++at) {
-    if ((line[at] == ';' || line[at] == '#') && (at == 0 || is_blank(line[at - 1]))) {
+    if ((line[at] == ';' || line[at] == '#') &&
+        (at == 0 || kBlanks.find(line[at - 1]) != kBlanks.npos)) {
       return line.substr(0, at);
     }
   }

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "alloc/bytes.h"
-#include "bench/job/simulated_drive.h"
 #include "io/engine_probe.h"
 #include "swap/plan/integrity_level.h"
 
@@ -41,6 +40,17 @@ struct Compute {
   bool spins = true;  ///< false: sleeps
 
   bool operator==(const Compute&) const = default;
+};
+
+/// A drive by its numbers: `read=3.5g,write=3g,latency=80us`.
+struct SimulatedDrive {
+  std::uint64_t read_bytes_per_second = 0;
+  std::uint64_t write_bytes_per_second = 0;
+  std::uint64_t latency_ns = 0;
+  /// `clock=real`: the same rates over the files of `directory`, by the machine's clock.
+  bool real_time = false;
+
+  bool operator==(const SimulatedDrive&) const = default;
 };
 
 /// One job. Optional where the default depends on the workload.

@@ -61,12 +61,12 @@ Result<void> apply(const Given& given, Job& job) {
   if (given.is_shared && given.key->name == "name") {
     return {};
   }
-  if (!given.key->workloads.contains(job.workload)) {
+  if (!given.key->is_for(job.workload)) {
     return given.is_shared
                ? Result<void>()
-               : refused(given.assignment, fmt::format("means nothing to workload={}; it is for {}",
-                                                       workload_name(job.workload),
-                                                       workload_names(given.key->workloads)));
+               : refused(given.assignment,
+                         fmt::format("means nothing to workload={}; it is for {}",
+                                     workload_name(job.workload), given.key->workloads));
   }
   const std::string value = given.assignment.value.value_or("1");
   if (const Refusal refusal = given.key->read(value, job)) {
@@ -117,23 +117,15 @@ Refusal check_peer(const Job& job) {
 }
 
 Refusal check_workload(const Job& job) {
-  switch (job.workload) {
-    case Workload::kRaw:
-      return check_raw(job);
-    case Workload::kSwap:
-    case Workload::kUpdate:
-      if (job.inventory.empty()) {
-        return fmt::format("workload={} needs a model: inventory=FILE",
-                           workload_name(job.workload));
-      }
-      return {};
-    case Workload::kReplay:
-      if (job.trace.empty()) {
-        return "workload=replay needs a trace: trace=FILE";
-      }
-      return {};
+  if (job.workload == Workload::kRaw) {
+    return check_raw(job);
   }
-  return {};
+  if (job.workload == Workload::kReplay) {
+    return job.trace.empty() ? Refusal("workload=replay needs a trace: trace=FILE") : Refusal();
+  }
+  return job.inventory.empty()
+             ? fmt::format("workload={} needs a model: inventory=FILE", workload_name(job.workload))
+             : Refusal();
 }
 
 // Why the keys of a job make no sense together; nothing where they do.
@@ -238,9 +230,8 @@ Result<std::vector<IniSection>> parse_command(const std::vector<std::string>& ke
 /// A key of the command line that no job has a use for was meant to have one.
 Result<void> check_used(const std::vector<Given>& shared, const std::vector<Job>& jobs) {
   for (const Given& given : shared) {
-    if (std::ranges::none_of(jobs, [&given](const Job& job) {
-          return given.key->workloads.contains(job.workload);
-        })) {
+    if (std::ranges::none_of(
+            jobs, [&given](const Job& job) { return given.key->is_for(job.workload); })) {
       return refused(given.assignment, "means nothing to the workload of any of the jobs");
     }
   }

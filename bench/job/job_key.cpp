@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/job/job_number.h"
 #include "bench/job/job_value.h"
 #include "swap/plan/nearest_name.h"
 
 namespace penstock::bench {
 namespace {
-
-using enum Workload;
 
 // In the order of their enumerators.
 constexpr std::array<std::string_view, 4> kWorkloads = {"raw", "swap", "update", "replay"};
@@ -24,12 +21,12 @@ constexpr std::array<std::string_view, 3> kPhases = {"forward", "train", "genera
 constexpr std::array<std::string_view, 3> kPeers = {"none", "fio", "deepspeed"};
 constexpr std::array<std::string_view, 3> kIntegrity = {"off", "sampled", "full"};
 
-constexpr WorkloadSet kAll = {kRaw, kSwap, kUpdate, kReplay};
-constexpr WorkloadSet kSized = {kRaw, kSwap, kUpdate};
-constexpr WorkloadSet kFiles = {kRaw};
-constexpr WorkloadSet kSwaps = {kSwap, kUpdate, kReplay};
-constexpr WorkloadSet kModel = {kSwap, kUpdate};
-constexpr WorkloadSet kPaired = {kRaw, kSwap};
+constexpr std::string_view kAll = "raw, swap, update, replay";
+constexpr std::string_view kSized = "raw, swap, update";
+constexpr std::string_view kFiles = "raw";
+constexpr std::string_view kSwaps = "swap, update, replay";
+constexpr std::string_view kModel = "swap, update";
+constexpr std::string_view kPaired = "raw, swap";
 
 constexpr std::uint64_t kThreadsMax = 4096;
 constexpr std::uint64_t kDepthMax = 65536;
@@ -37,18 +34,13 @@ constexpr std::uint64_t kCountMax = 4'294'967'295;
 constexpr std::uint64_t kPairsMax = 10'000;
 
 template <class T>
-struct MemberOf;
+void set(T& member, std::uint64_t value) {
+  member = static_cast<T>(value);
+}
 template <class T>
-struct MemberOf<T Job::*> {
-  using Type = T;
-};
-template <class T>
-struct MemberOf<std::optional<T> Job::*> {
-  using Type = T;
-};
-/// The type of a member, without the optional around it.
-template <auto Member>
-using Type = typename MemberOf<decltype(Member)>::Type;
+void set(std::optional<T>& member, std::uint64_t value) {
+  member = static_cast<T>(value);
+}
 
 template <auto Member, std::uint64_t Min, std::uint64_t Max>
 Refusal read_count(std::string_view text, Job& job) {
@@ -56,7 +48,7 @@ Refusal read_count(std::string_view text, Job& job) {
   if (number.has_error() || *number < Min || *number > Max) {
     return fmt::format("{} to {} are allowed", Min, Max);
   }
-  job.*Member = static_cast<Type<Member>>(*number);
+  set(job.*Member, *number);
   return {};
 }
 
@@ -111,13 +103,13 @@ Refusal read_choice(std::string_view text, Job& job) {
   if (found == Names.end()) {
     return fmt::format("{} are allowed{}", fmt::join(Names, ", "), did_you_mean(text, Names));
   }
-  job.*Member = static_cast<Type<Member>>(found - Names.begin());
+  set(job.*Member, static_cast<std::uint64_t>(found - Names.begin()));
   return {};
 }
 
 Refusal read_workload(std::string_view text, Job& job) {
   Refusal refusal = read_choice<&Job::workload, kWorkloads>(text, job);
-  job.phase = job.workload == kUpdate ? Phase::kStep : Phase::kForward;
+  job.phase = job.workload == Workload::kUpdate ? Phase::kStep : Phase::kForward;
   return refusal;
 }
 
@@ -178,13 +170,13 @@ constexpr std::array kKeys = {
 
     JobKey{"inventory", "", kModel, read_text<&Job::inventory>},
     JobKey{"config", "", kSwaps, read_text<&Job::config>},
-    JobKey{"phase", "", {kSwap}, read_choice<&Job::phase, kPhases>},
+    JobKey{"phase", "", "swap", read_choice<&Job::phase, kPhases>},
     JobKey{"compute", "", kSwaps, read_compute},
     JobKey{"max_pinned", "", kSwaps, read_size<&Job::max_pinned>},
     JobKey{"ram", "", kSwaps, read_size<&Job::ram>},
     JobKey{"lookahead", "", kSwaps, read_size<&Job::lookahead>},
     JobKey{"integrity", "", kSwaps, read_choice<&Job::integrity, kIntegrity>},
-    JobKey{"trace", "", {kReplay}, read_text<&Job::trace>},
+    JobKey{"trace", "", "replay", read_text<&Job::trace>},
     JobKey{"pair", "", kPaired, read_choice<&Job::peer, kPeers>},
     JobKey{"pairs", "", kPaired, read_count<&Job::pairs, 1, kPairsMax>},
 };
@@ -212,14 +204,8 @@ std::string_view workload_name(Workload workload) {
   return kWorkloads.at(static_cast<std::size_t>(workload));
 }
 
-std::string workload_names(const WorkloadSet& workloads) {
-  std::vector<std::string_view> names;
-  for (const Workload workload : {kRaw, kSwap, kUpdate, kReplay}) {
-    if (workloads.contains(workload)) {
-      names.push_back(workload_name(workload));
-    }
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
+bool JobKey::is_for(Workload workload) const {
+  return workloads.find(workload_name(workload)) != std::string_view::npos;
 }
 
 }  // namespace penstock::bench

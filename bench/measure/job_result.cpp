@@ -7,8 +7,8 @@
 namespace penstock::bench {
 namespace {
 
-double ms_per_gb(double seconds, std::uint64_t bytes) noexcept {
-  return bytes == 0 ? 0 : seconds * 1e12 / static_cast<double>(bytes);
+double ms_per_gb(const CpuTime& cpu, std::uint64_t bytes) noexcept {
+  return bytes == 0 ? 0 : cpu.seconds() * 1e12 / static_cast<double>(bytes);
 }
 
 }  // namespace
@@ -25,15 +25,14 @@ double SwapResult::overlap() const noexcept {
   return busy_ns == 0 ? 0 : static_cast<double>(hidden_ns) / static_cast<double>(busy_ns);
 }
 
-double SwapResult::cpu_ms_per_gb() const noexcept {
-  return ms_per_gb(cpu_seconds, read_bytes + write_bytes);
+double SwapResult::cpu_ms_per_gb(const CpuTime& cpu) const noexcept {
+  return ms_per_gb(cpu, read_bytes + write_bytes);
 }
 
 void SwapResult::merge(const SwapResult& other) {
   stall_ns += other.stall_ns;
   busy_ns += other.busy_ns;
   hidden_ns += other.hidden_ns;
-  cpu_seconds += other.cpu_seconds;
   hits += other.hits;
   late += other.late;
   misses += other.misses;
@@ -52,7 +51,7 @@ double JobResult::cpu_percent(double seconds) const noexcept {
 }
 
 double JobResult::cpu_ms_per_gb() const noexcept {
-  return ms_per_gb(user_seconds + system_seconds, read.io_bytes + write.io_bytes);
+  return ms_per_gb(cpu, read.io_bytes + write.io_bytes);
 }
 
 void JobResult::fail(const Error& why) {
@@ -75,8 +74,7 @@ void JobResult::merge(const JobResult& other) {
   write.merge(other.write);
   courses.insert(courses.end(), other.courses.begin(), other.courses.end());
   elapsed_ns = std::max(elapsed_ns, other.elapsed_ns);
-  user_seconds += other.user_seconds;
-  system_seconds += other.system_seconds;
+  cpu = cpu + other.cpu;
   if (swap && other.swap) {
     swap->merge(*other.swap);
   } else if (other.swap) {

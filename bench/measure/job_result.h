@@ -49,31 +49,30 @@ struct SwapResult {
   std::uint64_t write_bytes = 0;
   std::uint64_t busy_ns = 0;    ///< of the drive
   std::uint64_t hidden_ns = 0;  ///< of `busy_ns`: while compute went on
-  double cpu_seconds = 0;
 
   /// Share of the drive's busy time that compute hid, 0 to 1.
   double overlap() const noexcept;
-  /// CPU for each 1e9 bytes that the drive moved; 0 where none were.
-  double cpu_ms_per_gb() const noexcept;
+  /// The job's CPU for each 1e9 bytes that the drive moved; 0 where none were.
+  double cpu_ms_per_gb(const CpuTime& cpu) const noexcept;
   /// Adds what another thread's engine did at the same time.
   void merge(const SwapResult& other);
 };
 
-/// Ratios of ours to a peer's over pairs of runs on the same files, in turns.
+/// Ours over a peer's.
+struct PairRatios {
+  std::vector<double> all;  ///< of every pair, in their order
+  double median = 0;
+  double iqr = 0;
+  double low = 0;  ///< where the median lies with 95 % confidence
+  double high = 0;
+};
+
+/// Pairs of runs on the same files, in turns.
 struct PairResult {
   std::string peer;
-  std::uint32_t pairs = 0;
-  double ratio_median = 0;  ///< bandwidth, ours over the peer's
-  double ratio_iqr = 0;
-  double ratio_low = 0;  ///< where the median lies with 95 % confidence
-  double ratio_high = 0;
-  double cpu_ratio_median = 0;  ///< CPU a byte, ours over the peer's
-  double cpu_ratio_iqr = 0;
-  double cpu_ratio_low = 0;
-  double cpu_ratio_high = 0;
   std::string peer_settings;
-  std::vector<double> ratios;  ///< of every pair, in their order
-  std::vector<double> cpu_ratios;
+  PairRatios bandwidth;
+  PairRatios cpu;  ///< CPU a byte
 };
 
 /// One job of one thread, or all threads of a `group_reporting` group together.
@@ -89,14 +88,12 @@ struct JobResult {
   DirectionResult write;
   std::vector<std::vector<Sample>> courses;  ///< one a thread; of raw jobs bytes alone
   std::uint64_t elapsed_ns = 0;
-  double user_seconds = 0;
-  double system_seconds = 0;
+  CpuTime cpu;                            ///< of all threads that worked for it
   std::optional<CpuTime> process_before;  ///< of the whole process, when measuring began
   std::optional<SwapResult> swap;
   std::optional<PairResult> pair;
 
-  /// Share of the time, in percent, that one thread was computing for so many seconds; as fio's
-  /// usr_cpu.
+  /// What so many seconds are of the time of all threads, in percent; as fio's usr_cpu.
   double cpu_percent(double seconds) const noexcept;
   /// CPU of all threads for each 1e9 bytes moved; 0 where nothing was.
   double cpu_ms_per_gb() const noexcept;
@@ -104,8 +101,8 @@ struct JobResult {
   void fail(const Error& why);
   /// Why, where `error` is not 0.
   Error failure() const;
-  /// Adds what another thread of the same group did at the same time: bytes, requests, CPU time,
-  /// latencies, courses and `swap`; of two errors the first one is kept. Leaves `pair` alone.
+  /// Adds what another thread of the same group did at the same time; of two errors the first one
+  /// is kept. Leaves `pair` alone.
   void merge(const JobResult& other);
 };
 

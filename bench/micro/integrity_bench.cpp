@@ -64,11 +64,11 @@ void prove(benchmark::State& state, IntegrityLevel level) {
   double write_seconds = 0;
   double read_seconds = 0;
   for ([[maybe_unused]] auto _ : state) {
-    const double before = bench::process_cpu_time().seconds();
+    const double before = bench::cpu_time(RUSAGE_SELF).seconds();
     write_all(*engine, tensors);
-    const double written = bench::process_cpu_time().seconds();
+    const double written = bench::cpu_time(RUSAGE_SELF).seconds();
     read_all(*engine, tensors);
-    read_seconds += bench::process_cpu_time().seconds() - written;
+    read_seconds += bench::cpu_time(RUSAGE_SELF).seconds() - written;
     write_seconds += written - before;
   }
   const double gigabytes = static_cast<double>(state.iterations()) * kTensors * kTensorBytes / 1e9;

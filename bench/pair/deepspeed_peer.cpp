@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <sched.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,12 +38,15 @@ for name, text in zip(sys.argv[2::2], sys.argv[3::2]):
 module.main()
 )";
 
+Error no_answer(std::string_view line) {
+  return fault(Fault::kUnsupported, fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+}
+
 // What the script answers, if it is no error.
 Result<json> read_answer(std::string_view line) {
   json answer = json::parse(line, nullptr, false);
   if (!answer.is_object()) {
-    return fault(Fault::kUnsupported,
-                 fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+    return no_answer(line);
   }
   if (const auto error = answer.find("error"); error != answer.end()) {
     return fault(Fault::kUnsupported,
@@ -89,49 +93,47 @@ struct Parts {
   std::uint64_t io_size = 0;  ///< of a run, where its caller says none; 0: all there is
 };
 
-class DeepSpeedPeer final : public PeerProgram {
+/// The process that does one run after another.
+class Runner {
  public:
-  static Result<std::unique_ptr<PeerProgram>> start(Parts parts) {
-    Result<ChildProcess> process =
-        ChildProcess::start({{pythons().front(), "-c", kLoader, cpu_list(parts.cpus),
-                              "conversation", kConversationScript, "script", parts.script},
-                             {kNoLocalModules},
-                             "python3"});
-    PENSTOCK_TRY(process);
-    std::unique_ptr<DeepSpeedPeer> peer(new DeepSpeedPeer(std::move(parts), std::move(*process)));
-    const Result<std::string> answer = peer->ask(peer->parts_.work);
-    PENSTOCK_TRY(answer);
-    PENSTOCK_TRY(read_answer(*answer));
-    return std::unique_ptr<PeerProgram>(std::move(peer));
-  }
-
+  explicit Runner(ChildProcess process) : process_(std::move(process)) {}
   /// The script removes what it has made once nothing more is said to it.
-  ~DeepSpeedPeer() override { (void)process_.finish(); }
+  ~Runner() { (void)process_.finish(); }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
 
-  std::string_view name() const noexcept override { return "deepspeed"; }
-  std::size_t candidates() const noexcept override { return parts_.settings.size(); }
-  std::string describe(std::size_t candidate) const override {
-    return fmt::format("{} {}", parts_.what, parts_.settings[candidate]);
-  }
-  Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) override {
-    const Result<std::string> answer =
-        ask(fmt::format(R"({{"settings": {}, "io_size": {}}})", parts_.settings[candidate],
-                        io_size != 0 ? io_size : parts_.io_size));
-    PENSTOCK_TRY(answer);
-    return parse_deepspeed_answer(*answer);
-  }
-
- private:
-  DeepSpeedPeer(Parts parts, ChildProcess process)
-      : parts_(std::move(parts)), process_(std::move(process)) {}
   Result<std::string> ask(const std::string& what) {
     PENSTOCK_TRY(process_.say(what + "\n"));
     return process_.hear_line();
   }
 
-  Parts parts_;
+ private:
   ChildProcess process_;
 };
+
+Result<PeerProgram> start(const Parts& parts) {
+  Result<ChildProcess> process =
+      ChildProcess::start({{pythons().front(), "-c", kLoader, cpu_list(parts.cpus), "conversation",
+                            kConversationScript, "script", parts.script},
+                           {kNoLocalModules},
+                           "python3"});
+  PENSTOCK_TRY(process);
+  const auto runner = std::make_shared<Runner>(std::move(*process));
+  const Result<std::string> answer = runner->ask(parts.work);
+  PENSTOCK_TRY(answer);
+  PENSTOCK_TRY(read_answer(*answer));
+  PeerProgram peer{
+      "deepspeed", {}, [runner, parts](std::size_t at, std::uint64_t io_size) {
+        const Result<std::string> said =
+            runner->ask(fmt::format(R"({{"settings": {}, "io_size": {}}})", parts.settings[at],
+                                    io_size != 0 ? io_size : parts.io_size));
+        return said.has_error() ? Result<MeasuredRun>(said.error()) : parse_deepspeed_answer(*said);
+      }};
+  for (const std::string& settings : parts.settings) {
+    peer.settings.push_back(fmt::format("{} {}", parts.what, settings));
+  }
+  return peer;
+}
 
 Result<void> check_handle_can(const Job& job) {
   const char* const what =
@@ -177,10 +179,11 @@ Result<Parts> swapper_parts(const Job& job) {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerProgram>> make_deepspeed_peer(const Job& job) {
-  Result<Parts> parts = job.workload == Workload::kSwap ? swapper_parts(job) : handle_parts(job);
+Result<PeerProgram> make_deepspeed_peer(const Job& job) {
+  const Result<Parts> parts =
+      job.workload == Workload::kSwap ? swapper_parts(job) : handle_parts(job);
   PENSTOCK_TRY(parts);
-  return DeepSpeedPeer::start(std::move(*parts));
+  return start(*parts);
 }
 
 Result<MeasuredRun> parse_deepspeed_answer(std::string_view line) {
@@ -189,15 +192,13 @@ Result<MeasuredRun> parse_deepspeed_answer(std::string_view line) {
   for (const char* const key : {"read_bytes", "write_bytes", "seconds", "cpu_seconds"}) {
     const auto value = answer->find(key);
     if (value == answer->end() || !value->is_number() || value->get<double>() < 0) {
-      return fault(Fault::kUnsupported,
-                   fmt::format("DeepSpeed's run answered \"{}\"", excerpt(line)));
+      return no_answer(line);
     }
   }
-  MeasuredRun run;
-  run.read_bytes = answer->at("read_bytes").get<std::uint64_t>();
-  run.write_bytes = answer->at("write_bytes").get<std::uint64_t>();
-  run.seconds = answer->at("seconds").get<double>();
-  run.cpu_seconds = answer->at("cpu_seconds").get<double>();
+  const MeasuredRun run{.read_bytes = answer->at("read_bytes"),
+                        .write_bytes = answer->at("write_bytes"),
+                        .seconds = answer->at("seconds"),
+                        .cpu_seconds = answer->at("cpu_seconds")};
   if (run.bytes() == 0 || run.seconds <= 0) {
     return fault(Fault::kUnsupported, "DeepSpeed's run moved nothing");
   }

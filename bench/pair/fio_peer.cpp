@@ -54,28 +54,6 @@ Result<void> add_job(const json& job, MeasuredRun& run) {
   return {};
 }
 
-class FioPeer final : public PeerProgram {
- public:
-  explicit FioPeer(const Job& job) : job_(job), candidates_(fio_candidates(job.raw_depth())) {}
-
-  std::string_view name() const noexcept override { return "fio"; }
-  std::size_t candidates() const noexcept override { return candidates_.size(); }
-  std::string describe(std::size_t candidate) const override {
-    return candidates_[candidate].describe();
-  }
-  Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) override {
-    Job job = job_;
-    if (io_size != 0) {
-      job.io_size = io_size;
-    }
-    return run_fio(job, candidates_[candidate]);
-  }
-
- private:
-  const Job job_;
-  const std::vector<FioSettings> candidates_;
-};
-
 }  // namespace
 
 std::string FioSettings::describe() const {
@@ -167,8 +145,17 @@ Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings) {
   return parse_fio_report(*report);
 }
 
-Result<std::unique_ptr<PeerProgram>> make_fio_peer(const Job& job) {
-  return std::unique_ptr<PeerProgram>(std::make_unique<FioPeer>(job));
+PeerProgram make_fio_peer(const Job& job) {
+  const std::vector<FioSettings> all = fio_candidates(job.raw_depth());
+  PeerProgram peer{"fio", {}, [job, all](std::size_t settings, std::uint64_t io_size) {
+                     Job work = job;
+                     if (io_size != 0) {
+                       work.io_size = io_size;
+                     }
+                     return run_fio(work, all[settings]);
+                   }};
+  std::ranges::transform(all, std::back_inserter(peer.settings), &FioSettings::describe);
+  return peer;
 }
 
 }  // namespace penstock::bench

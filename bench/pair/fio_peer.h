@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +13,10 @@
 
 namespace penstock::bench {
 
-/// What fio may choose for itself when it does the same work as a job of ours. Huge pages: fio asks
-/// malloc for its buffers, which takes them where glibc (2.35 or newer) is asked by an environment
-/// variable; fio's own ways to them need pages that an administrator has reserved. Left out because
-/// they spend a core of their own (`sqthread_poll`) or need a drive that can be polled (`hipri`).
+/// What fio may choose for itself when it does the same work as a job of ours. It gets huge pages
+/// from malloc, by a variable of glibc's; its own ways to them need reserved ones. `sqthread_poll`
+/// is left out, which spends a core of its own, and `hipri`, which needs a drive that can be
+/// polled.
 struct FioSettings {
   std::vector<std::string> arguments;
   std::vector<std::string> environment = {};
@@ -43,6 +42,6 @@ Result<MeasuredRun> parse_fio_report(std::string_view text);
 Result<MeasuredRun> run_fio(const Job& job, const FioSettings& settings);
 
 /// fio as a peer: each run is a process of its own, of which what fio itself measures counts.
-Result<std::unique_ptr<PeerProgram>> make_fio_peer(const Job& job);
+PeerProgram make_fio_peer(const Job& job);
 
 }  // namespace penstock::bench

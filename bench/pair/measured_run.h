@@ -27,7 +27,7 @@ inline MeasuredRun measured_run(const JobResult& result) {
   return {.read_bytes = result.read.io_bytes,
           .write_bytes = result.write.io_bytes,
           .seconds = static_cast<double>(ns) * 1e-9,
-          .cpu_seconds = result.user_seconds + result.system_seconds};
+          .cpu_seconds = result.cpu.seconds()};
 }
 
 }  // namespace penstock::bench

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "alloc/check.h"
@@ -46,6 +47,13 @@ Interval interval_of(double confidence, const std::function<double(std::mt19937_
   return {quantile_of_sorted(found, outside), quantile_of_sorted(found, 1 - outside)};
 }
 
+PairRatios ratios_of(std::vector<double> all) {
+  const Interval interval = median_interval(all);
+  const double middle = median(all);
+  const double iqr = interquartile_range(all);
+  return {std::move(all), middle, iqr, interval.low, interval.high};
+}
+
 }  // namespace
 
 double quantile(std::span<const double> values, double share) {
@@ -66,41 +74,23 @@ Interval median_interval(std::span<const double> values, double confidence) {
   return interval_of(confidence, [&](auto& random) { return median_of_draw(values, random); });
 }
 
-Interval median_ratio_interval(std::span<const double> numerator,
-                               std::span<const double> denominator, double confidence) {
+Interval median_interval(std::span<const double> first, std::span<const double> second,
+                         const std::function<double(double, double)>& made, double confidence) {
   return interval_of(confidence, [&](auto& random) {
-    const double above = median_of_draw(numerator, random);
-    return above / median_of_draw(denominator, random);
-  });
-}
-
-Interval median_difference_interval(std::span<const double> first, std::span<const double> second,
-                                    double confidence) {
-  return interval_of(confidence, [&](auto& random) {
-    const double minuend = median_of_draw(first, random);
-    return minuend - median_of_draw(second, random);
+    const double one = median_of_draw(first, random);
+    return made(one, median_of_draw(second, random));
   });
 }
 
 PairResult compare_runs(std::span<const MeasuredRun> ours, std::span<const MeasuredRun> theirs) {
   PENSTOCK_CHECK(!ours.empty() && ours.size() == theirs.size(), "no pairs");
-  PairResult result;
-  result.pairs = static_cast<std::uint32_t>(ours.size());
+  std::vector<double> bandwidth;
+  std::vector<double> cpu;
   for (std::size_t at = 0; at < ours.size(); ++at) {
-    result.ratios.push_back(ours[at].bytes_per_second() / theirs[at].bytes_per_second());
-    result.cpu_ratios.push_back(ours[at].cpu_ms_per_gb() / theirs[at].cpu_ms_per_gb());
+    bandwidth.push_back(ours[at].bytes_per_second() / theirs[at].bytes_per_second());
+    cpu.push_back(ours[at].cpu_ms_per_gb() / theirs[at].cpu_ms_per_gb());
   }
-  result.ratio_median = median(result.ratios);
-  result.ratio_iqr = interquartile_range(result.ratios);
-  const Interval interval = median_interval(result.ratios);
-  result.ratio_low = interval.low;
-  result.ratio_high = interval.high;
-  result.cpu_ratio_median = median(result.cpu_ratios);
-  result.cpu_ratio_iqr = interquartile_range(result.cpu_ratios);
-  const Interval cpu_interval = median_interval(result.cpu_ratios);
-  result.cpu_ratio_low = cpu_interval.low;
-  result.cpu_ratio_high = cpu_interval.high;
-  return result;
+  return {{}, {}, ratios_of(std::move(bandwidth)), ratios_of(std::move(cpu))};
 }
 
 }  // namespace penstock::bench

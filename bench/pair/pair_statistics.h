@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "bench/measure/job_result.h"
@@ -26,13 +27,11 @@ double interquartile_range(std::span<const double> values);
 /// Where the median of what `values` are a sample of lies (percentile bootstrap, the same on every
 /// machine). Of one value that is the value itself: it says nothing about its spread.
 Interval median_interval(std::span<const double> values, double confidence = 0.95);
-/// The same of the median of `numerator` over the median of `denominator`, two samples that were
-/// not taken in pairs. No median that can be drawn from `denominator` is 0.
-Interval median_ratio_interval(std::span<const double> numerator,
-                               std::span<const double> denominator, double confidence = 0.95);
-/// And of the first median less the second one.
-Interval median_difference_interval(std::span<const double> first, std::span<const double> second,
-                                    double confidence = 0.95);
+/// The same of what two medians, of samples that were not taken in pairs, make: std::divides{}
+/// (no median that can be drawn from `second` is 0), std::minus{}.
+Interval median_interval(std::span<const double> first, std::span<const double> second,
+                         const std::function<double(double, double)>& made,
+                         double confidence = 0.95);
 
 /// Ratios of ours to theirs, run by run, with their medians, quartiles and intervals; `peer` and
 /// `peer_settings` are the caller's to fill. As many runs of both, at least one.

@@ -19,12 +19,9 @@ struct PairedRunOptions {
 /// Runs one job that has a peer: files laid out once and written, both sides warmed, the peer's
 /// best settings found, then `job.pairs` pairs in turns. The result is that of our run with the
 /// median bandwidth, with `pair` filled. A run moves what the job says (`io_size`, `runtime`), but
-/// where it says neither 1 GiB at most: a drive that drifts wants short runs.
-///
-/// workload=raw: the peer does the same work on the same files. workload=swap: fio reads (and
-/// writes) as many bytes as our drive saw in requests of 1 MiB on a file without a name beside
-/// ours; DeepSpeed's swappers take the same tensors in the same order, and both sides are measured
-/// by the bytes that callers see. Errors: a job that cannot be paired, or a run that fails.
+/// where it says neither 1 GiB at most: a drive that drifts wants short runs. Of workload=swap both
+/// sides are measured by the bytes that callers see, or fio moves as many bytes as our drive saw.
+/// Errors: a job that cannot be paired, or a run that fails.
 Result<JobResult> run_pair(const Job& job, const PairedRunOptions& options = {});
 
 /// As run_benchmark, but jobs with a peer run alone and as run_pair does; their errors are in their

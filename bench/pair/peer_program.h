@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "alloc/result.h"
 #include "bench/pair/measured_run.h"
@@ -11,19 +12,11 @@
 namespace penstock::bench {
 
 /// Another program that can do a job's work. Used by one thread.
-class PeerProgram {
- public:
-  PeerProgram() = default;
-  virtual ~PeerProgram() = default;
-  PeerProgram(const PeerProgram&) = delete;
-  PeerProgram& operator=(const PeerProgram&) = delete;
-
-  virtual std::string_view name() const noexcept = 0;
-  /// How many settings are worth a trial, at least one; described as a user would write them.
-  virtual std::size_t candidates() const noexcept = 0;
-  virtual std::string describe(std::size_t candidate) const = 0;
-  /// Does the work once. Blocks. `io_size`: instead of the job's; 0: the job's.
-  virtual Result<MeasuredRun> run(std::size_t candidate, std::uint64_t io_size) = 0;
+struct PeerProgram {
+  std::string name;
+  std::vector<std::string> settings;  ///< worth a trial, at least one, as a user would write them
+  /// Does the work once under one of them. Blocks. `io_size`: instead of the job's; 0: the job's.
+  std::function<Result<MeasuredRun>(std::size_t settings, std::uint64_t io_size)> run;
 };
 
 }  // namespace penstock::bench

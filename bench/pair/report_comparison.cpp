@@ -32,26 +32,29 @@ double number(const json& document, const std::string& pointer) {
 
 // One job of one run, all its threads together: sums, but of p99 the worst thread's.
 struct JobRun {
-  std::map<std::string, double> bandwidth;  // of a direction
-  std::map<std::string, double> p99_ns;
+  std::string name;
+  double group = 0;
+  std::string label;  // jobs of one name that ran one after another: `read`, `read #2`
+  std::map<std::string, double> bandwidth = {};  // of a direction
+  std::map<std::string, double> p99_ns = {};
   double bytes = 0;
   double cpu_ms = 0;
   double stall_ns = 0;
   double thread_ms = 0;  // run time
   bool swaps = false;
-  json pair;
+  json pair = {};
 
   void add_thread(const json& job);
 };
 
 void JobRun::add_thread(const json& job) {
   double runtime_ms = 0;
-  for (const std::string name : {"read", "write"}) {
-    bytes += number(job, "/" + name + "/io_bytes");
-    bandwidth[name] += number(job, "/" + name + "/bw_bytes");
-    p99_ns[name] =
-        std::max(p99_ns[name], number(job, "/" + name + "/clat_ns/percentile/99.000000"));
-    runtime_ms = std::max(runtime_ms, number(job, "/" + name + "/runtime"));
+  for (const std::string direction : {"read", "write"}) {
+    bytes += number(job, "/" + direction + "/io_bytes");
+    bandwidth[direction] += number(job, "/" + direction + "/bw_bytes");
+    p99_ns[direction] =
+        std::max(p99_ns[direction], number(job, "/" + direction + "/clat_ns/percentile/99.000000"));
+    runtime_ms = std::max(runtime_ms, number(job, "/" + direction + "/runtime"));
   }
   const double whole_ms = number(job, "/job_runtime");
   runtime_ms = whole_ms > 0 ? whole_ms : runtime_ms;
@@ -82,7 +85,8 @@ auto* find_figure(auto& runs, const std::string& job, const std::string& name) {
   return found == runs.figures.end() ? nullptr : &*found;
 }
 
-void add_run(RecordedRuns& runs, const std::string& job, const JobRun& run) {
+void add_run(RecordedRuns& runs, const JobRun& run) {
+  const std::string& job = run.label;
   // What is 0 was not measured; shares may be.
   const auto add = [&](const std::string& name, const FigureUnit& unit, const Values& values) {
     for (const double value : values) {
@@ -115,17 +119,9 @@ void add_run(RecordedRuns& runs, const std::string& job, const JobRun& run) {
   }
 }
 
-// Jobs of one name that ran one after another are several: `read`, `read #2`.
-struct FoundJob {
-  std::string name;
-  double group = 0;
-  std::string label;
-  JobRun run = {};
-};
-
 // Throws json::exception where the document is none of a benchmark.
 Result<void> add_document(const json& document, const std::string& origin, RecordedRuns& runs) {
-  std::vector<FoundJob> found;  // in their order
+  std::vector<JobRun> found;  // in their order
   for (const json& job : document.at("jobs")) {
     const std::string name = job.at("jobname");
     const double group = number(job, "/groupid");
@@ -140,16 +136,16 @@ Result<void> add_document(const json& document, const std::string& origin, Recor
       continue;
     }
     auto same = std::ranges::find_if(
-        found, [&](const FoundJob& one) { return one.name == name && one.group == group; });
+        found, [&](const JobRun& one) { return one.name == name && one.group == group; });
     if (same == found.end()) {
-      const auto before = std::ranges::count(found, name, &FoundJob::name);
+      const auto before = std::ranges::count(found, name, &JobRun::name);
       same = found.insert(
           same, {name, group, before == 0 ? name : fmt::format("{} #{}", name, before + 1)});
     }
-    same->run.add_thread(job);
+    same->add_thread(job);
   }
-  for (const FoundJob& one : found) {
-    add_run(runs, one.label, one.run);
+  for (const JobRun& one : found) {
+    add_run(runs, one);
   }
   return {};
 }
@@ -184,8 +180,8 @@ ComparisonRow compare_figure(const RecordedFigure& before, const RecordedFigure&
   const bool is_share = row.unit->kind == kShare;
   row.change = is_share ? row.after - row.before : row.after / row.before - 1;
   if (row.runs_before > 1 && row.runs_after > 1) {
-    row.interval = is_share ? median_difference_interval(after.values, before.values)
-                            : median_ratio_interval(after.values, before.values);
+    row.interval = is_share ? median_interval(after.values, before.values, std::minus{})
+                            : median_interval(after.values, before.values, std::divides{});
     row.interval->low -= is_share ? 0 : 1;
     row.interval->high -= is_share ? 0 : 1;
   }

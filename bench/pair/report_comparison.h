@@ -45,8 +45,8 @@ struct RecordedRuns {
 
 /// Reads reports of `penstock bench --output-format=json` (or of fio): one document, an array of
 /// them, or several one after another, as `>>` leaves them: each is a run. Jobs of one name and
-/// group in one document are its threads, and are taken together; of another group they are jobs of
-/// their own. Errors: no JSON, none of that shape, or a job that was interrupted, with `origin`.
+/// group are threads of one job. Errors: no JSON, none of that shape, or a job that was
+/// interrupted, with `origin`.
 Result<RecordedRuns> read_recorded_runs(std::string_view text, const std::string& origin);
 
 /// One figure of one job, before and after.

@@ -71,7 +71,7 @@ struct Entry {
 Result<std::vector<Entry>> order_of(const Job& job, const SwapInventory& inventory,
                                     const Parameters& numbered) {
   const auto compute_after = [&](std::uint32_t tensor) {
-    return job.compute ? compute_ns(*job.compute, inventory.bytes(tensor)) : 0;
+    return compute_ns(job, inventory.bytes(tensor));
   };
   std::vector<Entry> order;
   std::optional<std::size_t> group;

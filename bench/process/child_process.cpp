@@ -52,11 +52,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& added)
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view ours = *entry;
     const std::string_view name = ours.substr(0, ours.find('=') + 1);
-    bool replaced = false;
-    for (const std::string& text : added) {
-      replaced = replaced || text.starts_with(name);
-    }
-    if (!replaced) {
+    if (std::ranges::none_of(added, [&](const auto& text) { return text.starts_with(name); })) {
       all.emplace_back(ours);
     }
   }

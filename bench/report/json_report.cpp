@@ -71,7 +71,7 @@ ordered_json direction(const DirectionResult& result) {
           {"clat_ns", latency(result.clat)}};
 }
 
-ordered_json swap_numbers(const SwapResult& swap) {
+ordered_json swap_numbers(const SwapResult& swap, const CpuTime& cpu) {
   return {{"stall_ns", swap.stall_ns},
           {"overlap", swap.overlap()},
           {"hits", swap.hits},
@@ -84,23 +84,22 @@ ordered_json swap_numbers(const SwapResult& swap) {
           {"padding_bytes", swap.padding_bytes},
           {"read_bytes", swap.read_bytes},
           {"write_bytes", swap.write_bytes},
-          {"cpu_ms_per_gb", swap.cpu_ms_per_gb()}};
+          {"cpu_ms_per_gb", swap.cpu_ms_per_gb(cpu)}};
 }
 
 ordered_json pair_numbers(const PairResult& pair) {
-  return {{"peer", pair.peer},
-          {"ratio_median", pair.ratio_median},
-          {"ratio_iqr", pair.ratio_iqr},
-          {"ratio_low", pair.ratio_low},
-          {"ratio_high", pair.ratio_high},
-          {"pairs", pair.pairs},
-          {"cpu_ratio_median", pair.cpu_ratio_median},
-          {"cpu_ratio_iqr", pair.cpu_ratio_iqr},
-          {"cpu_ratio_low", pair.cpu_ratio_low},
-          {"cpu_ratio_high", pair.cpu_ratio_high},
-          {"peer_settings", pair.peer_settings},
-          {"ratios", pair.ratios},
-          {"cpu_ratios", pair.cpu_ratios}};
+  ordered_json numbers{{"peer", pair.peer},
+                       {"peer_settings", pair.peer_settings},
+                       {"pairs", pair.bandwidth.all.size()}};
+  for (const auto& [prefix, ratios] : {std::pair{"", &pair.bandwidth}, {"cpu_", &pair.cpu}}) {
+    const std::string ratio = fmt::format("{}ratio", prefix);
+    numbers[ratio + "_median"] = ratios->median;
+    numbers[ratio + "_iqr"] = ratios->iqr;
+    numbers[ratio + "_low"] = ratios->low;
+    numbers[ratio + "_high"] = ratios->high;
+    numbers[ratio + "s"] = ratios->all;
+  }
+  return numbers;
 }
 
 ordered_json course_numbers(const std::vector<std::vector<Sample>>& courses) {
@@ -129,11 +128,11 @@ ordered_json job_numbers(const JobResult& result, ordered_json options) {
                        {"trim", direction({})},  // none; fio's scripts look for it
                        // of all threads, as fio's: percentages of CPU are of it
                        {"job_runtime", milliseconds(result.elapsed_ns * result.threads)},
-                       {"usr_cpu", result.cpu_percent(result.user_seconds)},
-                       {"sys_cpu", result.cpu_percent(result.system_seconds)},
+                       {"usr_cpu", result.cpu_percent(result.cpu.user_seconds)},
+                       {"sys_cpu", result.cpu_percent(result.cpu.system_seconds)},
                        {"cpu_ms_per_gb", result.cpu_ms_per_gb()}};
   if (result.swap) {
-    numbers["swap"] = swap_numbers(*result.swap);
+    numbers["swap"] = swap_numbers(*result.swap, result.cpu);
   }
   if (result.pair) {
     numbers["pair"] = pair_numbers(*result.pair);

@@ -68,7 +68,7 @@ std::string direction_lines(const char* name, const DirectionResult& result) {
 }
 
 std::string swap_lines(const SwapResult& swap) {
-  std::string text = fmt::format(
+  return fmt::format(
       "  swap     stalled {}, {:.1f} % of the drive's time without a waiting get\n"
       "           fetches: {} there in time, {} on their way, {} not begun; {} waits for memory\n"
       "           pinned {}, at most {} in use, {} of pageable memory beside; read {}, written {}, "
@@ -78,14 +78,13 @@ std::string swap_lines(const SwapResult& swap) {
       format_bytes(swap.peak_live_bytes), format_bytes(swap.pageable_bytes),
       format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
       format_bytes(swap.padding_bytes));
-  return text;
 }
 
 // A peer that was done within a tick of its clock has no CPU time to compare with.
 std::string cpu_ratio_text(const PairResult& pair) {
-  return std::isfinite(pair.cpu_ratio_high)
-             ? fmt::format("{:.3f} of {}'s ({:.3f} to {:.3f})", pair.cpu_ratio_median, pair.peer,
-                           pair.cpu_ratio_low, pair.cpu_ratio_high)
+  return std::isfinite(pair.cpu.high)
+             ? fmt::format("{:.3f} of {}'s ({:.3f} to {:.3f})", pair.cpu.median, pair.peer,
+                           pair.cpu.low, pair.cpu.high)
              : fmt::format("not known: {} took too little to measure", pair.peer);
 }
 
@@ -94,8 +93,8 @@ std::string pair_lines(const PairResult& pair) {
       "  pair     bandwidth {:.3f} of {}'s ({:.3f} to {:.3f} by 95 % of the median of {} pairs)\n"
       "           CPU a byte {}\n"
       "           {}: {}\n",
-      pair.ratio_median, pair.peer, pair.ratio_low, pair.ratio_high, pair.pairs,
-      cpu_ratio_text(pair), pair.peer, pair.peer_settings);
+      pair.bandwidth.median, pair.peer, pair.bandwidth.low, pair.bandwidth.high,
+      pair.bandwidth.all.size(), cpu_ratio_text(pair), pair.peer, pair.peer_settings);
 }
 
 std::string job_text(const Job& job, const JobResult& result) {
@@ -107,8 +106,8 @@ std::string job_text(const Job& job, const JobResult& result) {
   text += direction_lines("write", result.write);
   if (result.read.total_ios + result.write.total_ios != 0) {
     text += fmt::format("  cpu      user {:.2f} %, system {:.2f} %; {:.2f} ms a GB\n",
-                        result.cpu_percent(result.user_seconds),
-                        result.cpu_percent(result.system_seconds), result.cpu_ms_per_gb());
+                        result.cpu_percent(result.cpu.user_seconds),
+                        result.cpu_percent(result.cpu.system_seconds), result.cpu_ms_per_gb());
   }
   text += result.swap ? swap_lines(*result.swap) : "";
   text += result.pair ? pair_lines(*result.pair) : "";

@@ -220,9 +220,8 @@ std::optional<Advantage> Tuner::compare_together() {
   if (rounds[0].refusal || rounds[1].refusal || all.size() < 2) {
     return std::nullopt;
   }
-  const PairResult pair = compare_runs(rounds[1].runs, rounds[0].runs);
-  return Advantage{
-      pair.ratio_median, {pair.ratio_low, pair.ratio_high}, pair.ratios.size(), median(all)};
+  const PairRatios ratios = compare_runs(rounds[1].runs, rounds[0].runs).bandwidth;
+  return Advantage{ratios.median, {ratios.low, ratios.high}, ratios.all.size(), median(all)};
 }
 
 Result<DriveTuning> Tuner::run() {

@@ -121,13 +121,10 @@ Result<void> write_missing_contents(const std::string& path, const FileFacts& fa
   const Result<File> target = File::open(path, File::Access::kCreate, DirectMode::kBuffered);
   PENSTOCK_TRY(target);
   std::uint64_t until = facts.bytes;
-  Result<void> done = fill_gaps(*target, *gaps, stop, until);
+  const Result<void> done = fill_gaps(*target, *gaps, stop, until);
   // The next job would take the space behind it for a hole of the user's, and measure zeros.
-  if (until < end && ::ftruncate(target->fd(), static_cast<::off_t>(until)) != 0 &&
-      done.has_value()) {
-    return system_error(errno, fmt::format("cannot cut off {}", path), path);
-  }
-  return done;
+  const Result<void> cut = until < end ? target->truncate(until) : Result<void>();
+  return done.has_value() ? cut : done;
 }
 
 Result<void> check_direct_io(const Job& job, const File& file) {
@@ -185,13 +182,13 @@ Result<std::uint64_t> file_bytes(const Job& job, std::uint32_t thread) {
   return bytes;
 }
 
-Result<RawFile> RawFile::open(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop) {
+Result<RawFile> open_raw_file(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop) {
   const Result<std::uint64_t> bytes = file_bytes(job, thread);
   PENSTOCK_TRY(bytes);
   if (job.engine == EngineKind::kNull) {
     Result<File> file = File::open("/dev/null", File::Access::kReadWrite, DirectMode::kBuffered);
     PENSTOCK_TRY(file);
-    return RawFile(std::move(*file), *bytes);
+    return RawFile{std::move(*file), *bytes};
   }
   const std::string path = file_path(job, thread);
   const Result<FileFacts> facts = look_at(path);
@@ -215,14 +212,9 @@ Result<RawFile> RawFile::open(const Job& job, std::uint32_t thread, const std::a
   if (writes && !facts->device && facts->bytes < *bytes) {
     PENSTOCK_TRY(file->reserve(0, *bytes));
   }
-  RawFile raw(std::move(*file), *bytes);
-  raw.drop_cache();
-  return raw;
-}
-
-// A wish: what is dirty stays, and nothing is wrong where the kernel does otherwise.
-void RawFile::drop_cache() const {
-  (void)::posix_fadvise(file_.fd(), 0, static_cast<::off_t>(bytes_), POSIX_FADV_DONTNEED);
+  // A wish: what is dirty stays, and nothing is wrong where the kernel does otherwise.
+  (void)::posix_fadvise(file->fd(), 0, static_cast<::off_t>(*bytes), POSIX_FADV_DONTNEED);
+  return RawFile{std::move(*file), *bytes};
 }
 
 Result<void> remove_file(const std::string& path) {

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "alloc/result.h"
 #include "bench/job/job.h"
@@ -21,26 +20,16 @@ Result<std::uint64_t> file_bytes(const Job& job, std::uint32_t thread);
 /// Removes what a job says by `unlink`; no device. Nothing there is well.
 Result<void> remove_file(const std::string& path);
 
+struct RawFile {
+  File file;
+  std::uint64_t bytes;
+};
+
 /// The file of one thread of a job, laid out as fio does: room reserved where writes will go,
 /// contents written where reads will go and there are none (a file that is missing, too short, or
-/// has holes).
-class RawFile {
- public:
-  /// `stop`: laying out ends soon, and the file ends where its contents do. Errors: errno and path
-  /// (a missing directory, a full disk, a file system without direct I/O).
-  static Result<RawFile> open(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop);
-
-  const File& file() const noexcept { return file_; }
-  std::uint64_t bytes() const noexcept { return bytes_; }
-
-  /// Asks the kernel to forget what it keeps of it in memory.
-  void drop_cache() const;
-
- private:
-  RawFile(File file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
-
-  File file_;
-  std::uint64_t bytes_;
-};
+/// has holes). The kernel is asked to forget what it keeps of it in memory.
+/// `stop`: laying out ends soon, and the file ends where its contents do. Errors: errno and path (a
+/// missing directory, a full disk, a file system without direct I/O).
+Result<RawFile> open_raw_file(const Job& job, std::uint32_t thread, const std::atomic<bool>& stop);
 
 }  // namespace penstock::bench

@@ -36,13 +36,13 @@ class RawRun final : public WorkloadRun {
 };
 
 Result<void> RawRun::prepare(RunControl& control) {
-  Result<RawFile> file = RawFile::open(job_, thread_, control.stop);
+  Result<RawFile> file = open_raw_file(job_, thread_, control.stop);
   PENSTOCK_TRY(file);
   file_ = std::move(*file);
-  feed_.emplace(job_, file_->bytes());
+  feed_.emplace(job_, file_->bytes);
   control.total_bytes = job_.runtime_ns ? 0 : feed_->total_bytes();
   PENSTOCK_TRY(make_engine_and_memory());
-  loop_ = std::make_unique<RequestLoop>(*engine_, file_->file(), arena_.span(), job_.raw_depth());
+  loop_ = std::make_unique<RequestLoop>(*engine_, file_->file, arena_.span(), job_.raw_depth());
   return {};
 }
 
@@ -63,13 +63,11 @@ Result<void> RawRun::make_engine_and_memory() {
 }
 
 Result<void> RawRun::run(RunControl& control, JobResult& result) {
-  cpu_before_ = thread_cpu_time();
+  cpu_before_ = cpu_time(RUSAGE_THREAD);
   Result<void> outcome = move_bytes(control, result);
-  const CpuTime spent = thread_cpu_time() - cpu_before_;
-  result.user_seconds = spent.user_seconds;
-  result.system_seconds = spent.system_seconds;
+  result.cpu = cpu_time(RUSAGE_THREAD) - cpu_before_;
   if (job_.unlink) {
-    Result<void> unlinked = remove_file(file_->file().path());
+    Result<void> unlinked = remove_file(file_->file.path());
     outcome = outcome.has_value() ? std::move(unlinked) : std::move(outcome);
   }
   return outcome;
@@ -83,25 +81,26 @@ Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
     feed_->restart_total();
   }
   pace.runtime_ns = job_.runtime_ns;
-  cpu_before_ = thread_cpu_time();
-  result.process_before = process_cpu_time();
+  cpu_before_ = cpu_time(RUSAGE_THREAD);
+  result.process_before = cpu_time(RUSAGE_SELF);
   Result<void> outcome = loop_->run(*feed_, pace, control);
-  std::uint64_t elapsed_ns = loop_->elapsed_ns();
+  const LoopResult& done = loop_->result();
+  std::uint64_t elapsed_ns = done.elapsed_ns;
   if (outcome.has_value() && job_.ends_synced) {
-    outcome = file_->file().sync();
+    outcome = file_->file.sync();
     elapsed_ns = loop_->ns_since_begin();
   }
-  result.read = loop_->reads();
-  result.write = loop_->writes();
+  result.read = done.reads;
+  result.write = done.writes;
   for (DirectionResult* const one : {&result.read, &result.write}) {
     one->runtime_ns = one->total_ios == 0 ? 0 : elapsed_ns;
   }
   // The engine does not say which direction they had: those of a mix count as its reads.
   (result.read.total_ios != 0 ? result.read : result.write).short_ios =
       engine_->stats().short_transfers;
-  result.courses = {loop_->course().samples()};
+  result.courses = {done.course.samples()};
   result.elapsed_ns = elapsed_ns;
-  result.interrupted = loop_->stopped();
+  result.interrupted = done.stopped;
   return outcome;
 }
 

@@ -52,8 +52,8 @@ Result<void> RequestLoop::run(BlockFeed& feed, const LoopPace& pace, RunControl&
       wait_for_rate();
     }
   }
-  end_ns_ = clock_ns();
-  course_.add({elapsed_ns(), reads_.io_bytes, writes_.io_bytes});
+  result_.elapsed_ns = ns_since_begin();
+  add_sample(result_.elapsed_ns);
   return std::exchange(outcome_, {});
 }
 
@@ -63,15 +63,12 @@ std::uint64_t RequestLoop::ns_since_begin() const {
 
 void RequestLoop::begin_run(const LoopPace& pace, RunControl& control) {
   control_ = &control;
-  reads_ = {};
-  writes_ = {};
-  course_ = {};
+  result_ = LoopResult();
   pace_ = pace;
   next_.reset();
   begun_read_bytes_ = 0;
   begun_write_bytes_ = 0;
   ended_ = false;
-  stopped_ = false;
   begin_ns_ = clock_ns();
   now_ns_ = begin_ns_;
 }
@@ -94,8 +91,9 @@ void RequestLoop::top_up(BlockFeed& feed) {
 }
 
 bool RequestLoop::is_over() {
-  stopped_ = control_->stop.load(std::memory_order_relaxed);
-  ended_ = ended_ || stopped_ || (pace_.runtime_ns && now_ns_ - begin_ns_ >= *pace_.runtime_ns);
+  result_.stopped = control_->stop.load(std::memory_order_relaxed);
+  ended_ =
+      ended_ || result_.stopped || (pace_.runtime_ns && now_ns_ - begin_ns_ >= *pace_.runtime_ns);
   return ended_;
 }
 
@@ -139,11 +137,15 @@ void RequestLoop::round() {
     now_ns_ = clock_ns();
     engine_.deliver();
   }
-  control_->read_bytes.store(reads_.io_bytes, std::memory_order_relaxed);
-  control_->write_bytes.store(writes_.io_bytes, std::memory_order_relaxed);
-  if (course_.wants(now_ns_ - begin_ns_)) {
-    course_.add({now_ns_ - begin_ns_, reads_.io_bytes, writes_.io_bytes});
+  control_->read_bytes.store(result_.reads.io_bytes, std::memory_order_relaxed);
+  control_->write_bytes.store(result_.writes.io_bytes, std::memory_order_relaxed);
+  if (result_.course.wants(now_ns_ - begin_ns_)) {
+    add_sample(now_ns_ - begin_ns_);
   }
+}
+
+void RequestLoop::add_sample(std::uint64_t at_ns) {
+  result_.course.add({at_ns, result_.reads.io_bytes, result_.writes.io_bytes});
 }
 
 // The latency of a request begins when the kernel has it, as fio counts it.
@@ -173,7 +175,7 @@ void RequestLoop::finish(Slot& slot) {
     ended_ = true;
     return;
   }
-  DirectionResult& tally = reads ? reads_ : writes_;
+  DirectionResult& tally = reads ? result_.reads : result_.writes;
   tally.io_bytes += op.bytes;
   ++tally.total_ios;
   tally.clat.add(now_ns_ - slot.issued_ns);

@@ -23,6 +23,15 @@ struct LoopPace {
   std::uint64_t rate = 0;  ///< bytes a second of each direction at most; 0: no limit
 };
 
+/// What a run did. The directions have no run times.
+struct LoopResult {
+  DirectionResult reads;
+  DirectionResult writes;
+  Course course;
+  std::uint64_t elapsed_ns = 0;
+  bool stopped = false;  ///< by control.stop, with more to do
+};
+
 /// Keeps an engine busy with what a feed says: as many requests under way as it has memory for.
 /// Allocates nothing and asks the clock twice a round, however many requests come and go in it.
 /// Driven by the thread that made the engine.
@@ -35,15 +44,10 @@ class RequestLoop {
   /// (path, offset, errno). Returns when nothing is under way.
   Result<void> run(BlockFeed& feed, const LoopPace& pace, RunControl& control);
 
-  /// Of the latest run; without run times.
-  const DirectionResult& reads() const noexcept { return reads_; }
-  const DirectionResult& writes() const noexcept { return writes_; }
-  const Course& course() const noexcept { return course_; }
-  std::uint64_t elapsed_ns() const noexcept { return end_ns_ - begin_ns_; }
+  /// Of the latest run.
+  const LoopResult& result() const noexcept { return result_; }
   /// Of the latest run and what its caller did since, as fio counts a sync at the end.
   std::uint64_t ns_since_begin() const;
-  /// By control.stop, with more to do.
-  bool stopped() const noexcept { return stopped_; }
 
  private:
   struct Slot {
@@ -60,6 +64,7 @@ class RequestLoop {
   void begin(const Request& request);
   void round();
   void finish(Slot& slot);
+  void add_sample(std::uint64_t at_ns);
   void stamp();
 
   IoEngine& engine_;
@@ -73,15 +78,11 @@ class RequestLoop {
   RunControl* control_ = nullptr;  // while it runs
   std::uint64_t begin_ns_ = 0;
   std::uint64_t now_ns_ = 0;
-  std::uint64_t end_ns_ = 0;
   std::uint64_t begun_read_bytes_ = 0;
   std::uint64_t begun_write_bytes_ = 0;
   bool ended_ = false;
-  bool stopped_ = false;
   Result<void> outcome_;
-  DirectionResult reads_;
-  DirectionResult writes_;
-  Course course_;
+  LoopResult result_;
 };
 
 }  // namespace penstock::bench

@@ -35,24 +35,31 @@ class WorkloadRun {
   virtual Result<void> run(RunControl& control, JobResult& result) = 0;
 };
 
-/// The `thread`th (from 0) of the `job.numjobs` threads of a job.
-Result<std::unique_ptr<WorkloadRun>> make_workload_run(const Job& job, std::uint32_t thread);
+// Makers of the `thread`th (from 0) of the `job.numjobs` threads of a job.
 
 /// `workload=raw`: what fio does, over our engines.
 std::unique_ptr<WorkloadRun> make_raw_run(const Job& job, std::uint32_t thread);
 
-/// `workload=swap` and `update`: the tensors of an inventory fetched and written in the order of a
-/// phase, through the public interface of the production engine and as the DeepSpeed backend uses
-/// it: get and give back, get to change and commit, allocate and commit. prepare() writes all
-/// contents and goes through two loops, so that what is measured is a steady state; what was
-/// written is on its drive when the time ends.
+/// `workload=swap` and `update`: the tensors of an inventory through the production engine. What
+/// was written is on its drive when the time ends.
 std::unique_ptr<WorkloadRun> make_swap_run(const Job& job, std::uint32_t thread);
 
-/// `workload=replay`: a recorded trace (RecordedTrace) through the production engine, on one thread
-/// in the recorded order. Between two uses passes what passed between them when they were recorded,
-/// less what callers waited in the engine then; `compute=` puts a time for each tensor that is
-/// fetched in its place. What the trace put or read through the caller's own memory is waited for
-/// at once. A loop is the whole trace, from the first declaration on.
-std::unique_ptr<WorkloadRun> make_replay_run(const Job& job, std::uint32_t thread);
+/// `workload=replay`: a RecordedTrace through the production engine. Between two uses passes what
+/// passed then, less what callers waited in the engine, or `compute=`. What the trace put or read
+/// through the caller's own memory is waited for at once. A loop is the whole trace.
+std::unique_ptr<WorkloadRun> make_replay_run(const Job& job);
+
+inline std::unique_ptr<WorkloadRun> make_workload_run(const Job& job, std::uint32_t thread) {
+  switch (job.workload) {
+    case Workload::kRaw:
+      return make_raw_run(job, thread);
+    case Workload::kSwap:
+    case Workload::kUpdate:
+      return make_swap_run(job, thread);
+    case Workload::kReplay:
+      break;
+  }
+  return make_replay_run(job);
+}
 
 }  // namespace penstock::bench

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/measure/job_result.h"
 #include "tests/alloc/allocation_counter.h"
 
@@ -40,7 +40,7 @@ TEST(JobResultTest, ThreadsTogether) {
   JobResult first;
   first.read = {.io_bytes = 100, .total_ios = 10, .runtime_ns = 5 * kMillisecondNs, .clat = {}};
   first.courses = {{{1, 2}}};
-  first.user_seconds = 1;
+  first.cpu.user_seconds = 1;
   first.elapsed_ns = 5 * kMillisecondNs;
   JobResult second = first;
   second.read.runtime_ns = 4 * kMillisecondNs;
@@ -52,7 +52,7 @@ TEST(JobResultTest, ThreadsTogether) {
   EXPECT_EQ(first.read.runtime_ns, 5 * kMillisecondNs);
   EXPECT_DOUBLE_EQ(first.read.bytes_per_second(), 200 / 0.005);
   EXPECT_EQ(first.courses.size(), 2U);
-  EXPECT_EQ(first.user_seconds, 2);
+  EXPECT_EQ(first.cpu.user_seconds, 2);
   EXPECT_EQ(first.error, 5);
 }
 

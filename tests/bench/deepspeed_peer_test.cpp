@@ -81,10 +81,10 @@ TEST_F(DeepSpeedHandlePeerTest, ReadsAndWritesRunAfterRun) {
     work.direction = {.reads = !writes, .writes = writes};
     const auto peer = make_deepspeed_peer(work);
     ASSERT_TRUE(peer.has_value()) << peer.error().message;
-    EXPECT_THAT((*peer)->describe(0), HasSubstr("\"queue_depth\":4"));
+    EXPECT_THAT(peer->settings[0], HasSubstr("\"queue_depth\":4"));
     for (const std::uint64_t io_size : {0 * kMiB, 16 * kMiB}) {
-      for (std::size_t candidate = 0; candidate < (*peer)->candidates(); ++candidate) {
-        const auto run = (*peer)->run(candidate, io_size);
+      for (std::size_t candidate = 0; candidate < peer->settings.size(); ++candidate) {
+        const auto run = peer->run(candidate, io_size);
         ASSERT_TRUE(run.has_value()) << run.error().message;
         EXPECT_EQ(writes ? run->write_bytes : run->read_bytes, io_size == 0 ? 8 * kMiB : io_size);
       }

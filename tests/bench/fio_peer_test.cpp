@@ -75,9 +75,9 @@ TEST(FioCommandTest, WhatAJobMaySay) {
 
 TEST(FioCommandTest, WithoutAnEngineOneRequestIsUnderWay) {
   Job job = reading_job();
-  EXPECT_THAT(make_fio_peer(job).value()->describe(0), HasSubstr("--iodepth=1 "));
+  EXPECT_THAT(make_fio_peer(job).settings[0], HasSubstr("--iodepth=1 "));
   job.engine = EngineKind::kUring;
-  EXPECT_THAT(make_fio_peer(job).value()->describe(0), HasSubstr("--iodepth=8 "));
+  EXPECT_THAT(make_fio_peer(job).settings[0], HasSubstr("--iodepth=8 "));
 }
 
 TEST(FioSettingsTest, AsAUserWouldWriteThem) {

@@ -14,7 +14,7 @@
 #include "alloc/bytes.h"
 #include "bench/job/job_file.h"
 #include "bench/job/job_key.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "tests/fuzz/sentence.h"
 #include "tests/io/temp_directory.h"
 
@@ -302,7 +302,7 @@ TEST(CommandLineTest, MistakesAreSentences) {
 // docs/BENCH.md has a row for every key, with its other name and the workloads that it is for.
 
 std::string workloads_of(const JobKey& key) {
-  const std::string names = workload_names(key.workloads);
+  const std::string names(key.workloads);
   return names == "raw, swap, update, replay" ? "all" : names;
 }
 

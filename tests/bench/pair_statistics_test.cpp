@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -64,8 +65,9 @@ TEST(PairStatisticsTest, ThreeValues) {
 // 3, 4.5 and 6 over 2: where the denominator is certain, the interval is the numerator's,
 // divided.
 TEST(PairStatisticsTest, RatioOverACertainDenominator) {
-  EXPECT_EQ(median_ratio_interval(Values{3, 6}, Values{2, 2, 2}), (Interval{1.5, 3}));
-  EXPECT_EQ(median_ratio_interval(Values{3, 6}, Values{2, 2}, 0.4), (Interval{2.25, 2.25}));
+  EXPECT_EQ(median_interval(Values{3, 6}, Values{2, 2, 2}, std::divides{}), (Interval{1.5, 3}));
+  EXPECT_EQ(median_interval(Values{3, 6}, Values{2, 2}, std::divides{}, 0.4),
+            (Interval{2.25, 2.25}));
 }
 
 // Each side is an end in a quarter of all cases, both ends that make the smallest ratio meet in a
@@ -73,15 +75,15 @@ TEST(PairStatisticsTest, RatioOverACertainDenominator) {
 TEST(PairStatisticsTest, RatioOfTwoUncertainMedians) {
   const Values numerator{1, 3};
   const Values denominator{1, 2};
-  EXPECT_EQ(median_ratio_interval(numerator, denominator), (Interval{0.5, 3}));
-  const Interval narrower = median_ratio_interval(numerator, denominator, 0.8);
+  EXPECT_EQ(median_interval(numerator, denominator, std::divides{}), (Interval{0.5, 3}));
+  const Interval narrower = median_interval(numerator, denominator, std::divides{}, 0.8);
   EXPECT_DOUBLE_EQ(narrower.low, 1 / 1.5);
   EXPECT_DOUBLE_EQ(narrower.high, 2);
 }
 
 TEST(PairStatisticsTest, Differences) {
-  EXPECT_EQ(median_difference_interval(Values{3, 6}, Values{2, 2}), (Interval{1, 4}));
-  EXPECT_EQ(median_difference_interval(Values{1}, Values{3}), (Interval{-2, -2}));
+  EXPECT_EQ(median_interval(Values{3, 6}, Values{2, 2}, std::minus{}), (Interval{1, 4}));
+  EXPECT_EQ(median_interval(Values{1}, Values{3}, std::minus{}), (Interval{-2, -2}));
 }
 
 TEST(PairStatisticsTest, TheSameIntervalEveryTime) {
@@ -110,14 +112,14 @@ TEST(CompareRunsTest, RatiosOfFourPairs) {
   const std::vector<MeasuredRun> theirs{run(100, 1, 1), run(100, 1, 2), run(100, 1, 1),
                                         run(100, 2, 1)};
   const PairResult result = compare_runs(ours, theirs);
-  EXPECT_EQ(result.pairs, 4U);
-  EXPECT_THAT(result.ratios, ElementsAre(1, 1.2, 0.9, 2));
-  EXPECT_DOUBLE_EQ(result.ratio_median, 1.1);
-  EXPECT_DOUBLE_EQ(result.ratio_iqr, 1.4 - 0.975);
-  EXPECT_GE(result.ratio_low, 0.9);
-  EXPECT_LE(result.ratio_high, 2);
-  EXPECT_LT(result.ratio_low, result.ratio_high);
-  EXPECT_DOUBLE_EQ(result.cpu_ratio_median, 1);
+  EXPECT_EQ(result.cpu.all.size(), 4U);
+  EXPECT_THAT(result.bandwidth.all, ElementsAre(1, 1.2, 0.9, 2));
+  EXPECT_DOUBLE_EQ(result.bandwidth.median, 1.1);
+  EXPECT_DOUBLE_EQ(result.bandwidth.iqr, 1.4 - 0.975);
+  EXPECT_GE(result.bandwidth.low, 0.9);
+  EXPECT_LE(result.bandwidth.high, 2);
+  EXPECT_LT(result.bandwidth.low, result.bandwidth.high);
+  EXPECT_DOUBLE_EQ(result.cpu.median, 1);
 }
 
 }  // namespace

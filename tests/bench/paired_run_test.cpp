@@ -55,7 +55,7 @@ TEST_F(PairedRunTest, BothWriteAndTheFilesGo) {
   const auto result = run_pair(writing, kShort);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->read.io_bytes + result->write.io_bytes, 4 * kMiB);
-  EXPECT_EQ(result->pair->pairs, 2U);
+  EXPECT_THAT(result->pair->bandwidth.all, SizeIs(2));
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
@@ -117,9 +117,9 @@ TEST_F(PairedRunTest, AShareOfAFileIsTheSameForBoth) {
   const auto result = run_pair(half, kShort);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->read.io_bytes, 2 * kMiB);
-  EXPECT_THAT(result->pair->cpu_ratios, SizeIs(2));
-  EXPECT_LE(result->pair->cpu_ratio_low, result->pair->cpu_ratio_median);
-  EXPECT_GE(result->pair->cpu_ratio_high, result->pair->cpu_ratio_median);
+  EXPECT_THAT(result->pair->cpu.all, SizeIs(2));
+  EXPECT_LE(result->pair->cpu.low, result->pair->cpu.median);
+  EXPECT_GE(result->pair->cpu.high, result->pair->cpu.median);
 }
 
 }  // namespace

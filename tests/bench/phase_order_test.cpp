@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "alloc/bytes.h"
-#include "bench/workload/swap/inventory_subset.h"
 #include "bench/workload/swap/tensor_pattern.h"
 
 namespace penstock::bench {

@@ -10,7 +10,7 @@
 
 #include "alloc/bytes.h"
 #include "alloc/page_source.h"
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "bench/workload/block_feed.h"
 #include "bench/workload/raw_file.h"
 #include "bench/workload/request_loop.h"
@@ -271,7 +271,7 @@ TEST(RequestLoopTest, AllocatesNothingWhileItRuns) {
   const std::uint64_t before = allocations_of_this_thread();
   ASSERT_TRUE(loop.run(feed, {}, control).has_value());
   EXPECT_LE(allocations_of_this_thread() - before, 3U) << "tables of the figures, once a run";
-  EXPECT_EQ(loop.reads().io_bytes, 64 * kMiB);
+  EXPECT_EQ(loop.result().reads.io_bytes, 64 * kMiB);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(ReplayRun, AGetMayComeBackAsItWasBeforeAPutOrAForget) {
 
 TEST_F(ReplayRun, SaysWhichTraceIsWrong) {
   RunControl control;
-  auto run = std::move(make_workload_run(replay_job(directory_ / "none"), 0)).value();
+  auto run = make_workload_run(replay_job(directory_ / "none"), 0);
   const Result<void> prepared = run->prepare(control);
   ASSERT_TRUE(prepared.has_error());
   EXPECT_EQ(prepared.error().system_errno(), ENOENT);

@@ -29,8 +29,7 @@ Report make_report() {
   JobResult result;
   result.name = "one";
   result.elapsed_ns = 2'000'000'000;
-  result.user_seconds = 0.5;
-  result.system_seconds = 0.25;
+  result.cpu = {0.5, 0.25};
   result.read.io_bytes = 3 * kMiB;
   result.read.total_ios = 24;
   result.read.short_ios = 1;
@@ -88,10 +87,10 @@ TEST(JsonReportTest, SwapAndPair) {
   report.results[1].swap = SwapResult{};
   PairResult& pair = report.results[1].pair.emplace();
   pair.peer = "fio";
-  pair.ratio_median = 0.99;
-  pair.cpu_ratio_median = 0.5;
-  pair.cpu_ratio_low = 0.4;
-  pair.cpu_ratio_high = 0.6;
+  pair.bandwidth.median = 0.99;
+  pair.cpu.median = 0.5;
+  pair.cpu.low = 0.4;
+  pair.cpu.high = 0.6;
   pair.peer_settings = "bs=1m";
   const json jobs = json::parse(json_report(report))["jobs"];
   EXPECT_EQ(jobs[0]["swap"]["stall_ns"], 5);

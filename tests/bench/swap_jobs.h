@@ -47,14 +47,10 @@ inline Job swap_job(const std::string& inventory, Phase phase) {
 inline JobResult run_job(const Job& job) {
   JobResult result;
   RunControl control;
-  Result<std::unique_ptr<WorkloadRun>> run = make_workload_run(job, 0);
-  if (run.has_error()) {
-    ADD_FAILURE() << run.error().message;
-    return result;
-  }
-  Result<void> done = (*run)->prepare(control);
+  const std::unique_ptr<WorkloadRun> run = make_workload_run(job, 0);
+  Result<void> done = run->prepare(control);
   if (done.has_value()) {
-    done = (*run)->run(control, result);
+    done = run->run(control, result);
   }
   EXPECT_TRUE(done.has_value()) << done.error().message;
   return result;
@@ -62,8 +58,8 @@ inline JobResult run_job(const Job& job) {
 
 /// Every figure of a result to its last digit.
 inline std::string figures(const JobResult& result) {
-  std::string text =
-      fmt::format("{} {} {}", result.elapsed_ns, result.user_seconds, result.system_seconds);
+  std::string text = fmt::format("{} {} {}", result.elapsed_ns, result.cpu.user_seconds,
+                                 result.cpu.system_seconds);
   for (const DirectionResult* const one : {&result.read, &result.write}) {
     text += fmt::format("\n{} {} {}:", one->io_bytes, one->total_ios, one->runtime_ns);
     text += fmt::format(" {} {}", one->clat.mean(), one->clat.standard_deviation());
@@ -78,7 +74,7 @@ inline std::string figures(const JobResult& result) {
     text += fmt::format("\n{} {} {} {} {} {} {} {} {} {} {} {}", swap->stall_ns, swap->overlap(),
                         swap->hits, swap->late, swap->misses, swap->pinned_bytes,
                         swap->peak_live_bytes, swap->pool_waits, swap->padding_bytes,
-                        swap->read_bytes, swap->write_bytes, swap->cpu_ms_per_gb());
+                        swap->read_bytes, swap->write_bytes, swap->cpu_ms_per_gb(result.cpu));
   }
   return text;
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "bench/job/job_number.h"
+#include "bench/job/job_value.h"
 #include "swap/update/state_chunk.h"
 #include "tests/bench/swap_jobs.h"
 
@@ -107,7 +107,7 @@ TEST(SwapRun, MovesWhatThePhaseMoves) {
   EXPECT_GE(result.read.io_bytes, kElements * 12);
   EXPECT_EQ(result.read.total_ios, 2 * 4 + 3 * kChunks);
   EXPECT_GE(result.elapsed_ns, result.swap->stall_ns);
-  EXPECT_EQ(result.swap->cpu_ms_per_gb(), 0.0);
+  EXPECT_EQ(result.swap->cpu_ms_per_gb(result.cpu), 0.0);
 }
 
 TEST(SwapRun, AnUpdateReadsAndWritesEveryState) {
@@ -151,7 +151,7 @@ TEST(SwapRun, FinishesWhenItsTimeIsOver) {
 TEST(SwapRun, StopsSoon) {
   const TempDirectory directory;
   const Job job = swap_job(write_inventory(directory, 3), Phase::kForward);
-  auto run = std::move(make_workload_run(job, 0)).value();
+  auto run = make_workload_run(job, 0);
   RunControl control;
   ASSERT_TRUE(run->prepare(control).has_value());
   control.stop = true;
@@ -168,7 +168,7 @@ TEST(SwapRun, StopsInTheMiddleOfComputing) {
   job.directory = directory.path();
   for (const bool spins : {true, false}) {
     job.compute = Compute{3600 * kSecondNs, Compute::Per::kTensor, spins};
-    auto run = std::move(make_workload_run(job, 0)).value();
+    auto run = make_workload_run(job, 0);
     RunControl control;
     const std::jthread stopping([&control] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -201,7 +201,7 @@ TEST(SwapRun, RunsOnTheMachineAsItIs) {
   job.loops = 2;
   const JobResult result = run_job(job);
   EXPECT_EQ(result.write.total_ios, 2 * (4 + 3 * kChunks));
-  EXPECT_GT(result.swap->cpu_ms_per_gb(), 0.0);
+  EXPECT_GT(result.swap->cpu_ms_per_gb(result.cpu), 0.0);
   EXPECT_FALSE(result.courses.at(0).empty());
 }
 

@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "bench" / "data"
 sys.path.insert(0, str(ROOT / "bench"))
-Once = Callable[[str, Callable[[Path], None]], Path]
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @dataclass
@@ -55,7 +55,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
 
-    def made(name: str, fill: Callable[[Path], None]) -> Path:
+    def made(name: str, fill: Callable[[Path], object]) -> Path:
         directory, partial = root / name, root / f"{name}.partial"
         with (root / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -89,21 +89,10 @@ def compiled(once: Once) -> None:
 
 @pytest.fixture(scope="session")
 def small_model(once: Once, compiled: None) -> Path:
-    """bench/small_model.py's, with two layers."""
-    from small_model import small_model_script
+    """bench/seeded_model.py's, with two layers."""
+    from seeded_model import SMALL, seeded_model
 
-    def fill(directory: Path) -> None:
-        (directory / "make.py").write_text(small_model_script())
-        made = subprocess.run(
-            [sys.executable, directory / "make.py", directory / "small", "2"],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "DS_ACCELERATOR": "cpu"},
-            check=False,
-        )
-        assert made.returncode == 0, made.stderr
-
-    return once("model", fill) / "small"
+    return once("model", lambda directory: seeded_model(SMALL, directory / "small")) / "small"
 
 
 @pytest.fixture

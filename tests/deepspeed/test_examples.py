@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import pytest
 import torch
 from conftest import ROOT, Once, Run, Runner, adapted
 from safetensors.torch import load_file
-from small_model import small_model_script
+from seeded_model import SMALL, seeded_model
 
 pytestmark = pytest.mark.deep
 EXAMPLES = ROOT / "examples"
@@ -26,15 +23,7 @@ SAVE_STEPS = 2
 @pytest.fixture(scope="session")
 def word_model(once: Once, compiled: None) -> Path:
     """A model that draws most of its words from those that its tokenizer can write."""
-
-    def fill(directory: Path) -> None:
-        script = small_model_script().replace("vocab_size=16384", "vocab_size=512")
-        assert "vocab_size=512" in script
-        (directory / "make.py").write_text(script)
-        environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
-        subprocess.run([sys.executable, directory / "make.py", directory / "words", "2"], check=True, env=environment)
-
-    return once("word-model", fill) / "words"
+    return once("word-model", lambda made: seeded_model(SMALL, made / "words", vocab_size=512)) / "words"
 
 
 class Example:

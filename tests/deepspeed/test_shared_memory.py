@@ -22,9 +22,9 @@ import os, sys, time
 name = "deepspeed_allreduce_buffer_%d_127.0.0.1_%s_0" % (os.getuid(), os.environ["MASTER_PORT"])
 open("/dev/shm/" + name, "w").write("69 MB")
 print("PORT", os.environ["MASTER_PORT"], flush=True)
-if sys.argv[-1] == "fails":
+if sys.argv[1] == "fails":
     raise SystemExit("no")
-if sys.argv[-1] == "hangs":
+if sys.argv[1] == "hangs":
     time.sleep(1000)
 """
 # A benchmark in a process of its own, which may be interrupted.
@@ -34,7 +34,7 @@ from pathlib import Path
 from run_port import clean_up_when_ended
 from training_run import TrainingRun
 clean_up_when_ended()
-TrainingRun("hangs", Path(sys.argv[1]), ["hangs"], {}, penstock=False).run(Path(sys.argv[2]))
+TrainingRun("hangs", Path(sys.argv[1]), Path("hangs"), 1, {}, penstock=False).run(Path(sys.argv[2]))
 """
 
 pytestmark = pytest.mark.skipif(not os.access(SHARED_MEMORY, os.W_OK), reason="no /dev/shm that can be written")
@@ -63,7 +63,7 @@ def port_of(output: str) -> str:
 
 @pytest.mark.parametrize("how", ["ends", "fails"])
 def test_a_benchmarks_run(script: Path, others: Path, tmp_path: Path, how: str) -> None:
-    result = TrainingRun(how, script, [how], {}, penstock=False).run(tmp_path)
+    result = TrainingRun(how, script, Path(how), 1, {}, penstock=False).run(tmp_path)
     assert (result.returncode != 0) == (how == "fails")
     assert result.log is not None
     assert buffers(port_of(result.log.read_text())) == []

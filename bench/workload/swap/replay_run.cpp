@@ -1,14 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <deque>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "alloc/bytes.h"
 #include "alloc/page_source.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_meter.h"
@@ -229,9 +227,7 @@ Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
   PENSTOCK_TRY(lease);
   meter_->note_read(asked.since_ns, tensor.bytes);
   tensor.held.push_back(std::move(*lease));
-  if (job_.compute) {
-    session_.device->compute(compute_ns(*job_.compute, tensor.bytes), job_.compute->spins);
-  }
+  compute(job_, *session_.device, tensor.bytes);
   return check(number, tensor, asked.version, tensor.held.back().span());
 }
 
@@ -274,24 +270,17 @@ void ReplayRun::release(Tensor& tensor) {
 /// `bytes` must be a version from `oldest` on.
 Result<void> ReplayRun::check(std::uint64_t number, const Tensor& tensor, std::uint64_t oldest,
                               std::span<const std::byte> bytes) const {
-  std::optional<std::uint64_t> wrong;
-  for (std::uint64_t version = tensor.version + 1; job_.verify && version-- > oldest;) {
-    const std::optional<std::uint64_t> difference =
-        TensorPattern(number, version).first_difference(bytes);
-    if (!difference) {
-      return {};
-    }
-    wrong = wrong ? wrong : difference;  // from the newest
-  }
-  if (!wrong) {
+  if (!job_.verify) {
     return {};
   }
-  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
-               fmt::format("tensor {} of {} ({}) came back with another byte at {} than was "
-                           "written",
-                           number, job_.trace, format_bytes(tensor.bytes), *wrong),
-               {},
-               {}};
+  const std::string what = fmt::format("tensor {} of {}", number, job_.trace);
+  const Result<void> newest = TensorPattern(number, tensor.version).check(bytes, what);
+  for (std::uint64_t version = tensor.version; newest.has_error() && version-- > oldest;) {
+    if (!TensorPattern(number, version).first_difference(bytes)) {
+      return {};
+    }
+  }
+  return newest;
 }
 
 Result<std::span<std::byte>> ReplayRun::callers_memory(std::uint64_t bytes) {
@@ -318,7 +307,7 @@ Result<void> ReplayRun::leave() {
 
 }  // namespace
 
-std::unique_ptr<WorkloadRun> make_replay_run(const Job& job, std::uint32_t /*thread*/) {
+std::unique_ptr<WorkloadRun> make_replay_run(const Job& job) {
   return std::make_unique<ReplayRun>(job);
 }
 

@@ -19,11 +19,21 @@ using Clock = std::chrono::steady_clock;
 // So long a sleep at most, so that a stop is seen soon.
 constexpr std::chrono::milliseconds kSleepMax{50};
 
-class MachineDevice : public SwapDevice {
+/// With rates its files are held to them.
+class MachineDevice final : public SwapDevice {
  public:
-  explicit MachineDevice(const std::atomic<bool>& stop) : stop_(stop) {}
+  MachineDevice(const std::optional<DriveRates>& rates, const std::atomic<bool>& stop)
+      : rates_(rates), stop_(stop) {}
 
-  void furnish(SwapEngineOptions& /*options*/) override {}
+  void furnish(SwapEngineOptions& options) override {
+    if (rates_) {
+      options.make_queue = [rates = *rates_](const IoEngineOptions& io) {
+        return IoQueue::start(
+            [rates](const IoEngineOptions& engine) { return make_throttled_engine(rates, engine); },
+            io);
+      };
+    }
+  }
 
   std::uint64_t now_ns() const override {
     const auto since = Clock::now().time_since_epoch();
@@ -44,24 +54,8 @@ class MachineDevice : public SwapDevice {
   bool is_simulated() const override { return false; }
 
  private:
+  const std::optional<DriveRates> rates_;
   const std::atomic<bool>& stop_;
-};
-
-class ThrottledDevice final : public MachineDevice {
- public:
-  ThrottledDevice(const DriveRates& rates, const std::atomic<bool>& stop)
-      : MachineDevice(stop), rates_(rates) {}
-
-  void furnish(SwapEngineOptions& options) override {
-    options.make_queue = [rates = rates_](const IoEngineOptions& io) {
-      return IoQueue::start(
-          [rates](const IoEngineOptions& engine) { return make_throttled_engine(rates, engine); },
-          io);
-    };
-  }
-
- private:
-  DriveRates rates_;
 };
 
 class VirtualDevice final : public SwapDevice {
@@ -108,18 +102,18 @@ class VirtualDevice final : public SwapDevice {
 
 Result<std::unique_ptr<SwapDevice>> make_swap_device(const std::optional<SimulatedDrive>& simulated,
                                                      const std::atomic<bool>& stop) {
-  if (!simulated) {
-    return std::unique_ptr<SwapDevice>(std::make_unique<MachineDevice>(stop));
+  std::optional<DriveRates> rates;
+  if (simulated) {
+    rates = {simulated->read_bytes_per_second, simulated->write_bytes_per_second,
+             simulated->latency_ns};
   }
-  const DriveRates rates{simulated->read_bytes_per_second, simulated->write_bytes_per_second,
-                         simulated->latency_ns};
-  if (simulated->real_time) {
-    return std::unique_ptr<SwapDevice>(std::make_unique<ThrottledDevice>(rates, stop));
+  if (!simulated || simulated->real_time) {
+    return std::unique_ptr<SwapDevice>(std::make_unique<MachineDevice>(rates, stop));
   }
   Result<std::shared_ptr<RegionSource>> memory = RegionSource::make();
   PENSTOCK_TRY(memory);
   return std::unique_ptr<SwapDevice>(
-      std::make_unique<VirtualDevice>(rates, std::move(memory).value()));
+      std::make_unique<VirtualDevice>(*rates, std::move(memory).value()));
 }
 
 }  // namespace penstock::bench

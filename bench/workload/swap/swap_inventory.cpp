@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -55,7 +58,7 @@ class Builder {
         result_.parameters.push_back(*number);
       }
       numbers_.push_back(number);
-      elements_.push_back(setup_.rank_elements(tensor));
+      masters_.push_back(masters_.back() + setup_.rank_elements(tensor));
     }
   }
 
@@ -72,51 +75,55 @@ class Builder {
 
   void add_sub_groups() {
     for (const penstock::SubGroup& group : setup_.sub_groups()) {
-      SwapInventory::SubGroup& added = result_.sub_groups.emplace_back();
-      added.elements = group.elements;
-      std::uint64_t end = 0;  // of the parameter's master
-      std::vector<std::uint64_t> ends;
-      for (std::size_t parameter = group.first; parameter < group.end; ++parameter) {
-        end += elements_[parameter];
-        if (numbers_[parameter]) {
-          added.parameters.push_back(*numbers_[parameter]);
-          ends.push_back(end);
+      result_.sub_groups.push_back({group.elements, {}});
+      const bool swaps_states = is_large(group.elements * dtype_bytes(DType::kF32));
+      std::size_t parameter = group.first;
+      for (std::uint64_t begin = 0; begin < group.elements; begin += kStateChunkElements) {
+        const std::uint64_t end = std::min(begin + kStateChunkElements, group.elements);
+        SwapInventory::Step step{{}, {}, result_.sub_groups.size() - 1};
+        if (swaps_states) {
+          step.states = add_states(step.sub_group, begin, end);
+        }
+        const auto is_stepped = [&] {
+          return masters_[parameter + 1] - masters_[group.first] <= end || end == group.elements;
+        };
+        for (; parameter < group.end && is_stepped(); ++parameter) {
+          if (numbers_[parameter]) {
+            step.parameters.push_back(*numbers_[parameter]);
+            result_.sub_groups.back().parameters.push_back(*numbers_[parameter]);
+          }
+        }
+        if (!step.states.empty() || !step.parameters.empty()) {
+          result_.steps.push_back(std::move(step));
         }
       }
-      add_steps(added, ends, is_large(group.elements * dtype_bytes(DType::kF32)));
     }
   }
 
-  /// Of the latest sub-group; one that is too small to be swapped has a step without states.
-  void add_steps(const SwapInventory::SubGroup& group, const std::vector<std::uint64_t>& ends,
-                 bool swaps_states) {
-    std::size_t written = 0;
-    for (std::uint64_t begin = 0; begin < group.elements; begin += kStateChunkElements) {
-      const std::uint64_t end = std::min(begin + kStateChunkElements, group.elements);
-      SwapInventory::Step step{{}, {}, result_.sub_groups.size() - 1};
-      for (const auto& [state, role] : {std::pair{"master", Role::kMaster},
-                                        {"exp_avg", Role::kMoment},
-                                        {"exp_avg_sq", Role::kMoment}}) {
-        if (swaps_states) {
-          const std::string name = fmt::format("{}.{}.{}", step.sub_group, begin, state);
-          step.states.push_back(add({name, DType::kF32, {end - begin}, role}));
-        }
-      }
-      for (; written < ends.size() && (ends[written] <= end || end == group.elements); ++written) {
-        step.parameters.push_back(group.parameters[written]);
-      }
-      if (!step.states.empty() || !step.parameters.empty()) {
-        result_.steps.push_back(std::move(step));
-      }
+  std::vector<Number> add_states(std::size_t sub_group, std::uint64_t begin, std::uint64_t end) {
+    std::vector<Number> states;
+    for (const auto& [state, role] : {std::pair{"master", Role::kMaster},
+                                      {"exp_avg", Role::kMoment},
+                                      {"exp_avg_sq", Role::kMoment}}) {
+      states.push_back(add(
+          {fmt::format("{}.{}.{}", sub_group, begin, state), DType::kF32, {end - begin}, role}));
     }
+    return states;
   }
 
   const TrainingSetup& setup_;
   SwapInventory result_;
-  // Of the inventory's parameters: the number of those that are swapped, and elements.
+  // Of the inventory's parameters: the number of those that are swapped; where their masters begin,
+  // and where the last one ends.
   std::vector<std::optional<Number>> numbers_;
-  std::vector<std::uint64_t> elements_;
+  std::vector<std::uint64_t> masters_ = {0};
 };
+
+// Of `count` tensors that share `left_bytes` of which `wanted_bytes` are wanted.
+std::size_t share(std::size_t count, double wanted_bytes, double left_bytes) {
+  const double ratio = std::clamp(wanted_bytes / left_bytes, 0.0, 1.0);
+  return static_cast<std::size_t>(std::floor(static_cast<double>(count) * ratio + 0.5));
+}
 
 using Kind = PhaseUse::Kind;
 using Order = std::vector<PhaseUse>;
@@ -134,6 +141,39 @@ void add_steps(const SwapInventory& inventory, Order& order) {
 }
 
 }  // namespace
+
+Inventory inventory_subset(const Inventory& inventory, std::uint64_t bytes) {
+  if (inventory.bytes() <= bytes || inventory.tensors.empty()) {
+    return inventory;
+  }
+  std::map<std::uint64_t, std::vector<std::size_t>, std::greater<>> by_size;
+  for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
+    by_size[inventory.tensors[i].bytes()].push_back(i);
+  }
+  auto wanted_bytes = static_cast<double>(bytes);
+  auto left_bytes = static_cast<double>(inventory.bytes());
+  std::vector<std::size_t> chosen;
+  for (const auto& [size, members] : by_size) {
+    if (size == 0) {
+      continue;
+    }
+    const std::size_t count = share(members.size(), wanted_bytes, left_bytes);
+    for (std::size_t i = 0; i < count; ++i) {
+      chosen.push_back(members[(2 * i + 1) * members.size() / (2 * count)]);
+    }
+    wanted_bytes -= static_cast<double>(size) * static_cast<double>(count);
+    left_bytes -= static_cast<double>(size) * static_cast<double>(members.size());
+  }
+  if (chosen.empty()) {
+    chosen.push_back(by_size.rbegin()->second.front());
+  }
+  std::ranges::sort(chosen);
+  Inventory subset;
+  for (const std::size_t index : chosen) {
+    subset.tensors.push_back(inventory.tensors[index]);
+  }
+  return subset;
+}
 
 SwapInventory swap_inventory(const TrainingSetup& setup, Phase phase) {
   return Builder(setup).build(phase);

@@ -10,6 +10,13 @@
 
 namespace penstock::bench {
 
+/// About `bytes` of an inventory, with the same distribution of sizes: of the tensors of each size
+/// every k-th, evenly over the model, in their order. Larger sizes choose first and what they round
+/// off is spread over the smaller ones, so that an embedding which is there whole or not at all
+/// leaves the sum right within half a tensor of a size that many have. Deterministic. The whole
+/// inventory where it has no more bytes than that; at least one tensor.
+Inventory inventory_subset(const Inventory& inventory, std::uint64_t bytes);
+
 /// What one rank swaps, and which of it belongs together. Numbers are indices into `tensors`.
 struct SwapInventory {
   /// A chunk of a sub-group's states: read, stepped and written together.

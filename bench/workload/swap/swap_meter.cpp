@@ -16,8 +16,8 @@ void SwapMeter::begin() {
   course_ = {};
   pageable_bytes_max_ = 0;
   live_bytes_max_ = 0;
-  thread_before_ = thread_cpu_time();
-  process_before_ = process_cpu_time();
+  thread_before_ = cpu_time(RUSAGE_THREAD);
+  process_before_ = cpu_time(RUSAGE_SELF);
   began_ns_ = device_.now_ns();
 }
 
@@ -64,6 +64,7 @@ SwapResult SwapMeter::swap_result(const SwapStats& now) const {
   swap.peak_live_bytes = now.pool.slot_bytes_live_max > before_.pool.slot_bytes_live_max
                              ? now.pool.slot_bytes_live_max
                              : live_bytes_max_;
+  swap.pageable_bytes = pageable_bytes_max_;
   swap.pool_waits = now.pool.waits - before_.pool.waits;
   swap.padding_bytes = now.padding_bytes - before_.padding_bytes;
   swap.read_bytes = now.io.read_bytes - before_.io.read_bytes;
@@ -84,17 +85,12 @@ void SwapMeter::report(JobResult& result) {
   }
   result.read = reads_;
   result.write = writes_;
-  SwapResult swap = swap_result(now);
-  swap.pageable_bytes = pageable_bytes_max_;
+  result.swap = swap_result(now);
   result.courses = {course_.samples()};
   if (!device_.is_simulated()) {
-    const CpuTime own = thread_cpu_time() - thread_before_;
-    result.user_seconds = own.user_seconds;
-    result.system_seconds = own.system_seconds;
+    result.cpu = cpu_time(RUSAGE_THREAD) - thread_before_;  // the group adds the engine's threads
     result.process_before = process_before_;
-    swap.cpu_seconds = own.seconds();  // the group adds the engine's threads
   }
-  result.swap = std::move(swap);
 }
 
 }  // namespace penstock::bench

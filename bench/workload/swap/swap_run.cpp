@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "alloc/bytes.h"
 #include "bench/workload/swap/run_length.h"
 #include "bench/workload/swap/swap_inventory.h"
 #include "bench/workload/swap/swap_meter.h"
@@ -47,7 +45,6 @@ class SwapRun final : public WorkloadRun {
   Result<void> write(std::uint32_t number);
   Result<void> commit(std::uint32_t number, const Lease& lease);
   Result<void> check(std::uint32_t number, const Lease& lease) const;
-  void compute(std::uint64_t bytes);
   SwapEngine& engine() { return *session_.engine; }
   SwapDevice& device() { return *session_.device; }
   TensorPattern pattern(std::uint32_t number) const { return {number, tensors_[number].version}; }
@@ -115,7 +112,7 @@ Result<void> SwapRun::prepare(RunControl& control) {
   meter_.emplace(engine(), device(), control);
   meter_->begin();
   for (std::uint32_t loop = 0; loop < kLoopsToLearn; ++loop) {
-    PENSTOCK_TRY(go_through(RunLength(job_, control, device()).once()));
+    PENSTOCK_TRY(go_through(RunLength(job_, control, device())));
   }
   const PhaseBytes bytes = phase_bytes(inventory_, order_);
   control.read_bytes = 0;
@@ -161,7 +158,7 @@ Result<void> SwapRun::read(std::uint32_t number) {
   PENSTOCK_TRY(lease);
   meter_->note_read(since, lease->bytes());
   PENSTOCK_TRY(check(number, *lease));
-  compute(lease->bytes());
+  compute(job_, device(), lease->bytes());
   return {};
 }
 
@@ -186,7 +183,7 @@ Result<void> SwapRun::step(std::uint32_t number) {
   }
   update(leases);
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    compute(leases[i].bytes());
+    compute(job_, device(), leases[i].bytes());
     PENSTOCK_TRY(commit(chunk.states[i], leases[i]));
   }
   leases.clear();
@@ -240,25 +237,10 @@ Result<void> SwapRun::commit(std::uint32_t number, const Lease& lease) {
 }
 
 Result<void> SwapRun::check(std::uint32_t number, const Lease& lease) const {
-  if (!job_.verify) {
-    return {};
-  }
-  const std::optional<std::uint64_t> wrong = pattern(number).first_difference(lease.span());
-  if (!wrong) {
-    return {};
-  }
-  const std::string& name = inventory_.tensors[number].name;
-  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
-               fmt::format("tensor '{}' ({}) came back with another byte at {} than was written",
-                           name, format_bytes(lease.bytes()), *wrong),
-               {},
-               name};
-}
-
-void SwapRun::compute(std::uint64_t bytes) {
-  if (job_.compute) {
-    device().compute(compute_ns(*job_.compute, bytes), job_.compute->spins);
-  }
+  return job_.verify
+             ? pattern(number).check(lease.span(),
+                                     fmt::format("tensor '{}'", inventory_.tensors[number].name))
+             : Result<void>();
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/workload/swap/inventory_subset.h"
+#include "bench/workload/swap/swap_inventory.h"
 #include "bindings/inventory/inventory_file.h"
 
 namespace penstock::bench {

@@ -1,6 +1,10 @@
 #include "bench/workload/swap/tensor_pattern.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "alloc/bytes.h"
@@ -19,17 +23,6 @@ void fill_block(std::span<std::byte> block, std::uint64_t word) {
   std::memcpy(block.data() + at, &word, block.size() - at);
 }
 
-bool holds(std::span<const std::byte> block, std::uint64_t word) {
-  std::uint64_t differences = 0;
-  std::size_t at = 0;
-  for (; at + kWordBytes <= block.size(); at += kWordBytes) {
-    std::uint64_t found = 0;
-    std::memcpy(&found, block.data() + at, kWordBytes);
-    differences |= found ^ word;
-  }
-  return differences == 0 && std::memcmp(block.data() + at, &word, block.size() - at) == 0;
-}
-
 }  // namespace
 
 TensorPattern::TensorPattern(std::uint64_t tensor, std::uint64_t version)
@@ -46,21 +39,28 @@ void TensorPattern::fill(std::span<std::byte> target) const {
   }
 }
 
+Result<void> TensorPattern::check(std::span<const std::byte> bytes, std::string_view what) const {
+  const std::optional<std::uint64_t> wrong = first_difference(bytes);
+  if (!wrong) {
+    return {};
+  }
+  return Error{{EILSEQ, std::generic_category()},  // as fio's verify= has it
+               fmt::format("{} ({}) came back with another byte at {} than was written", what,
+                           format_bytes(bytes.size()), *wrong),
+               {},
+               {}};
+}
+
 std::optional<std::uint64_t> TensorPattern::first_difference(
     std::span<const std::byte> bytes) const {
+  std::array<std::byte, kBlockBytes> expected;
   for (std::uint64_t at = 0; at < bytes.size(); at += kBlockBytes) {
     const std::span<const std::byte> block =
         bytes.subspan(at, std::min<std::uint64_t>(kBlockBytes, bytes.size() - at));
-    const std::uint64_t expected = word(at / kBlockBytes);
-    if (!holds(block, expected)) {
-      std::uint64_t in_block = 0;
-      while (in_block < block.size() &&
-             std::memcmp(&block[in_block],
-                         reinterpret_cast<const std::byte*>(&expected) + in_block % kWordBytes,
-                         1) == 0) {
-        ++in_block;
-      }
-      return at + in_block;
+    fill_block(expected, word(at / kBlockBytes));
+    if (std::memcmp(block.data(), expected.data(), block.size()) != 0) {
+      const auto wrong = std::ranges::mismatch(block, expected).in1;
+      return at + static_cast<std::uint64_t>(wrong - block.begin());
     }
   }
   return std::nullopt;

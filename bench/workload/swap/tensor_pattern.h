@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
+
+#include "alloc/result.h"
 
 namespace penstock::bench {
 
@@ -15,7 +18,9 @@ class TensorPattern {
   TensorPattern(std::uint64_t tensor, std::uint64_t version);
 
   void fill(std::span<std::byte> target) const;
-  /// Compares every byte; where the first other one is.
+  /// Compares every byte of what came back. The error names the tensor as `what` does, and where
+  /// the first other byte is.
+  Result<void> check(std::span<const std::byte> bytes, std::string_view what) const;
   std::optional<std::uint64_t> first_difference(std::span<const std::byte> bytes) const;
 
  private:
