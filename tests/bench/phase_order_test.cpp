@@ -76,6 +76,25 @@ TEST(SwapInventory, TheOptimizerStepsInChunks) {
   EXPECT_EQ(swapped.tensors[swapped.steps[1].states[0]].name, "0.1048576.master");
 }
 
+// The optimizer has the norm, a vector, in a second group, and the frozen embedding in none.
+TEST(SwapInventory, ParametersAreSteppedInTheOptimizersOrder) {
+  TrainingSetup setup = nvme_setup(model(1), 1 << 30);
+  setup.config.automatic = {"train_batch_size"};
+  for (TensorInfo& tensor : setup.inventory.tensors) {
+    tensor.is_trained = tensor.name != "embed";
+    tensor.shape = {tensor.shape.front() / 1024, 1024};
+  }
+  TensorInfo& norm = setup.inventory.tensors[4];
+  norm.shape = {4 << 20};
+  const SwapInventory swapped = swap_inventory(setup, Phase::kTrain);
+  ASSERT_EQ(swapped.sub_groups.size(), 2U);
+  EXPECT_EQ(swapped.sub_groups[0].parameters, (Numbers{1, 2, 3, 5}));
+  EXPECT_EQ(swapped.sub_groups[1].parameters, (Numbers{4}));
+  ASSERT_EQ(swapped.steps.size(), 73U + 4);
+  EXPECT_EQ(swapped.steps[72].parameters, (Numbers{5}));
+  EXPECT_EQ(swapped.steps.back().parameters, (Numbers{4}));
+}
+
 TEST(SwapInventory, APhaseHasWhatItUses) {
   const TrainingSetup setup = nvme_setup(model(1), 50 << 20);
   for (const Phase phase : {Phase::kForward, Phase::kGenerate}) {

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <utility>
 
+#include "alloc/bytes.h"
 #include "swap/update/state_chunk.h"
 
 namespace penstock::bench {
@@ -48,17 +51,12 @@ class Builder {
     const bool swaps_parameters =
         used && (!setup_.has_config || setup_.param_device() == OffloadDevice::kNvme);
     for (const TensorInfo& tensor : setup_.inventory.tensors) {
-      if (tensor.role != Role::kParam) {
-        continue;
-      }
-      std::optional<Number> number;
-      if (swaps_parameters && is_large(setup_.rank_bytes(tensor))) {
+      std::optional<Number>& number = numbers_.emplace_back();
+      if (swaps_parameters && tensor.role == Role::kParam && is_large(setup_.rank_bytes(tensor))) {
         number = add(
             {tensor.name, setup_.held_dtype(tensor), {setup_.rank_elements(tensor)}, Role::kParam});
         result_.parameters.push_back(*number);
       }
-      numbers_.push_back(number);
-      masters_.push_back(masters_.back() + setup_.rank_elements(tensor));
     }
   }
 
@@ -74,30 +72,39 @@ class Builder {
   }
 
   void add_sub_groups() {
+    const std::vector<std::size_t> trained = setup_.trained();
     for (const penstock::SubGroup& group : setup_.sub_groups()) {
-      result_.sub_groups.push_back({group.elements, {}});
-      const bool swaps_states = is_large(group.elements * dtype_bytes(DType::kF32));
-      std::size_t parameter = group.first;
-      for (std::uint64_t begin = 0; begin < group.elements; begin += kStateChunkElements) {
-        const std::uint64_t end = std::min(begin + kStateChunkElements, group.elements);
-        SwapInventory::Step step{{}, {}, result_.sub_groups.size() - 1};
-        if (swaps_states) {
-          step.states = add_states(step.sub_group, begin, end);
-        }
-        const auto is_stepped = [&] {
-          return masters_[parameter + 1] - masters_[group.first] <= end || end == group.elements;
-        };
-        for (; parameter < group.end && is_stepped(); ++parameter) {
-          if (numbers_[parameter]) {
-            step.parameters.push_back(*numbers_[parameter]);
-            result_.sub_groups.back().parameters.push_back(*numbers_[parameter]);
-          }
-        }
-        if (!step.states.empty() || !step.parameters.empty()) {
-          result_.steps.push_back(std::move(step));
-        }
+      add_sub_group(group.elements,
+                    std::span(trained).subspan(group.first, group.end - group.first));
+    }
+  }
+
+  // `places`: in the inventory.
+  void add_sub_group(std::uint64_t elements, std::span<const std::size_t> places) {
+    const std::size_t number = result_.sub_groups.size();
+    SwapInventory::SubGroup& sub_group = result_.sub_groups.emplace_back();
+    sub_group.elements = elements;
+    std::vector<SwapInventory::Step> steps(
+        align_up(elements, kStateChunkElements) / kStateChunkElements, {{}, {}, number});
+    if (is_large(elements * dtype_bytes(DType::kF32))) {
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const std::uint64_t begin = i * kStateChunkElements;
+        steps[i].states =
+            add_states(number, begin, std::min(begin + kStateChunkElements, elements));
       }
     }
+    std::uint64_t master_end = 0;
+    for (const std::size_t place : places) {
+      master_end += setup_.partition_elements(setup_.inventory.tensors[place]);
+      if (const std::optional<Number> parameter = numbers_[place]) {
+        steps[(master_end - 1) / kStateChunkElements].parameters.push_back(*parameter);
+        sub_group.parameters.push_back(*parameter);
+      }
+    }
+    std::ranges::copy_if(steps, std::back_inserter(result_.steps),
+                         [](const SwapInventory::Step& step) {
+                           return !step.states.empty() || !step.parameters.empty();
+                         });
   }
 
   std::vector<Number> add_states(std::size_t sub_group, std::uint64_t begin, std::uint64_t end) {
@@ -113,10 +120,7 @@ class Builder {
 
   const TrainingSetup& setup_;
   SwapInventory result_;
-  // Of the inventory's parameters: the number of those that are swapped; where their masters begin,
-  // and where the last one ends.
-  std::vector<std::optional<Number>> numbers_;
-  std::vector<std::uint64_t> masters_ = {0};
+  std::vector<std::optional<Number>> numbers_;  // by place in the inventory: of what is swapped
 };
 
 // Of `count` tensors that share `left_bytes` of which `wanted_bytes` are wanted.
