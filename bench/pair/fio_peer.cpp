@@ -4,25 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
+#include "bindings/inventory/json_document.h"
 
 namespace penstock::bench {
 namespace {
 
 using nlohmann::json;
-
-// 0 where there is none.
-double json_number(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
 
 // A colon would separate names.
 std::string fio_name(const std::string& name) {
@@ -33,25 +26,16 @@ std::string fio_name(const std::string& name) {
   return text;
 }
 
-// Adds what one of fio's jobs did; an error if the report lacks it.
-Result<void> add_job(const json& job, MeasuredRun& run) {
-  if (!job.is_object() || !job.contains("read") || !job.contains("write")) {
-    return fault(Fault::kUnsupported, "fio's report has a job without `read` and `write`");
-  }
-  if (const int error = static_cast<int>(json_number(job, "error")); error != 0) {
-    return system_error(error, "fio failed");
-  }
-  double seconds = 0;
-  for (const char* const direction : {"read", "write"}) {
-    const json& part = job[direction];
-    const auto bytes = static_cast<std::uint64_t>(json_number(part, "io_bytes"));
-    (direction[0] == 'r' ? run.read_bytes : run.write_bytes) += bytes;
-    seconds = std::max(seconds, json_number(part, "runtime") / 1000);
-  }
-  const double runtime = json_number(job, "job_runtime") / 1000;
-  run.cpu_seconds += (json_number(job, "usr_cpu") + json_number(job, "sys_cpu")) / 100 * runtime;
-  run.seconds = std::max(run.seconds, seconds);
-  return {};
+// Adds what one of fio's jobs did. Throws json::exception where the report lacks it.
+void add_job(const json& job, MeasuredRun& run) {
+  const json& read = job.at("read");
+  const json& write = job.at("write");
+  run.read_bytes += read.at("io_bytes").get<std::uint64_t>();
+  run.write_bytes += write.at("io_bytes").get<std::uint64_t>();
+  const double ms = std::max(read.at("runtime").get<double>(), write.at("runtime").get<double>());
+  run.seconds = std::max(run.seconds, ms / 1000);
+  const double cpu_percent = job.at("usr_cpu").get<double>() + job.at("sys_cpu").get<double>();
+  run.cpu_seconds += cpu_percent / 100 * job.at("job_runtime").get<double>() / 1000;
 }
 
 }  // namespace
@@ -116,18 +100,20 @@ Command fio_command(const Job& job, const FioSettings& settings) {
 }
 
 Result<MeasuredRun> parse_fio_report(std::string_view text) {
-  // Warnings may stand before it.
-  const std::size_t begin = text.find('{');
-  const json report =
-      json::parse(text.substr(begin == text.npos ? text.size() : begin), nullptr, false);
-  const auto jobs = report.is_object() ? report.find("jobs") : report.end();
-  if (!report.is_object() || jobs == report.end() || !jobs->is_array() || jobs->empty()) {
-    return fault(Fault::kUnsupported,
-                 fmt::format("fio's report is none, it begins with \"{}\"", excerpt(text)));
-  }
   MeasuredRun run;
-  for (const json& job : *jobs) {
-    PENSTOCK_TRY(add_job(job, run));
+  try {
+    const std::size_t begin = std::min(text.find('{'), text.size());  // behind warnings
+    const json report = json::parse(text.substr(begin));
+    for (const json& job : report.at("jobs")) {
+      if (const int error = job.at("error"); error != 0) {
+        return system_error(error, "fio failed");
+      }
+      add_job(job, run);
+    }
+  } catch (const json::exception& error) {
+    return fault(Fault::kUnsupported,
+                 fmt::format("fio's report lacks what is compared ({}), it begins with \"{}\"",
+                             json_reason(error.what()), excerpt(text)));
   }
   if (run.bytes() == 0 || run.seconds <= 0) {
     return fault(Fault::kUnsupported,
