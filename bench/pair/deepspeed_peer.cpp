@@ -165,15 +165,14 @@ Result<Parts> handle_parts(const Job& job) {
 }
 
 Result<Parts> swapper_parts(const Job& job) {
-  const Result<TrainingSetup> setup = job_model(job);
-  PENSTOCK_TRY(setup);
-  const SwapInventory inventory = swap_inventory(*setup, job.phase);
-  Result<std::string> work = swapper_work(job, inventory);
+  const Result<SwapInventory> inventory = job_inventory(job);
+  PENSTOCK_TRY(inventory);
+  Result<std::string> work = swapper_work(job, *inventory);
   PENSTOCK_TRY(work);
   // With several groups the optimizer's swapper may also read and write beside the step.
   return Parts{"swappers, aio", kSwappersScript, std::move(*work),
                settings_for(job.block_bytes.value_or(kMiB), job.iodepth.value_or(kSwapDepth),
-                            inventory.sub_groups.size() > 1),
+                            inventory->sub_groups.size() > 1),
                job.cpus_allowed};
 }
 

@@ -116,10 +116,9 @@ Result<JobResult> run_alone(const Job& job, const BenchmarkOptions& options) {
 
 // What callers of a swap job see moving: what RAM keeps of it never goes to a drive, and counts.
 Result<PhaseBytes> bytes_of_calls(const Job& job) {
-  const Result<TrainingSetup> setup = job_model(job);
-  PENSTOCK_TRY(setup);
-  const SwapInventory inventory = swap_inventory(*setup, job.phase);
-  PhaseBytes bytes = phase_bytes(inventory, phase_order(inventory, job.phase));
+  const Result<SwapInventory> inventory = job_inventory(job);
+  PENSTOCK_TRY(inventory);
+  PhaseBytes bytes = phase_bytes(*inventory, phase_order(*inventory, job.phase));
   bytes.read *= job.loops;
   bytes.write *= job.loops;
   return bytes;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "alloc/bytes.h"
 #include "alloc/region_source.h"
 #include "io/throttled_engine.h"
 #include "io/virtual_engine.h"
@@ -15,6 +16,9 @@ namespace penstock::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// What a simulated machine has free: plans must not depend on the one that simulates.
+constexpr std::uint64_t kSimulatedMemoryBytes = 256 * kGiB;
 
 // So long a sleep at most, so that a stop is seen soon.
 constexpr std::chrono::milliseconds kSleepMax{50};

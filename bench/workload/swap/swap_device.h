@@ -4,15 +4,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "alloc/bytes.h"
 #include "alloc/result.h"
 #include "bench/job/job.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {
-
-/// What a simulated machine has free: plans must not depend on the one that simulates.
-inline constexpr std::uint64_t kSimulatedMemoryBytes = 256 * kGiB;
 
 /// Where an engine's stores live, and whose time counts: the machine's files and clock, or a drive
 /// in virtual time. Outlives the engine; used by its one thread, but for now_ns().

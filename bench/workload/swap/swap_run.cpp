@@ -62,9 +62,9 @@ class SwapRun final : public WorkloadRun {
 };
 
 Result<void> SwapRun::read_inventory() {
-  const Result<TrainingSetup> setup = job_model(job_);
-  PENSTOCK_TRY(setup);
-  inventory_ = swap_inventory(*setup, job_.phase);
+  Result<SwapInventory> inventory = job_inventory(job_);
+  PENSTOCK_TRY(inventory);
+  inventory_ = std::move(*inventory);
   order_ = phase_order(inventory_, job_.phase);
   if (order_.empty()) {
     return fault(Fault::kConfiguration,

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/workload/swap/swap_inventory.h"
 #include "bindings/inventory/inventory_file.h"
 
 namespace penstock::bench {
@@ -72,7 +71,7 @@ Result<SwapSession> open_swap_session(const Job& job, const std::atomic<bool>& s
   return session;
 }
 
-Result<TrainingSetup> job_model(const Job& job) {
+Result<SwapInventory> job_inventory(const Job& job) {
   Result<Inventory> inventory = load_inventory(job.inventory);
   PENSTOCK_TRY(inventory);
   Result<Config> config = job_config(job);
@@ -85,7 +84,7 @@ Result<TrainingSetup> job_model(const Job& job) {
   setup.inventory = bytes == 0 ? std::move(*inventory) : inventory_subset(*inventory, bytes);
   setup.has_config = config->deepspeed.is_given;
   setup.config = *std::move(config);
-  return setup;
+  return swap_inventory(setup, job.phase);
 }
 
 }  // namespace penstock::bench

@@ -8,7 +8,8 @@
 #include "alloc/result.h"
 #include "bench/job/job.h"
 #include "bench/workload/swap/swap_device.h"
-#include "bindings/deepspeed/training_setup.h"
+#include "bench/workload/swap/swap_inventory.h"
+#include "bindings/deepspeed/config.h"
 #include "swap/swap_engine.h"
 
 namespace penstock::bench {
@@ -32,8 +33,8 @@ std::vector<PathConfig> store_paths(const Job& job, const Config& config);
 /// Errors: the configuration's, the device's and the engine's.
 Result<SwapSession> open_swap_session(const Job& job, const std::atomic<bool>& stop);
 
-/// The model that a job names and how it is trained: `inventory=`, of it `size=` bytes (or that
-/// share), under `config=`. Errors: those of the files.
-Result<TrainingSetup> job_model(const Job& job);
+/// What a job swaps in its phase: of `inventory=` `size=` bytes (or that share), as they are
+/// trained under `config=`. Errors: those of the files.
+Result<SwapInventory> job_inventory(const Job& job);
 
 }  // namespace penstock::bench
