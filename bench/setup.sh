@@ -171,10 +171,6 @@ timed() { # NAME COMMAND…
   return "$status"
 }
 
-install_all_for_tests() {
-  [ -z "${with_clang:-}" ] || install_clang
-}
-
 setup() {
   local early=
   mkdir -p "$cache" && rm -f "$cache/setup.times" || return 1
@@ -187,7 +183,7 @@ setup() {
     timed "compiling meanwhile" build_early $with_presets > "$cache/build-early.log" 2>&1 &
     early=$!
   fi
-  timed "packages for tests alone" install_all_for_tests
+  [ -z "${with_clang:-}" ] || timed "packages for tests alone" install_clang
   timed "Python packages" install_python_packages || { kill $early 2> /dev/null; return 1; }
   [ -z "$early" ] || wait "$early" # what failed there fails below, and is told of
   timed "penstock" install_penstock || return 1
