@@ -25,6 +25,7 @@ class DeepSpeedHandlePeerTest : public testing::Test {
     job.filename = "data";
     job.size = 8 * kMiB;
     job.direct = true;
+    job.engine = EngineKind::kUring;  // without one it is psync, of depth 1
     job.iodepth = 4;
     job.block_bytes = kMiB;
     job.peer = Peer::kDeepSpeed;
