@@ -25,7 +25,8 @@ Result<ConfigSource> read_json(const std::string& path) {
 Result<Config> ConfigSource::parse() const {
   Result<Config> config =
       origin.empty() ? parse_config("{}", "no file") : parse_config(json, origin);
-  if (config && accelerate && !nlohmann::json::parse(json, nullptr, true, true).contains("zero_optimization")) {
+  if (config && accelerate &&
+      !nlohmann::json::parse(json, nullptr, true, true).contains("zero_optimization")) {
     config->warnings.insert(
         config->warnings.begin(),
         {"accelerate", fmt::format("accelerate refuses {}, which has no zero_optimization", origin),
