@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import random_drawing
@@ -19,13 +20,26 @@ DEEP = (
     1001, 1033, 1041, 1058, 1093, 1420, 3038,
     5010, 5067, 5098, 5116, 5142, 5165, 5300,
 )  # fmt: skip
+# Of three ranks sums depend on the order. Where a part has no gradient the reference reduces zeros for it; others lie
+# elsewhere in a bucket then, and are added in another order. These seeds have no such part.
+OF_THREE_RANKS = (6000, 6003, 6005, 6010)
 
 
 @pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(seed, marks=pytest.mark.deep) for seed in DEEP)])
 def test_random_training(seed: int, tmp_path: Path) -> None:
+    equals_reference(random_drawing.drawn(seed), tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", OF_THREE_RANKS)
+def test_three_ranks(seed: int, tmp_path: Path) -> None:
+    equals_reference({**random_drawing.drawn(seed), "ranks": 3}, tmp_path)
+
+
+def equals_reference(drawn: dict[str, Any], tmp_path: Path) -> None:
     import random_training
 
-    drawn, saved = random_drawing.drawn(seed), tmp_path / "saved"
+    saved = tmp_path / "saved"
     saved.mkdir()
     train = functools.partial(random_training.train, drawn, saved)
     reference = run(train, tmp_path / "reference", drawn["ranks"], True, free_port())
