@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "bindings/inventory/safetensors_header.h"
@@ -36,6 +39,7 @@ Result<std::string> find_checkpoint_file(const std::string& path) {
   }
   std::vector<std::string> indices;
   std::vector<std::string> files;
+  std::string pytorch;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -44,6 +48,8 @@ Result<std::string> find_checkpoint_file(const std::string& path) {
       indices.push_back(entry->path().string());
     } else if (name.ends_with(".safetensors")) {
       files.push_back(entry->path().string());
+    } else if (name.starts_with("pytorch_model") && name.ends_with(".bin")) {
+      pytorch = entry->path().string();
     }
   }
   if (error) {
@@ -56,6 +62,7 @@ Result<std::string> find_checkpoint_file(const std::string& path) {
     return files.front();
   }
   if (indices.empty() && files.empty()) {
+    PENSTOCK_TRY(check_not_pytorch(pytorch));
     return not_checkpoint(
         path, fmt::format("{} has neither a .safetensors file nor a .safetensors.index.json; for a "
                           "directory with only a config.json, `python -m penstock.inventory {}` "
@@ -66,6 +73,18 @@ Result<std::string> find_checkpoint_file(const std::string& path) {
                         fmt::format("{} has {} .safetensors files and {} indices; name the one "
                                     "that is meant",
                                     path, files.size(), indices.size()));
+}
+
+Result<void> check_not_pytorch(const std::string& path) {
+  constexpr std::array<std::string_view, 4> kEndings{".bin", ".pt", ".pth", ".ckpt"};
+  if (std::ranges::none_of(kEndings, [&](std::string_view end) { return path.ends_with(end); })) {
+    return {};
+  }
+  return not_checkpoint(
+      path, fmt::format("{} is of PyTorch's format, whose tensors are not read; transformers' "
+                        "save_pretrained() writes the model as safetensors, and `python -m "
+                        "penstock.inventory` lists its tensors from its config.json",
+                        path));
 }
 
 Result<Checkpoint> load_checkpoint(const std::string& path) {
@@ -82,6 +101,7 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
   if (file.ends_with(".safetensors")) {
     return load_safetensors(file);
   }
+  PENSTOCK_TRY(check_not_pytorch(file));
   return not_checkpoint(path, fmt::format("{} is no checkpoint: a .safetensors file, a "
                                           ".safetensors.index.json or a directory with either is",
                                           path));

@@ -33,6 +33,9 @@ struct Checkpoint {
 /// only. Errors: as load_inventory().
 Result<Checkpoint> load_checkpoint(const std::string& path);
 
+/// Refuses what is of PyTorch's own format by its name, whose tensors are not read here.
+Result<void> check_not_pytorch(const std::string& path);
+
 /// The file of a checkpoint that stands for a directory, in the order in which transformers looks
 /// for it. Errors: there is none, or several.
 Result<std::string> find_checkpoint_file(const std::string& directory);

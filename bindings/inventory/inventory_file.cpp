@@ -56,6 +56,7 @@ Result<Inventory> load_file(const std::string& path) {
     std::ranges::sort(inventory.tensors, model_order_less, &TensorInfo::name);
     return checked(std::move(inventory), path);
   }
+  PENSTOCK_TRY(check_not_pytorch(path));
   Result<std::string> text = read_text_file(path, kInventoryBytesMax);
   PENSTOCK_TRY(text);
   return parse_inventory(*text, path);

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_support import DATA, ROOT
+from cli_support import DATA, ROOT, assert_one_sentence
 
 # Of each inventory in bench/data/inventories: tensors, bytes in bf16, and the digest of all names, types and shapes.
 INVENTORIES = {
@@ -44,6 +44,16 @@ def test_a_directory_without_a_config(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 1
     assert f"{tmp_path} has no config.json" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["plan", "import"])
+def test_files_of_pytorch_are_named_with_what_to_do(penstock, tmp_path, verb):
+    weights = tmp_path / "pytorch_model.bin"
+    weights.write_bytes(b"PK\3\4" + bytes(60))
+    for model in (weights, tmp_path):
+        done = penstock(verb, model, *(["store"] if verb == "import" else []))
+        assert done.returncode == 1
+        assert_one_sentence(done, f"{weights} is of PyTorch's format", "save_pretrained()", "penstock.inventory")
 
 
 def summary(tensors):
