@@ -11,8 +11,8 @@ namespace penstock {
 /// are neither required nor objects Hugging Face's "auto".
 enum class KeyKind : std::uint8_t {
   kAny,      ///< anything: penstock does not read it
-  kFlag,     ///< true or false
-  kCount,    ///< a whole number, as a text of digits too
+  kFlag,     ///< true or false, as json_flag() takes them
+  kCount,    ///< a whole number, as json_count() takes it
   kNumber,   ///< any number
   kText,     ///< a text; of `choices`, where there are any
   kChoice,   ///< a text of `choices`
@@ -35,6 +35,7 @@ struct ConfigKey {
   std::span<const std::string_view> choices = {};
   std::uint64_t maximum = 0;            ///< of a kCount (9 at most) and of each of kSizes; 0: none
   bool is_above_zero = false;           ///< of kNumber, kSize and each of kSizes
+  bool is_share = false;                ///< of kNumber: it is from 0 to 1
   const ConfigTable* inside = nullptr;  ///< of kSection and kList
   bool may_be_flag = false;             ///< a kSection may be true or false instead
   bool may_be_text = false;             ///< entries of a kList may be texts instead

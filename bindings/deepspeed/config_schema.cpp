@@ -19,6 +19,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSizePattern =
     "^[ \\t]*([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?"
     "[ \\t]*([kKmMgGtT]?[bB]?|[kKmMgGtT][iI][bB])[ \\t]*$";
+constexpr const char* kFlagPattern =
+    "^([tT][rR][uU][eE]|[tT]|[yY][eE][sS]|[yY]|[oO][nN]|1|"
+    "[fF][aA][lL][sS][eE]|[fF]|[nN][oO]?|[oO][fF][fF]|0)$";
 constexpr const char* kNotZeroPattern = "^[ \\t0.]*[1-9]";
 
 Json schema_of(const ConfigTable& table);
@@ -73,12 +76,24 @@ Json number(const ConfigKey& key) {
   if (key.is_above_zero) {
     schema["exclusiveMinimum"] = 0;
   }
+  if (key.is_share) {
+    schema["minimum"] = 0;
+    schema["maximum"] = 1;
+  }
   return schema;
 }
 
 // A maximum is of one digit.
 Json digits(const ConfigKey& key) {
-  return matching(key.maximum == 0 ? "^[0-9]+$" : fmt::format("^0*[0-{}]$", key.maximum));
+  return matching(key.maximum == 0
+                      ? "^[ \\t\\r\\n]*[0-9]+(_[0-9]+)*[ \\t\\r\\n]*$"
+                      : fmt::format("^[ \\t\\r\\n]*(0_?)*[0-{}][ \\t\\r\\n]*$", key.maximum));
+}
+
+Json zero_or_one() {
+  Json schema = Json::object();
+  schema["enum"] = {0, 1};
+  return schema;
 }
 
 Json size_text(const ConfigKey& key) {
@@ -109,7 +124,7 @@ Forms forms_of(const ConfigKey& key) {
     case KeyKind::kAny:
       break;
     case KeyKind::kFlag:
-      return {of_type("boolean")};
+      return {of_type("boolean"), zero_or_one(), matching(kFlagPattern)};
     case KeyKind::kCount:
       return {whole_number(key), digits(key)};
     case KeyKind::kNumber:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -99,12 +100,14 @@ void ConfigSection::read_number(std::string_view key, double& value) {
   if (found == nullptr) {
     return;
   }
-  const std::optional<double> number = json_number(*found);
-  if (!number) {
-    refuse(key, fmt::format("is {}; a number is allowed", describe_json(*found)));
+  const double number = found->is_number() ? found->get<double>() : NAN;
+  const bool is_share = key_of(key, KeyKind::kNumber).is_share;
+  if (!found->is_number() || (is_share && !(number >= 0 && number <= 1))) {
+    refuse(key, fmt::format("is {}; a number{} is allowed", describe_json(*found),
+                            is_share ? " from 0 to 1" : ""));
     return;
   }
-  value = *number;
+  value = number;
 }
 
 void ConfigSection::read_text(std::string_view key, std::string& value) {

@@ -38,14 +38,12 @@ std::optional<std::string> without_underscores(std::string_view text) {
   return digits;
 }
 
-template <typename Number>
-std::optional<Number> number_in(const json& value) {
-  const std::optional<std::string> text =
-      without_underscores(without_blanks(value.get_ref<const std::string&>()));
-  Number number{};
+std::optional<std::uint64_t> digits(const std::string& value) {
+  const std::optional<std::string> text = without_underscores(without_blanks(value));
   if (!text || text->empty()) {
     return std::nullopt;
   }
+  std::uint64_t number = 0;
   const char* const end = text->data() + text->size();
   const auto [stopped, error] = std::from_chars(text->data(), end, number);
   return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
@@ -86,16 +84,7 @@ std::optional<std::uint64_t> json_whole_number(const json& value) {
 }
 
 std::optional<std::uint64_t> json_count(const json& value) {
-  return value.is_string() ? number_in<std::uint64_t>(value) : json_whole_number(value);
-}
-
-std::optional<double> json_number(const json& value) {
-  if (value.is_number()) {
-    return value.get<double>();
-  }
-  const std::optional<double> number =
-      value.is_string() ? number_in<double>(value) : std::optional<double>();
-  return number && std::isfinite(*number) ? number : std::nullopt;
+  return value.is_string() ? digits(value.get_ref<const std::string&>()) : json_whole_number(value);
 }
 
 std::optional<std::uint64_t> json_bytes(const json& value) {

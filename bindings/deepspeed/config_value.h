@@ -19,9 +19,6 @@ std::optional<std::uint64_t> json_whole_number(const nlohmann::json& value);
 /// The same, or a text of digits; blanks around them and `_` between them do not count.
 std::optional<std::uint64_t> json_count(const nlohmann::json& value);
 
-/// Any finite number, or a text that is one.
-std::optional<double> json_number(const nlohmann::json& value);
-
 /// Bytes: a whole number, or a text for parse_bytes().
 std::optional<std::uint64_t> json_bytes(const nlohmann::json& value);
 

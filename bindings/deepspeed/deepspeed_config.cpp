@@ -88,9 +88,6 @@ std::optional<OffloadConfig> read_offload_optimizer(ConfigSection& zero) {
   section->read_flag("pipeline_write", offload.pipeline_write);
   section->read_flag("fast_init", offload.fast_init);
   section->read_number("ratio", offload.ratio);
-  if (!(offload.ratio >= 0 && offload.ratio <= 1)) {
-    section->refuse("ratio", fmt::format("is {}; from 0 to 1 is allowed", offload.ratio));
-  }
   return offload;
 }
 

@@ -73,7 +73,8 @@ constexpr auto kOffloadOptimizer = std::to_array<ConfigKey>({
     {.name = "ratio",
      .kind = KeyKind::kNumber,
      .meaning = "Share of the optimizer states that is updated on the CPU",
-     .by_default = "1.0"},
+     .by_default = "1.0",
+     .is_share = true},
     {.name = "super_offload"},
 });
 

@@ -34,16 +34,16 @@ bool is_on(const json& value) {
 }
 
 bool is_above_zero(const json& value) {
-  return json_number(value).value_or(0) > 0;
+  return json_count(value).value_or(0) > 0;
 }
 
 bool is_above_one(const json& value) {
-  return json_number(value).value_or(0) > 1;
+  return json_count(value).value_or(0) > 1;
 }
 
 // 0 is as if it were not given.
 bool is_below_one(const json& value) {
-  const double number = json_number(value).value_or(0);
+  const double number = value.is_number() ? value.get<double>() : 0;
   return number > 0 && number < 1;
 }
 

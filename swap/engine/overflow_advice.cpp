@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "alloc/bytes.h"
 
 namespace penstock {
@@ -54,12 +56,14 @@ std::optional<std::string> overflow_advice(const SwapStats& stats, const Budgets
       budgets.ram_given || budgets.ram_bytes == 0
           ? std::string()
           : fmt::format(", beside \"ram_bytes\": \"{}\" as it is now", setting(budgets.ram_bytes));
+  // Slots have sizes: those of one may all be taken while others are free.
+  const std::string_view taken =
+      stats.held_bytes_max > given ? "" : "the slots of their size were taken: ";
   return fmt::format(
       "buffers of {} were held at once, up to {} of them in pageable memory because "
-      "max_pinned_bytes is {}, {}; \"max_pinned_bytes\": \"{}\"{} in the penstock block pins all "
-      "of "
-      "them. All is right without it, too.{}",
-      format_bytes(stats.held_bytes_max), format_bytes(stats.held_overflow_bytes_max),
+      "{}max_pinned_bytes is {}, {}; \"max_pinned_bytes\": \"{}\"{} in the penstock block pins all "
+      "of them. All is right without it, too.{}",
+      format_bytes(stats.held_bytes_max), format_bytes(stats.held_overflow_bytes_max), taken,
       format_bytes(given), cost(stats), setting(needed), beside,
       limits(needed, budgets, memlock_bytes));
 }

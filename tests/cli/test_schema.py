@@ -11,8 +11,9 @@ jsonschema = pytest.importorskip("jsonschema")
 
 # Of every kind of value; sizes that are no whole number of bytes are left out, which no pattern can tell.
 VALUES = [
-    *(None, True, 0, 1, 4, -1, 1.5, 2**51),
+    *(None, True, 0, 1, 4, -1, 0.5, 1.5, 2**51),
     *("auto", "", "x", "0", "8", "0MB", "64MiB", "1.5g", " 4 k ", "nvme", "sampled", "durable", "uring", "null", "ram"),
+    *("Yes", "oFF", " 1_0 ", "1__0"),
     *([], ["/a"], [""], [0], ["64MiB", 4096], [2**51], [{}]),
     *({}, {"colour": 1}),
 ]

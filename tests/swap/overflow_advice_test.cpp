@@ -42,6 +42,12 @@ TEST_F(OverflowAdvice, SaysWhereItCostNothing) {
   EXPECT_THAT(sentence(), HasSubstr("which cost next to no time"));
 }
 
+TEST_F(OverflowAdvice, SaysWhyLittleDidNotFit) {
+  stats_.held_bytes_max = 800 * kKiB;
+  EXPECT_THAT(sentence(),
+              HasSubstr("because the slots of their size were taken: max_pinned_bytes is 64.0"));
+}
+
 TEST_F(OverflowAdvice, CountsWhatIsPinnedForDevices) {
   stats_.staging_bytes = 16 * kMiB;
   EXPECT_THAT(sentence(), HasSubstr("max_pinned_bytes is 80.0 MiB"));

@@ -125,15 +125,15 @@ TEST(ConfigTest, FlagsMayBeWrittenAsDeepSpeedTakesThem) {
   }
 }
 
-TEST(ConfigTest, SharesMayBeTextsAndAreWithinOne) {
+TEST(ConfigTest, SharesAreWithinOne) {
   const auto ratio = [](std::string_view value) {
     return parse_config(fmt::format(R"({{"zero_optimization": {{"stage": 3, "offload_optimizer":
                                         {{"device": "cpu", "ratio": {}}}}}}})",
                                     value),
                         "ds.json");
   };
-  EXPECT_EQ(ratio("\"0.25\"")->deepspeed.offload_optimizer->ratio, 0.25);
-  for (const char* bad : {"1.5", "-1", "\"2\""}) {
+  EXPECT_EQ(ratio("0.25")->deepspeed.offload_optimizer->ratio, 0.25);
+  for (const char* bad : {"1.5", "-1", "\"0.5\""}) {
     ASSERT_TRUE(ratio(bad).has_error()) << bad;
     EXPECT_THAT(ratio(bad).error().message, HasSubstr("from 0 to 1 is allowed"));
   }
