@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -100,14 +99,14 @@ void ConfigSection::read_number(std::string_view key, double& value) {
   if (found == nullptr) {
     return;
   }
-  const double number = found->is_number() ? found->get<double>() : NAN;
   const bool is_share = key_of(key, KeyKind::kNumber).is_share;
-  if (!found->is_number() || (is_share && !(number >= 0 && number <= 1))) {
+  const auto fits = [is_share](double number) { return !is_share || (number >= 0 && number <= 1); };
+  if (!found->is_number() || !fits(found->get<double>())) {
     refuse(key, fmt::format("is {}; a number{} is allowed", describe_json(*found),
                             is_share ? " from 0 to 1" : ""));
     return;
   }
-  value = number;
+  value = found->get<double>();
 }
 
 void ConfigSection::read_text(std::string_view key, std::string& value) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "alloc/bytes.h"
+#include "alloc/lower_case.h"
 
 namespace penstock {
 namespace {
@@ -62,8 +62,7 @@ std::optional<bool> json_flag(const json& value) {
   if (!value.is_string()) {
     return std::nullopt;
   }
-  std::string text = value.get<std::string>();
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string text = lower_case(value.get_ref<const std::string&>());
   if (std::ranges::count(kTrueTexts, text) != 0) {
     return true;
   }
