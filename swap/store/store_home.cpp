@@ -81,6 +81,7 @@ Result<ManifestState> StoreHome::take() {
   const bool is_new = lock_ && state.has_error() && state.error().system_errno() == ENOENT;
   if (is_new && writes()) {
     PENSTOCK_TRY(check_directory());
+    PENSTOCK_TRY(check_not_a_drive());
     PENSTOCK_TRY(make_path_safe(*options_.system, directory()));
     state = ManifestState();
     state->store = random_number();
@@ -138,6 +139,31 @@ Result<void> StoreHome::check_directory() const {
         fmt::format("cannot begin a store in {}, where there is {}; choose an empty directory",
                     directory(), *foreign),
         directory());
+  }
+  return {};
+}
+
+/// The store's directory is the path that is named first. In another order an empty store would
+/// begin on a drive of the one that is meant. Errors: ENOTEMPTY with the directory of that one.
+Result<void> StoreHome::check_not_a_drive() const {
+  const std::string here = absolute(directory());
+  for (const PathConfig& path : options_.paths) {
+    if (place_of(path.path).empty()) {
+      continue;
+    }
+    const Result<std::unique_ptr<Directory>> place =
+        open_store_directory(*options_.system, path.path);
+    const Result<ManifestState> state = place ? Manifest::read(**place) : place.error();
+    if (state.has_error()) {
+      continue;  // it says nothing of this directory
+    }
+    if (std::ranges::find(state->drives, here, &DriveRecord::directory) != state->drives.end()) {
+      return system_error(ENOTEMPTY,
+                          fmt::format("cannot begin a store in {}, which is a drive of the store "
+                                      "in {}; name {} first",
+                                      directory(), path.path, path.path),
+                          path.path);
+    }
   }
   return {};
 }
