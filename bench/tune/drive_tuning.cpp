@@ -26,9 +26,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kRoundsOfPaths = 3;
 constexpr std::size_t kTurns = 6;
 constexpr double kFaster = 1.03;
-constexpr std::size_t kTurnsMin = 3;  // with fewer an interval says nothing
+constexpr std::size_t kTurnsMin = 3;        // with fewer an interval says nothing
+constexpr std::size_t kTurnsToCompare = 2;  // whatever the time
 // A round that has begun is ended.
 constexpr double kShareOfTrials = 0.9;
+constexpr std::chrono::nanoseconds kTrialMin = std::chrono::milliseconds(10);
 
 Error cannot_measure(const std::string& path, Error error) {
   error.message = fmt::format("cannot measure {}: {}", path, error.message);
@@ -114,8 +116,9 @@ Result<void> Tuner::lay_out() {
   PENSTOCK_TRY(run_job(result_.used, reads_a_block));
   const std::size_t paths = files_.size();
   const std::size_t trials = kRoundsOfPaths * 3 * paths + (paths > 1 ? 2 * kTurns : 0);
-  result_.trial_length = std::chrono::duration_cast<std::chrono::nanoseconds>(
+  const auto share = std::chrono::duration_cast<std::chrono::nanoseconds>(
       left() * kShareOfTrials / static_cast<double>(trials));
+  result_.trial_length = std::max(share, kTrialMin);
   return {};
 }
 
@@ -215,9 +218,9 @@ std::optional<Advantage> Tuner::compare_together() {
         return at == 0 ? run_trial({result_.used.data(), 1}, share, "the fastest path")
                        : run_trial(result_.used, share, "all paths together");
       },
-      limits(kTurns, 0));
+      limits(kTurns, kTurnsToCompare));
   const std::vector<double> all = rounds[1].bandwidths();
-  if (rounds[0].refusal || rounds[1].refusal || all.size() < 2) {
+  if (rounds[0].refusal || rounds[1].refusal || all.size() < kTurnsToCompare) {
     return std::nullopt;
   }
   const PairRatios ratios = compare_runs(rounds[1].runs, rounds[0].runs).bandwidth;
