@@ -76,6 +76,7 @@ bool may_lie_beside(const std::string& name) {
 }  // namespace
 
 Result<ManifestState> StoreHome::take() {
+  PENSTOCK_TRY(check_named_once());
   Result<ManifestState> state = read_manifest();
   // Without the lock it is the directory that is not there.
   const bool is_new = lock_ && state.has_error() && state.error().system_errno() == ENOENT;
@@ -163,6 +164,24 @@ Result<void> StoreHome::check_not_a_drive() const {
                                       "in {}; name {} first",
                                       directory(), path.path, path.path),
                           path.path);
+    }
+  }
+  return {};
+}
+
+/// A link to a directory that is named, too: the second file would be the first one, which is
+/// locked. Errors: EINVAL with the path.
+Result<void> StoreHome::check_named_once() const {
+  for (std::size_t i = 0; i < options_.paths.size(); ++i) {
+    const std::string& path = options_.paths[i].path;
+    for (std::size_t j = 0; j < i; ++j) {
+      const std::string& before = options_.paths[j].path;
+      std::error_code ignored;  // a directory that is not there yet
+      if (place_of(path) != place_of(before) &&
+          std::filesystem::equivalent(path, before, ignored)) {
+        return system_error(
+            EINVAL, fmt::format("{} and {} are one directory; name it once", before, path), path);
+      }
     }
   }
   return {};

@@ -42,6 +42,7 @@ class StoreHome {
   Result<ManifestState> read_manifest();
   Result<void> check_directory() const;
   Result<void> check_not_a_drive() const;
+  Result<void> check_named_once() const;
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
   Result<File> open_contents(Directory& place, const DriveRecord& drive,
                              std::uint64_t contents_end) const;

@@ -33,6 +33,16 @@ TEST_F(DurableStoreDrivesTest, NoStoreIsBegunOnADriveOfAnother) {
   EXPECT_TRUE(holds(*store, "a", content(5000, 1)));
 }
 
+TEST_F(DurableStoreDrivesTest, ADirectoryIsNamedOnce) {
+  std::filesystem::create_directories(directory_ / "store");
+  std::filesystem::create_directory_symlink(directory_ / "store", directory_ / "link");
+  const Opened refused = try_open({path(directory_ / "store"), path(directory_ / "link")});
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().system_errno(), EINVAL);
+  EXPECT_THAT(refused.error().message, HasSubstr("one directory"));
+  EXPECT_TRUE(try_open({path(directory_ / "store"), path(directory_ / "store/")}).has_value());
+}
+
 TEST_F(DurableStoreDrivesTest, TwoStoresMayShareADrive) {
   auto store = open({path(directory_ / "store"), path(directory_ / "shared")});
   ASSERT_TRUE(put(*store, "a", content(5000, 1)));
