@@ -11,6 +11,7 @@ ZERO = "zero_optimization__"
 # Seeds below this one draw what they drew when penstock failed with some of them.
 FIRST_WIDE = 1000
 FIRST_WIDER = 5000
+FIRST_USED = 9000
 KINDS = [
     "dense",
     "vector",
@@ -29,6 +30,18 @@ KINDS = [
     "convolution",
 ]
 
+USED_KINDS = ["adapted", "recurrent", "routed", "nested"]
+USES: list[list[Any]] = [
+    ["average", 0],
+    ["average", 1],
+    ["inference"],
+    ["train_in_eval"],
+    ["thread"],
+    ["save", 0],
+    ["save", 1],
+    ["to_fp32"],
+    ["schedule"],
+]
 SIZES = [[1], [7], [3, 5, 11], [4095], [4096], [4097], [1, 1], [2, 1, 1], [100003]]
 
 # Settings of DeepSpeed's and penstock's, each of which is drawn for about every seventh training.
@@ -166,7 +179,7 @@ def drawn(seed: int) -> Drawn:
         "seed": seed,
         "ranks": rng.choice([1, 1, 2]),
         "width": width,
-        "blocks": [["dense", width, ""], *(_block(rng, width, wide) for _ in range(rng.randint(1, 5)))],
+        "blocks": _blocks(rng, width, seed),
         "zero_init": rng.random() < 0.4,
         "groups": [_group(rng) for _ in range(rng.choice([1, 1, 2, 3]))],
         "torch_optimizer": None,
@@ -203,12 +216,29 @@ def drawn(seed: int) -> Drawn:
         if in_ram or any(verb == "merged" for verb, *_ in made["actions"]):
             # DeepSpeed keeps an old gradient of what is left out, and releases small weights when the order changes.
             _use_branches(made)
+    if seed >= FIRST_USED:
+        for _ in range(rng.randint(2, 7)):
+            made["actions"].insert(rng.randint(1, len(made["actions"])), rng.choice(_uses(made)))
     return made
+
+
+def _uses(made: Drawn) -> list[list[Any]]:
+    """DeepSpeed fails with a block that a step leaves out and whose first forward was in torch.inference_mode()."""
+    leaves_out = any("branch" in use for *_, use in made["blocks"])
+    return [use for use in USES if not (leaves_out and use == ["inference"])]
 
 
 def _use_branches(made: Drawn) -> None:
     """In each micro-step."""
     made["blocks"] = [[kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]]
+
+
+def _blocks(rng: random.Random, width: int, seed: int) -> list[list[Any]]:
+    blocks = [["dense", width, ""], *(_block(rng, width, seed >= FIRST_WIDE) for _ in range(rng.randint(1, 5)))]
+    if seed >= FIRST_USED:
+        for _ in range(rng.randint(1, 3)):
+            blocks.insert(rng.randint(1, len(blocks)), [rng.choice(USED_KINDS), None, _use(rng)])
+    return blocks
 
 
 def _block(rng: random.Random, width: int, wide: bool) -> list[Any]:
@@ -219,8 +249,11 @@ def _block(rng: random.Random, width: int, wide: bool) -> list[Any]:
         "vector": rng.choice(SIZES),
         "table": [rng.choice([5, 1000, 5003]), rng.random() < 0.5],
     }
-    use = rng.choice(["", "", "", "frozen", "no_grad", "checkpointed", "reentrant", "branch:2:0", "branch:3:1"])
-    return [kind, arguments.get(kind), use]
+    return [kind, arguments.get(kind), _use(rng)]
+
+
+def _use(rng: random.Random) -> str:
+    return rng.choice(["", "", "", "frozen", "no_grad", "checkpointed", "reentrant", "branch:2:0", "branch:3:1"])
 
 
 def _group(rng: random.Random) -> dict[str, Any]:

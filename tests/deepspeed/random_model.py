@@ -192,8 +192,65 @@ class Convolution(nn.Module):
         return x + torch.tanh(self.convolution(x[:, None])).mean(1) * self.scale.to(x.dtype)
 
 
+class Adapted(nn.Module):
+    """A frozen layer with a trained adapter."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.base = nn.Linear(width, width).requires_grad_(False)
+        self.into, self.out = nn.Linear(width, 2, bias=False), nn.Linear(2, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.base(x) + self.out(self.into(x)))
+
+
+class Recurrent(nn.Module):
+    """A cell that torch computes as a whole."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.cell(x))
+
+
+class Routed(nn.Module):
+    """Experts that are modules, each weighed by a router."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, 3, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights = self.router(x).softmax(-1)
+        for number, expert in enumerate(self.experts):
+            x = x + weights[:, number : number + 1] * torch.tanh(expert(x))
+        return x
+
+
+class Nested(nn.Module):
+    """Parameters at several levels."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+        self.inner = nn.Sequential(
+            nn.Linear(width, width), nn.GELU(), nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        changed: torch.Tensor = x + self.gain * self.inner(x)
+        return changed
+
+
 def block(width: int, kind: str, argument: Any) -> nn.Module:
     kinds = {
+        "adapted": lambda: Adapted(width),
+        "recurrent": lambda: Recurrent(width),
+        "routed": lambda: Routed(width),
+        "nested": lambda: Nested(width),
         "attention": lambda: Attention(width),
         "encoder": lambda: Encoder(width, argument),
         "outside": lambda: Outside(width),

@@ -14,12 +14,13 @@ import torch
 from deepspeed.utils import safe_get_full_fp32_param
 from random_changes import STATES, Changes
 from random_model import RandomModel
+from random_uses import Uses
 from trial import Trial, change, digest, dtype_of
 
 Drawn = dict[str, Any]
 
 
-class RandomTraining(Changes):
+class RandomTraining(Changes, Uses):
     """Carries out what was drawn."""
 
     def __init__(self, drawn: Drawn, trial: Trial, saved: Path) -> None:
@@ -183,10 +184,9 @@ class RandomTraining(Changes):
             return
         tag = f"part{self.tags}"
         self.tags += 1
-        own = self.saved / ("reference" if self.trial.reference else "penstock")
-        self.engine.save_checkpoint(str(own), tag=tag)
+        self.engine.save_checkpoint(str(self._own()), tag=tag)
         self._train_cycles(2)
-        self.engine.load_checkpoint(str(own), tag=tag, **what)
+        self.engine.load_checkpoint(str(self._own()), tag=tag, **what)
 
     def do_second_engine(self, steps: int) -> None:
         """Another one trains while this one lives."""
@@ -231,18 +231,20 @@ class RandomTraining(Changes):
             return
         tag = f"save{self.tags}"
         self.tags += 1
-        own = self.saved / ("reference" if self.trial.reference else "penstock")
-        engine.save_checkpoint(str(own), tag=tag)
+        engine.save_checkpoint(str(self._own()), tag=tag)
         if self.trial.reference:
             return
         call, seen = self.call, len(self.trial.seen)
         self._train_cycles(more)
         if how == "new":
             self._replace()
-        origin = self.saved / "reference" if how == "foreign" else own
+        origin = self.saved / "reference" if how == "foreign" else self._own()
         self.engine.load_checkpoint(str(origin), tag=tag)
         self.call = call
         del self.trial.seen[seen:]
+
+    def _own(self) -> Path:
+        return self.saved / ("reference" if self.trial.reference else "penstock")
 
     def do_restart(self) -> None:
         """Another engine after this one."""
