@@ -298,7 +298,8 @@ void Summarizer::judge() {
   if (!with_zero && is_whole && !has_optimizer_inside_) {
     cannot("it holds no optimizer states");
   }
-  if (summary_.offloaded_files > 0) {
+  // Copies beside whole files are of an older checkpoint at the same tag.
+  if (summary_.offloaded_files > 0 && !summary_.resumption.obstacles.empty()) {
     cannot(
         fmt::format("stock DeepSpeed saved it with optimizer states on NVMe: the {} in "
                     "{} copies of swap files have neither step counts nor small sub-groups",

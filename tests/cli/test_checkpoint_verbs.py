@@ -178,6 +178,15 @@ def test_stock_deepspeed_on_nvme(penstock, tmp_path):
     assert penstock.json("verify", tmp_path / "run")["good"], "nothing of it is damaged"
 
 
+def test_swap_files_of_an_older_checkpoint(penstock, tmp_path):
+    copies = write_checkpoint(tmp_path / "run", ranks=1) / "offloaded_tensors" / "rank0"
+    copies.mkdir(parents=True)
+    (copies / "140.tensor.swp").write_bytes(bytes(4096))
+    report = penstock.json("inspect", tmp_path / "run")
+    assert report["offloaded_files"] == 1
+    assert report["resume"]["possible"]
+
+
 def test_masters_that_are_too_short(penstock, run):
     state = optimizer_state(3, 2)
     flat = state["optimizer_state_dict"]["fp32_flat_groups"]

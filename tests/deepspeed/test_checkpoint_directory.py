@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -103,6 +104,98 @@ def test_files_of_scripts_stay(tmp_path: Path, tag: str) -> None:
         save(tmp_path, tag, content)
         assert sorted(path.name for path in (tmp_path / "tag").iterdir()) == sorted([MODEL, *names])
         assert (tmp_path / "tag" / MODEL).read_text() == content
+
+
+def test_files_of_another_engine_stay(tmp_path: Path) -> None:
+    """A critic's, whose states are not partitioned. Of this engine's those of ranks that there are no more go."""
+    save(tmp_path, "tag", "old")
+    (tmp_path / "tag" / "mp_rank_00_model_states.pt").write_text("the critic's")
+    (tmp_path / "tag" / MODEL.replace("rank_0_", "rank_7_")).write_text("of rank 7")
+    save(tmp_path, "tag", "new")
+    assert sorted(path.name for path in (tmp_path / "tag").iterdir()) == ["mp_rank_00_model_states.pt", MODEL]
+
+
+def test_swap_files_of_an_older_checkpoint_go(tmp_path: Path) -> None:
+    save(tmp_path, "tag", "old")
+    (tmp_path / "tag" / "offloaded_tensors" / "rank0000").mkdir(parents=True)
+    save(tmp_path, "tag", "new")
+    assert [path.name for path in (tmp_path / "tag").iterdir()] == [MODEL]
+
+
+@pytest.fixture(params=["a file of another user", "a directory of another user", "a sticky directory"])
+def others(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tag that has what cannot go to another directory."""
+    save(tmp_path, "tag", "old")
+    tag = tmp_path / "tag"
+    (tag / MODEL.replace("rank_0_", "rank_7_")).write_text("of rank 7")
+    if "file" in request.param:
+        (tag / "notes").write_text("theirs")
+        refusal = PermissionError(errno.EPERM, "Operation not permitted")
+        monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(refusal))
+        return tag
+    (tag / "notes").mkdir()
+    if "sticky" in request.param:
+        tag.chmod(0o1777)
+    else:
+        monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write anywhere
+    return tag
+
+
+def test_where_others_have_written_files_are_replaced_one_by_one(others: Path) -> None:
+    before = others.stat().st_ino
+    save(others.parent, "tag", "new")
+    assert others.stat().st_ino == before
+    assert sorted(path.name for path in others.iterdir()) == ["notes", MODEL]
+    assert (others / MODEL).read_text() == "new"
+    assert [path.name for path in others.parent.iterdir()] == ["tag"]
+
+
+@pytest.mark.parametrize("tag", ["tag", "."])
+def test_a_kill_between_two_files_is_made_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str) -> None:
+    directory = tmp_path / "saved"
+    (directory / tag / "notes").mkdir(parents=True)
+    (directory / tag).chmod(0o1777)
+    models = [MODEL, MODEL.replace("rank_0_", "rank_1_")]
+    for name in models:
+        (directory / tag / name).write_text("old")
+    killed = PartialCheckpoint(str(directory), tag)
+    killed.create()
+    for name in models:
+        Path(killed.file(str(directory / tag / name))).write_text("new")
+    replaced = os.replace
+    with monkeypatch.context() as patched:
+        moved: list[str] = []
+
+        def replace(old: str, new: str) -> None:
+            if moved:
+                raise KeyboardInterrupt
+            moved.append(new)
+            replaced(old, new)
+
+        patched.setattr(os, "replace", replace)
+        with pytest.raises(KeyboardInterrupt):
+            killed.publish()
+        killed.discard()
+    assert {(directory / tag / name).read_text() for name in models} == {"old", "new"}
+    PartialCheckpoint(str(directory), tag).bring_back()
+    assert {(directory / tag / name).read_text() for name in models} == {"new"}
+    assert sorted(path.name for path in (directory / tag).iterdir()) == sorted([*models, "notes"])
+
+
+def test_what_cannot_be_replaced_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, ".", "old")
+    failed = PartialCheckpoint(str(tmp_path), ".")
+    failed.create()
+    Path(failed.file(str(tmp_path / MODEL))).write_text("new")
+    refusal = PermissionError(errno.EPERM, "Operation not permitted")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(refusal))
+        with pytest.raises(PermissionError):
+            failed.publish()
+        failed.discard()
+    PartialCheckpoint(str(tmp_path), ".").bring_back()
+    assert (tmp_path / MODEL).read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == [MODEL]
 
 
 def test_a_group_keeps_its_access(tmp_path: Path) -> None:

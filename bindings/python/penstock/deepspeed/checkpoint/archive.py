@@ -77,11 +77,13 @@ class Content:
 
     def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
         """As a tensor over `storage` says how it is built."""
+        hooks: OrderedDict[int, Any] = OrderedDict()
+        form = (0, (self.numel,), (1,), self.requires_grad, hooks)
+        if self.dtype in _private(torch.storage, "_new_dtypes")():  # no typed storage has these
+            return torch._utils._rebuild_tensor_v3, (storage, *form, self.dtype)
         kind: Any = torch.storage.TypedStorage
         typed = kind(wrap_storage=storage, dtype=self.dtype, _internal=True)
-        hooks: OrderedDict[int, Any] = OrderedDict()
-        arguments = (typed, 0, (self.numel,), (1,), self.requires_grad, hooks)
-        return torch._utils._rebuild_tensor_v2, arguments
+        return torch._utils._rebuild_tensor_v2, (typed, *form)
 
 
 @dataclass(frozen=True)
@@ -339,6 +341,7 @@ def require_torch() -> None:
     for owner, name in (
         (torch.serialization, "_save"),
         (torch.serialization, "_load"),
+        (torch.storage, "_new_dtypes"),
         (torch._C.PyTorchFileWriter, "write_record_metadata"),
     ):
         if not hasattr(owner, name):

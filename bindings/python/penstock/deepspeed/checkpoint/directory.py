@@ -8,16 +8,16 @@ import errno
 import os
 import re
 import shutil
+import stat
 
 from penstock import messages
 
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
-# What DeepSpeed writes into it: not what a script has put beside.
-_OWN_FILE = re.compile(
-    r"((bf16_|fp16_)?zero_pp_rank_\d+_)?(mp_rank_\d+|expp_rank_\d+_mp_rank_\d+)_(model|optim)_states\.pt"
-    r"|layer_(\d+_)?expert_\d+_mp_rank_\d+_model_states\.pt"
-)
+# In a partial that is whole and goes into the directory file by file: the names of its files.
+_WHOLE = ".whole"
+# Where stock DeepSpeed copies its swap files to.
+_STOCK_SWAP = "offloaded_tensors"
 
 
 class PartialCheckpoint:
@@ -30,7 +30,9 @@ class PartialCheckpoint:
         self.final = os.path.realpath(self._named) if os.path.islink(self._named) else self._named
         self._created: tuple[int, int] | None = None  # the directory that this save has made
         parent, name = os.path.split(self.final)
-        self.path = os.path.join(parent, f".{name}.partial")
+        # Neither the directory of all tags nor a mounted one can be renamed.
+        self._stays = os.path.realpath(self.final) == os.path.realpath(save_dir) or os.path.ismount(self.final)
+        self.path = os.path.join(self.final, ".partial") if self._stays else os.path.join(parent, f".{name}.partial")
         self._previous = os.path.join(parent, f".{name}.previous")
 
     def clear(self) -> None:
@@ -49,11 +51,16 @@ class PartialCheckpoint:
 
     def _move_directories(self, old: str) -> None:
         for name in os.listdir(old):
-            if os.path.isdir(os.path.join(old, name)) and not os.path.lexists(os.path.join(self.final, name)):
-                os.rename(os.path.join(old, name), os.path.join(self.final, name))
+            path, new = os.path.join(old, name), os.path.join(self.final, name)
+            if name != _STOCK_SWAP and os.path.isdir(path) and not os.path.lexists(new):
+                os.rename(path, new)
 
     def bring_back(self) -> None:
-        """What was there before, should a save have been killed between taking that away and naming its own."""
+        """Ends a save that was killed when all of it was written. What was there before, should it have been killed
+        between taking that away and naming its own.
+        """
+        if os.path.exists(os.path.join(self.path, _WHOLE)):
+            self._fill()
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)
@@ -75,17 +82,22 @@ class PartialCheckpoint:
         return os.path.join(self.path, os.path.relpath(path, self._named))
 
     def publish(self) -> None:
-        """Gives it its name, in one step. All files are safe already. An older directory of this name goes, but for
-        what a script has put there.
+        """Gives it its name, in one step where that is possible. All files are safe already. An older directory of this
+        name goes, but for what a script or another engine has put there.
         """
         if self._created is None or self._identity() != self._created:
             return  # another rank on this file system has done it
         self._publish_scripts()
-        sync(self.path)
-        if os.path.lexists(self.final):
+        names = os.listdir(self.path)
+        if not os.path.lexists(self.final):
+            sync(self.path)
+            os.rename(self.path, self.final)
+        elif not self._stays and self._take_along(names):
+            sync(self.path)
             self._replace()
         else:
-            os.rename(self.path, self.final)
+            self._mark_whole(names)
+            self._fill()
         sync(os.path.dirname(self.final))
 
     def _publish_scripts(self) -> None:
@@ -96,15 +108,37 @@ class PartialCheckpoint:
                 shutil.move(os.path.join(self.path, name), os.path.join(self._save_dir, name))
 
     def discard(self) -> None:
-        if self._created is not None and self._identity() == self._created:
+        is_going_in = os.path.exists(os.path.join(self.path, _WHOLE))
+        if self._created is not None and self._identity() == self._created and not is_going_in:
             shutil.rmtree(self.path, ignore_errors=True)
 
+    def _outdated(self, names: list[str]) -> list[str]:
+        """Which entries the files `names` replace besides those of their names: of ranks that there are no more."""
+        forms = {_form(name) for name in names}
+        there = [entry for entry in os.listdir(self.final) if entry not in names]
+        return [entry for entry in there if _form(entry) in forms or entry == _STOCK_SWAP]
+
+    def _take_along(self, names: list[str]) -> bool:
+        """Gives what stays a second name in the partial; directories follow when names are exchanged. False: another
+        user's cannot go there.
+        """
+        outdated = self._outdated(names)
+        is_sticky = os.stat(self.final).st_mode & stat.S_ISVTX
+        for entry in os.listdir(self.final):
+            path = os.path.join(self.final, entry)
+            if entry in names or entry in outdated:
+                continue
+            if os.path.isdir(path) and not os.path.islink(path):
+                if is_sticky or not os.access(path, os.W_OK, effective_ids=True):
+                    return False
+                continue
+            try:
+                os.link(path, os.path.join(self.path, entry), follow_symlinks=False)
+            except OSError:
+                return False
+        return True
+
     def _replace(self) -> None:
-        kept = [name for name in os.listdir(self.final) if not _OWN_FILE.fullmatch(name)]
-        for name in kept:
-            if not os.path.isdir(os.path.join(self.final, name)):
-                with contextlib.suppress(FileExistsError):
-                    os.link(os.path.join(self.final, name), os.path.join(self.path, name), follow_symlinks=False)
         if _exchange(self.path, self.final):
             old = self.path
         else:
@@ -116,6 +150,48 @@ class PartialCheckpoint:
         shutil.rmtree(old, ignore_errors=True)
         if os.path.isdir(old):
             messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")
+
+    def _mark_whole(self, names: list[str]) -> None:
+        with open(os.path.join(self.path, _WHOLE), "w", encoding="utf-8") as file:
+            file.write("\n".join(names))
+            file.flush()
+            os.fsync(file.fileno())
+        sync(self.path)
+
+    def _fill(self) -> None:
+        """File by file. Several ranks may do it at once, or again where a kill came between."""
+        mark = os.path.join(self.path, _WHOLE)
+        with contextlib.suppress(FileNotFoundError):  # another rank has done it
+            with open(mark, encoding="utf-8") as file:
+                names = file.read().split("\n")
+            for number, name in enumerate(names):
+                try:
+                    os.replace(os.path.join(self.path, name), os.path.join(self.final, name))
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    if number == 0:  # nothing has changed
+                        os.unlink(mark)
+                    raise
+            for entry in self._outdated(names):
+                _remove(os.path.join(self.final, entry))
+            sync(self.final)
+            os.unlink(mark)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _remove(path: str) -> None:
+    """As far as that is allowed."""
+    if os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _form(name: str) -> str:
+    """The same for what DeepSpeed names alike for other ranks or experts."""
+    return re.sub(r"\d+", "0", name)
 
 
 def _give_access(old: str, new: str) -> None:

@@ -27,7 +27,7 @@ from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.signature import SignedFile, group_of, rank_of, refuse_mixed
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
-from penstock.errors import ArgumentError, StorageError, UnsupportedError
+from penstock.errors import ArgumentError, StorageError
 
 _BF16 = "bf16_"  # before the name of a file of optimizer states
 _loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
@@ -108,7 +108,6 @@ class LoadedCheckpoint(CheckpointReading):
     def read(self, with_states: bool) -> dict[str, Any]:
         """What DeepSpeed's checkpoint engine will give for each file, large tensors not read yet."""
         PartialCheckpoint(self._directory, self._tag).bring_back()
-        self._refuse_stock()
         takes_states = (
             with_states and self._engine.zero_optimization() and hasattr(self._engine.optimizer, "_rigid_state_dict")
         )
@@ -193,14 +192,6 @@ class LoadedCheckpoint(CheckpointReading):
             'DeepSpeed\'s `ds_to_universal.py` and load that with `"checkpoint": {"load_universal": true}`, or load '
             "the weights alone with `load_optimizer_states=False`"
         )
-
-    def _refuse_stock(self) -> None:
-        if os.path.isdir(os.path.join(self.path, "offloaded_tensors")):
-            raise UnsupportedError(
-                f"{self.path} was saved by DeepSpeed itself with `device: nvme`: it has no step counts, no moments to "
-                "be read back and no small sub-groups, so it cannot be resumed. Save through penstock, or with "
-                "`device: cpu`"
-            )
 
     def _collect_frozen(self, archive: Archive) -> None:
         """As DeepSpeed: those that are frozen in this run, whatever else the file has."""
