@@ -131,7 +131,9 @@ Result<Place> Reader::find_directory() const {
     }
     return place;
   }
-  return bad("no ZIP archive, which is what torch.save writes; it is cut short or something else");
+  return bad(
+      "no ZIP archive, which torch.save writes since 1.6; it is cut short, older or something "
+      "else");
 }
 
 Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {

@@ -200,8 +200,19 @@ class Archive:
         return sum(nbytes for _, nbytes, _ in self.records.values())
 
     def load(self) -> Any:
-        """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False)."""
-        return _private(torch.serialization, "_load")(self, "cpu", pickle)
+        """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False), which obeys
+        TORCH_FORCE_WEIGHTS_ONLY_LOAD, too.
+        """
+        load = _private(torch.serialization, "_load")
+        if os.getenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() not in ("1", "y", "yes", "true"):
+            return load(self, "cpu", pickle)
+        try:
+            return load(self, "cpu", _private(torch, "_weights_only_unpickler"))
+        except pickle.UnpicklingError as failure:
+            raise UnsupportedError(
+                f"{self.path} has more than tensors, and TORCH_FORCE_WEIGHTS_ONLY_LOAD is set: unset it where you trust "
+                f"the file ({str(failure).splitlines()[0]})"
+            ) from failure
 
     @property
     def signature(self) -> Signature | None:

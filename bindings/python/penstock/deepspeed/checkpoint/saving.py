@@ -74,11 +74,13 @@ def _refuse_other_steps(path: str, claims: list[tuple[str, Any, int]]) -> None:
     steps: dict[Any, tuple[int, int]] = {}
     for rank, (tag, group, step) in enumerate(claims):
         other, expected = steps.setdefault(group, (rank, step))
-        what = f"rank {other} is at step {expected} and rank {rank} at step {step}" if step != expected else ""
+        what = ""
+        if step != expected:
+            what = f"rank {other} is at step {expected} and rank {rank} at step {step}; a checkpoint is of one step"
         if tag != claims[0][0]:
-            what = f"rank 0 saves under the tag {claims[0][0]} and rank {rank} under {tag}"
+            what = f"rank 0 saves under the tag {claims[0][0]} and rank {rank} under {tag}; a checkpoint has one tag"
         if what:
-            raise ArgumentError(f"{path} was not saved: {what}; a checkpoint is of one step")
+            raise ArgumentError(f"{path} was not saved: {what}")
 
 
 def refuse_other_writers(engine: Any) -> None:

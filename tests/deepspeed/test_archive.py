@@ -1,0 +1,49 @@
+"""Files as torch.save writes them, of tensors that the engine has, and as torch.load reads them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from penstock import UnsupportedError
+from penstock._core import SwapEngine
+from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan, Content
+
+DTYPES = {"f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "u8": torch.uint8}
+
+
+@pytest.fixture
+def engine() -> Iterator[SwapEngine]:
+    engine = SwapEngine(json.dumps({"penstock": {"ram_bytes": 0, "integrity": "full"}}), "the test")
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_a_swapped_tensor_of_any_dtype_is_torchs_own(engine: SwapEngine, tmp_path: Path, kind: str) -> None:
+    numel = 5000
+    values = torch.randn(numel, generator=torch.Generator().manual_seed(1)).to(DTYPES[kind])
+    tensor = engine.declare(engine.open_namespace("main", [str(tmp_path)]), "t", kind, [numel])
+    engine.put(tensor, values.view(torch.uint8)).result()
+    file = tmp_path / "saved.pt"
+    plan = ArchivePlan({"t": Content(engine, [tensor], numel, values), "step": 3})
+    plan.write(str(file), engine, lambda _: None)
+    for saved in (torch.load(file), Archive(str(file)).load()):
+        assert saved["step"] == 3
+        assert saved["t"].dtype == values.dtype
+        assert torch.equal(saved["t"].view(torch.uint8), values.view(torch.uint8))
+
+
+def test_code_is_not_run_where_that_is_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, more = tmp_path / "tensors.pt", tmp_path / "more.pt"
+    torch.save({"t": torch.ones(3)}, tensors)
+    torch.save({"t": torch.ones(3), "when": datetime.timedelta(1)}, more)
+    assert Archive(str(more)).load()["when"] == datetime.timedelta(1)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+    assert torch.equal(Archive(str(tensors)).load()["t"], torch.ones(3))
+    with pytest.raises(UnsupportedError, match="TORCH_FORCE_WEIGHTS_ONLY_LOAD is set"):
+        Archive(str(more)).load()
