@@ -210,8 +210,8 @@ class Archive:
             return load(self, "cpu", _private(torch, "_weights_only_unpickler"))
         except pickle.UnpicklingError as failure:
             raise UnsupportedError(
-                f"{self.path} has more than tensors, and TORCH_FORCE_WEIGHTS_ONLY_LOAD is set: unset it where you trust "
-                f"the file ({str(failure).splitlines()[0]})"
+                f"{self.path} has more than tensors, and TORCH_FORCE_WEIGHTS_ONLY_LOAD is set: unset it where you "
+                f"trust the file ({str(failure).splitlines()[0]})"
             ) from failure
 
     @property
