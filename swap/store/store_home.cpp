@@ -16,10 +16,16 @@
 namespace penstock {
 namespace {
 
-// Comparable, and the same from whatever directory it is used.
+// Comparable, and the same from whatever directory it is used. Links stay, but for those before
+// "..".
 std::string absolute(const std::string& path) {
   std::error_code ignored;
-  std::filesystem::path full = std::filesystem::absolute(path, ignored).lexically_normal();
+  std::filesystem::path full = std::filesystem::absolute(path, ignored);
+  if (std::ranges::find(full, "..") != full.end()) {
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(full, ignored);
+    full = resolved.empty() ? full : resolved;
+  }
+  full = full.lexically_normal();
   if (!full.has_filename() && full.has_relative_path()) {
     full = full.parent_path();
   }
@@ -202,7 +208,8 @@ std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) co
   }
   for (const PathConfig& path : paths) {
     const std::string place = place_of(path.path);
-    auto known = std::ranges::find(drives, place, &DriveRecord::directory);
+    auto known = std::ranges::find_if(
+        drives, [&](const DriveRecord& drive) { return is_at(drive, path.path); });
     if (known == drives.end()) {
       DriveRecord drive;
       drive.index = static_cast<std::uint32_t>(drives.size());
@@ -218,21 +225,53 @@ std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) co
 
 Result<std::unique_ptr<Manifest>> StoreHome::begin_manifest(ManifestState& state) const {
   state.drives = wanted_drives(state);
+  PENSTOCK_TRY(check_new_drives(state));
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
   return Manifest::begin(*place_, state.store, state.sequence, records);
 }
 
+/// A drive that was moved has the store's file already, and its contents are another record's: as a
+/// new one it would be written over.
+Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
+  for (std::size_t i = known_drives_; i < state.drives.size(); ++i) {
+    const DriveRecord& drive = state.drives[i];
+    const std::string& directory = drive.directory.empty() ? this->directory() : drive.directory;
+    const Result<std::unique_ptr<Directory>> place = options_.system->open_directory(directory);
+    if (place.has_error()) {
+      continue;  // it is made when it is opened
+    }
+    const Result<File> file = (*place)->open(drive.file, File::Access::kRead, DirectMode::kAuto);
+    const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
+    if (size.has_value() && *size > 0) {
+      return system_error(
+          EEXIST,
+          fmt::format("{} holds contents of the store {}, whose manifest has them under another "
+                      "name; a drive that was moved is named as before: mount it there, or make "
+                      "a link to it",
+                      file->path(), this->directory()),
+          file->path());
+    }
+  }
+  return {};
+}
+
+/// Also under another name, such as a link to it.
+bool StoreHome::is_at(const DriveRecord& drive, const std::string& path) const {
+  std::error_code ignored;  // what is not there is nothing else
+  return drive.directory == place_of(path) ||
+         std::filesystem::equivalent(drive.directory.empty() ? directory() : drive.directory, path,
+                                     ignored);
+}
+
 bool StoreHome::is_named(const DriveRecord& drive) const {
-  const auto is_this = [&](const std::string& path) { return drive.directory == place_of(path); };
+  const auto is_this = [&](const std::string& path) { return is_at(drive, path); };
   return drive.directory.empty() || std::ranges::any_of(options_.trusted, is_this) ||
          std::ranges::any_of(options_.paths, is_this, &PathConfig::path);
 }
 
 bool StoreHome::grows(const DriveRecord& drive) const {
-  const auto is_this = [&](const PathConfig& path) {
-    return drive.directory == place_of(path.path);
-  };
+  const auto is_this = [&](const PathConfig& path) { return is_at(drive, path.path); };
   return writes() && drive.max_bytes != 0U &&
          (options_.paths.empty() || std::ranges::any_of(options_.paths, is_this));
 }

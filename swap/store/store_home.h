@@ -30,6 +30,7 @@ class StoreHome {
   void leave() noexcept { lock_.reset(); }
 
   /// The manifest to be written from here on; `state` has the drives that the caller names, too.
+  /// Errors: EEXIST where one of these holds contents of this store, under another name.
   Result<std::unique_ptr<Manifest>> begin_manifest(ManifestState& state) const;
   /// `contents_end`: where the last content ends; 0: the drive holds nothing.
   Result<File> open_drive(const DriveRecord& drive, std::uint64_t contents_end) const;
@@ -44,9 +45,11 @@ class StoreHome {
   Result<void> check_not_a_drive() const;
   Result<void> check_named_once() const;
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
+  Result<void> check_new_drives(const ManifestState& state) const;
   Result<File> open_contents(Directory& place, const DriveRecord& drive,
                              std::uint64_t contents_end) const;
   std::string place_of(const std::string& path) const;
+  bool is_at(const DriveRecord& drive, const std::string& path) const;
   bool is_named(const DriveRecord& drive) const;
 
   const DurableStoreOptions options_;

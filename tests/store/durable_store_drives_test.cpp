@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <string>
 
 #include "tests/store/durable_fixture.h"
 
@@ -14,7 +15,27 @@ namespace {
 using testing::HasSubstr;
 using Access = DurableStoreOptions::Access;
 
-class DurableStoreDrivesTest : public DurableFixture {};
+class DurableStoreDrivesTest : public DurableFixture {
+ protected:
+  /// A store with four tensors on two drives.
+  void home_and_other() {
+    auto store = open({path(directory_ / "store"), path(directory_ / "other")});
+    for (unsigned i = 0; i < 4; ++i) {
+      ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(5000, i)));
+    }
+    for (const DriveState& drive : store->drive_states()) {
+      ASSERT_GT(drive.used_bytes, 0U);
+    }
+    ASSERT_TRUE(store->close());
+  }
+
+  void expect_all(DurableStore& store) {
+    for (unsigned i = 0; i < 4; ++i) {
+      EXPECT_TRUE(holds(store, "t" + std::to_string(i), content(5000, i)));
+    }
+    ASSERT_TRUE(store.close());
+  }
+};
 
 TEST_F(DurableStoreDrivesTest, NoStoreIsBegunOnADriveOfAnother) {
   const std::vector<PathConfig> paths{path(directory_ / "store"), path(directory_ / "other")};
@@ -41,6 +62,44 @@ TEST_F(DurableStoreDrivesTest, ADirectoryIsNamedOnce) {
   EXPECT_EQ(refused.error().system_errno(), EINVAL);
   EXPECT_THAT(refused.error().message, HasSubstr("one directory"));
   EXPECT_TRUE(try_open({path(directory_ / "store"), path(directory_ / "store/")}).has_value());
+}
+
+/// As a drive that is mounted elsewhere. As a new drive it would be emptied.
+TEST_F(DurableStoreDrivesTest, ADriveThatWasMovedIsNoNewOne) {
+  const PathConfig home = path(directory_ / "store");
+  home_and_other();
+  std::filesystem::rename(directory_ / "other", directory_ / "moved");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Opened refused = try_open({home, path(directory_ / "moved")});
+    ASSERT_TRUE(refused.has_error()) << attempt;
+    EXPECT_EQ(refused.error().system_errno(), EEXIST);
+    EXPECT_THAT(refused.error().message, HasSubstr("under another name"));
+  }
+  std::filesystem::create_directory_symlink(directory_ / "moved", directory_ / "other");
+  expect_all(*open({home, path(directory_ / "other")}));
+  expect_all(*open({home, path(directory_ / "moved")}));  // one drive, whichever of its names
+}
+
+TEST_F(DurableStoreDrivesTest, ACopyOfAStoreIsNotOpenedWithItsDrivesUnderOtherNames) {
+  home_and_other();
+  const auto options = std::filesystem::copy_options::recursive;
+  std::filesystem::copy(directory_ / "store", directory_ / "store2", options);
+  std::filesystem::copy(directory_ / "other", directory_ / "other2", options);
+  const Opened refused =
+      DurableStore::open({directory_ / "store2",
+                          Access::kWrite,
+                          {path(directory_ / "store2"), path(directory_ / "other2")}});
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_EQ(refused.error().system_errno(), EEXIST);
+  expect_all(*open({path(directory_ / "store"), path(directory_ / "other")}));
+}
+
+TEST_F(DurableStoreDrivesTest, TwoDotsBehindALinkAreTheKernels) {
+  std::filesystem::create_directories(directory_ / "real/deep");
+  std::filesystem::create_directory_symlink(directory_ / "real/deep", directory_ / "link");
+  auto store = open({path(directory_ / "store"), path(directory_ / "link/../other")});
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "real/other"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "other"));
 }
 
 TEST_F(DurableStoreDrivesTest, TwoStoresMayShareADrive) {
