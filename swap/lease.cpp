@@ -13,7 +13,7 @@ LeaseToken::~LeaseToken() {
     return;
   }
   if (trace_) {
-    if_memory_allows([this] { trace_->use(TraceOp::kRelease, tensor_); });
+    if_memory_allows([this] { trace_->use(TraceOp::kRelease, tensor_, access_); });
   }
   if (const std::shared_ptr<LeaseKeeper> keeper = keeper_.lock()) {
     keeper->lease_ended(*this);

@@ -136,9 +136,9 @@ Ticket SwapEngine::get(TensorId tensor, Access access) {
   return guarded([&](EngineCore& core) {
     Ticket ticket = core.reader().get(tensor, access);
     trace([&](TraceLog& log) {
-      log.get(tensor, access);
-      ticket.state()->on_lease([shared = trace_, tensor](const Lease& lease) {
-        shared->use(TraceOp::kLease, tensor);
+      log.use(TraceOp::kGet, tensor, access);
+      ticket.state()->on_lease([shared = trace_, tensor, access](const Lease& lease) {
+        shared->use(TraceOp::kLease, tensor, access);
         lease.token()->record_end_in(shared);
       });
     });

@@ -134,13 +134,9 @@ void TraceLog::prefetch(std::span<const TensorId> tensors) {
   add(TraceOp::kPrefetch, fmt::format(",\"tensors\":[{}]", fmt::join(numbers, ",")));
 }
 
-void TraceLog::use(TraceOp op, TensorId tensor) {
-  add(op, fmt::format(",\"tensor\":{}", to_number(tensor)));
-}
-
-void TraceLog::get(TensorId tensor, Access access) {
-  add(TraceOp::kGet, fmt::format(",\"tensor\":{}{}", to_number(tensor),
-                                 access == Access::kUpdate ? ",\"update\":true" : ""));
+void TraceLog::use(TraceOp op, TensorId tensor, Access access) {
+  add(op, fmt::format(",\"tensor\":{}{}", to_number(tensor),
+                      access == Access::kUpdate ? ",\"update\":true" : ""));
 }
 
 void TraceLog::note(TraceOp op) {

@@ -42,9 +42,9 @@ class TraceLog {
   void declare(TensorId tensor, NamespaceId space, const TensorInfo& info, bool stored);
   void rename(TensorId tensor, const std::string& name);
   void prefetch(std::span<const TensorId> tensors);
-  /// kForget, kAllocate, kCommit, kPut, kLease, kGetInto, kRelease, and kGet to read.
-  void use(TraceOp op, TensorId tensor);
-  void get(TensorId tensor, Access access);
+  /// kForget, kAllocate, kCommit, kPut, kGetInto. Of kGet, kLease and kRelease `access` says which
+  /// of a tensor's leases it is.
+  void use(TraceOp op, TensorId tensor, Access access = Access::kRead);
   /// kPlan, kFlush.
   void note(TraceOp op);
 

@@ -19,6 +19,12 @@
 namespace penstock::bench {
 namespace {
 
+/// The first that is meant; traces of older versions do not say which.
+auto first_or_begin(auto& all, auto is_meant) {
+  const auto found = std::ranges::find_if(all, is_meant);
+  return found == all.end() ? all.begin() : found;
+}
+
 class ReplayRun final : public WorkloadRun {
  public:
   explicit ReplayRun(const Job& job) : job_(job) {}
@@ -30,6 +36,7 @@ class ReplayRun final : public WorkloadRun {
   /// A get whose lease was not taken yet.
   struct Asked {
     Ticket ticket;
+    bool update = false;
     std::uint64_t since_ns = 0;
     std::uint64_t version = 0;  // what was stored then; a newer one may come as well
   };
@@ -47,12 +54,12 @@ class ReplayRun final : public WorkloadRun {
   Result<void> play_tensor(const TraceEvent& event, Tensor& tensor);
   Result<void> declare(const TraceEvent& event);
   Result<void> put(std::uint64_t number, Tensor& tensor);
-  Result<void> take(std::uint64_t number, Tensor& tensor);
+  Result<void> take(const TraceEvent& event, Tensor& tensor);
   Result<void> get_into(std::uint64_t number, Tensor& tensor);
   Result<void> commit(std::uint64_t number, Tensor& tensor);
   Result<void> check(std::uint64_t number, const Tensor& tensor, std::uint64_t oldest,
                      std::span<const std::byte> bytes) const;
-  void release(Tensor& tensor);
+  void release(const TraceEvent& event, Tensor& tensor);
   void pass_time(const TraceEvent& event, const TraceEvent* before);
   Result<std::span<std::byte>> callers_memory(std::uint64_t bytes);
   Result<void> leave();
@@ -139,10 +146,10 @@ Result<void> ReplayRun::play_tensor(const TraceEvent& event, Tensor& tensor) {
         held.end_update();  // as it was when this was recorded: only views were left
       }
       tensor.asked.push_back({engine.get(tensor.id, event.update ? Access::kUpdate : Access::kRead),
-                              meter_->note_asked(), tensor.version});
+                              event.update, meter_->note_asked(), tensor.version});
       return {};
     case TraceOp::kLease:
-      return take(event.tensor, tensor);
+      return take(event, tensor);
     case TraceOp::kCommit:
       return commit(event.tensor, tensor);
     case TraceOp::kPut:
@@ -150,7 +157,7 @@ Result<void> ReplayRun::play_tensor(const TraceEvent& event, Tensor& tensor) {
     case TraceOp::kGetInto:
       return get_into(event.tensor, tensor);
     default:
-      release(tensor);
+      release(event, tensor);
       return {};
   }
 }
@@ -213,13 +220,16 @@ Result<void> ReplayRun::put(std::uint64_t number, Tensor& tensor) {
   return session_.engine->put(tensor.id, *memory).wait();
 }
 
-Result<void> ReplayRun::take(std::uint64_t number, Tensor& tensor) {
+Result<void> ReplayRun::take(const TraceEvent& event, Tensor& tensor) {
+  const std::uint64_t number = event.tensor;
   if (tensor.asked.empty()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("{}: the lease of tensor {} was never asked for", job_.trace, number));
   }
-  const Asked asked = std::move(tensor.asked.front());
-  tensor.asked.pop_front();
+  const auto found = first_or_begin(
+      tensor.asked, [&](const Asked& asked) { return asked.update == event.update; });
+  const Asked asked = std::move(*found);
+  tensor.asked.erase(found);
   Result<Lease> lease = asked.ticket.lease();
   if (lease.has_error() && tensor.is_forgotten) {
     return {};  // this time the read had not ended
@@ -259,11 +269,14 @@ Result<void> ReplayRun::commit(std::uint64_t number, Tensor& tensor) {
   return session_.engine->check();
 }
 
-void ReplayRun::release(Tensor& tensor) {
+void ReplayRun::release(const TraceEvent& event, Tensor& tensor) {
+  const Access access = event.update ? Access::kUpdate : Access::kRead;
   if (!tensor.held.empty()) {
-    tensor.held.pop_front();
-  } else if (!tensor.asked.empty()) {
-    tensor.asked.pop_front();  // it was never taken
+    tensor.held.erase(first_or_begin(
+        tensor.held, [&](const Lease& held) { return held.token()->access() == access; }));
+  } else if (!tensor.asked.empty()) {  // it was never taken
+    tensor.asked.erase(first_or_begin(
+        tensor.asked, [&](const Asked& asked) { return asked.update == event.update; }));
   }
 }
 
