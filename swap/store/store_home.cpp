@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -30,6 +31,12 @@ std::string absolute(const std::string& path) {
     full = full.parent_path();
   }
   return full.string();
+}
+
+// Two absolute paths of one directory; a link is another path.
+bool is_same(const std::string& one, const std::string& other) {
+  std::error_code ignored;  // what is not there is nothing else
+  return one == other || std::filesystem::equivalent(one, other, ignored);
 }
 
 // The process that made the directories of `path` may have been stopped before their names were
@@ -164,7 +171,8 @@ Result<void> StoreHome::check_not_a_drive() const {
     if (state.has_error()) {
       continue;  // it says nothing of this directory
     }
-    if (std::ranges::find(state->drives, here, &DriveRecord::directory) != state->drives.end()) {
+    const auto is_here = [&](const DriveRecord& drive) { return is_same(drive.directory, here); };
+    if (std::ranges::any_of(state->drives, is_here)) {
       return system_error(ENOTEMPTY,
                           fmt::format("cannot begin a store in {}, which is a drive of the store "
                                       "in {}; name {} first",
@@ -182,9 +190,7 @@ Result<void> StoreHome::check_named_once() const {
     const std::string& path = options_.paths[i].path;
     for (std::size_t j = 0; j < i; ++j) {
       const std::string& before = options_.paths[j].path;
-      std::error_code ignored;  // a directory that is not there yet
-      if (place_of(path) != place_of(before) &&
-          std::filesystem::equivalent(path, before, ignored)) {
+      if (place_of(path) != place_of(before) && is_same(path, before)) {
         return system_error(
             EINVAL, fmt::format("{} and {} are one directory; name it once", before, path), path);
       }
@@ -258,16 +264,17 @@ Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
 
 /// Also under another name, such as a link to it.
 bool StoreHome::is_at(const DriveRecord& drive, const std::string& path) const {
-  std::error_code ignored;  // what is not there is nothing else
-  return drive.directory == place_of(path) ||
-         std::filesystem::equivalent(drive.directory.empty() ? directory() : drive.directory, path,
-                                     ignored);
+  return is_same(drive.directory.empty() ? absolute(directory()) : drive.directory, absolute(path));
 }
 
-bool StoreHome::is_named(const DriveRecord& drive) const {
-  const auto is_this = [&](const std::string& path) { return is_at(drive, path); };
-  return drive.directory.empty() || std::ranges::any_of(options_.trusted, is_this) ||
-         std::ranges::any_of(options_.paths, is_this, &PathConfig::path);
+/// As the caller names its directory, which is opened by that name: the manifest's may be a link of
+/// another user's. Nothing: the caller does not name it.
+std::optional<std::string> StoreHome::callers_name(const DriveRecord& drive) const {
+  std::vector<std::string> names = options_.trusted;
+  std::ranges::transform(options_.paths, std::back_inserter(names), &PathConfig::path);
+  const auto found =
+      std::ranges::find_if(names, [&](const std::string& name) { return is_at(drive, name); });
+  return found == names.end() ? std::nullopt : std::optional(absolute(*found));
 }
 
 bool StoreHome::grows(const DriveRecord& drive) const {
@@ -281,7 +288,8 @@ Result<File> StoreHome::open_drive(const DriveRecord& drive, std::uint64_t conte
   if (drive.directory.empty()) {
     return open_contents(*place_, drive, contents_end);
   }
-  if (!is_named(drive)) {
+  const std::optional<std::string> name = callers_name(drive);
+  if (!name) {
     return system_error(
         EPERM,
         fmt::format("the manifest of {} says that contents lie in {}, which is opened only where "
@@ -291,9 +299,9 @@ Result<File> StoreHome::open_drive(const DriveRecord& drive, std::uint64_t conte
   }
   FileSystem& system = *options_.system;
   if (writes() && contents_end == 0) {
-    PENSTOCK_TRY(system.make_directories(drive.directory));
+    PENSTOCK_TRY(system.make_directories(*name));
   }
-  const Result<std::unique_ptr<Directory>> place = system.open_directory(drive.directory);
+  const Result<std::unique_ptr<Directory>> place = system.open_directory(*name);
   if (place.has_error()) {
     return place.error();
   }

@@ -50,7 +50,7 @@ class StoreHome {
                              std::uint64_t contents_end) const;
   std::string place_of(const std::string& path) const;
   bool is_at(const DriveRecord& drive, const std::string& path) const;
-  bool is_named(const DriveRecord& drive) const;
+  std::optional<std::string> callers_name(const DriveRecord& drive) const;
 
   const DurableStoreOptions options_;
   std::unique_ptr<Directory> place_;
