@@ -123,10 +123,10 @@ def saved_apart(trial: Any) -> None:
     directory = Path(trial.swap, "saved")
     engine.global_steps += trial.rank
     for tag, sentence in (
-        (None, "rank 0 saves under the tag global_step1 and rank 1 under global_step2"),
-        ("last", "rank 0 is at step 1 and rank 1 at step 2"),
+        (None, "rank 0 saves under the tag global_step1 and rank 1 under global_step2; a checkpoint has one tag"),
+        ("last", "rank 0 is at step 1 and rank 1 at step 2; a checkpoint is of one step"),
     ):
-        with pytest.raises(ArgumentError, match=f"was not saved: {sentence}; a checkpoint is of one step"):
+        with pytest.raises(ArgumentError, match=f"was not saved: {sentence}"):
             engine.save_checkpoint(str(directory), tag=tag)
     assert not list(directory.iterdir())
     engine.global_steps -= trial.rank
