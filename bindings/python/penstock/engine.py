@@ -305,7 +305,7 @@ def _describe(array: Any, verb: str = "store") -> tuple[str, list[int]]:
     name = str(dtype).rpartition(".")[2]
     kept = name if name in THEIRS else OURS.get(name)  # a lease's is ours already
     if kept is None:
-        raise ArgumentError(f"penstock cannot {verb} dtype {name}")
+        raise ArgumentError(f"penstock cannot {verb} dtype {dtype}")
     try:
         return kept, list(array.shape)
     except RuntimeError:  # a nested tensor has none
