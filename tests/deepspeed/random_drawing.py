@@ -215,7 +215,7 @@ def drawn(seed: int) -> Drawn:
         in_ram = (config.get(f"{ZERO}offload_optimizer") or {}).get("device") == "cpu"
         if in_ram or any(verb == "merged" for verb, *_ in made["actions"]):
             # DeepSpeed keeps an old gradient of what is left out, and releases small weights when the order changes.
-            _use_branches(made)
+            _use_branches(made, "no_grad" if seed >= FIRST_USED else "branch")
     if seed >= FIRST_USED:
         for _ in range(rng.randint(2, 7)):
             made["actions"].insert(rng.randint(1, len(made["actions"])), rng.choice(_uses(made)))
@@ -228,9 +228,11 @@ def _uses(made: Drawn) -> list[list[Any]]:
     return [use for use in USES if not (leaves_out and use == ["inference"])]
 
 
-def _use_branches(made: Drawn) -> None:
-    """In each micro-step."""
-    made["blocks"] = [[kind, argument, "" if "branch" in use else use] for kind, argument, use in made["blocks"]]
+def _use_branches(made: Drawn, other: str = "branch") -> None:
+    """In each micro-step, as other blocks; also what has the use `other`."""
+    made["blocks"] = [
+        [kind, argument, "" if "branch" in use or use == other else use] for kind, argument, use in made["blocks"]
+    ]
 
 
 def _blocks(rng: random.Random, width: int, seed: int) -> list[list[Any]]:
