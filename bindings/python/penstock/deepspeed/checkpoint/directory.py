@@ -152,10 +152,9 @@ class PartialCheckpoint:
             messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")
 
     def _mark_whole(self, names: list[str]) -> None:
-        with open(os.path.join(self.path, _WHOLE), "w", encoding="utf-8") as file:
-            file.write("\n".join(names))
-            file.flush()
-            os.fsync(file.fileno())
+        mark = os.path.join(self.path, _WHOLE)
+        _write_safe(f"{mark}.new", "\n".join(names))
+        os.rename(f"{mark}.new", mark)  # a full disk leaves none that is cut short
         sync(self.path)
 
     def _fill(self) -> None:
@@ -205,12 +204,16 @@ def _give_access(old: str, new: str) -> None:
 
 def write_latest(save_dir: str, tag: str) -> None:
     partial = os.path.join(save_dir, ".latest.partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        file.write(tag)
-        file.flush()
-        os.fsync(file.fileno())
+    _write_safe(partial, tag)
     os.rename(partial, os.path.join(save_dir, "latest"))
     sync(save_dir)
+
+
+def _write_safe(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync(directory: str) -> None:
