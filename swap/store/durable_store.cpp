@@ -32,12 +32,14 @@ Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions opt
   std::unique_ptr<DurableStore> store(new DurableStore(std::move(options)));
   Result<ManifestState> state = store->home_.take();
   PENSTOCK_TRY(state);
-  if (store->home_.writes()) {
+  const bool writes = store->home_.writes();
+  PENSTOCK_TRY(writes ? store->home_.add_named_drives(*state) : Result<void>());
+  PENSTOCK_TRY(store->open_drives(*state));
+  if (writes) {
     Result<std::unique_ptr<Manifest>> manifest = store->home_.begin_manifest(*state);
     PENSTOCK_TRY(manifest);
     store->manifest_ = std::move(manifest).value();
   }
-  PENSTOCK_TRY(store->open_drives(*state));
   store->restore(*state);
   return store;
 }
@@ -176,6 +178,9 @@ Result<void> DurableStore::publish() {
     }
   }
   for (const std::uint32_t drive : touched) {
+    if (drives().check_present(drive, {}).has_error()) {
+      continue;  // a tensor there has another name now
+    }
     if (const Result<void> synced = drives().file(drive).sync(); synced.has_error()) {
       drives().note_failure(drive);
       const MutexLock lock(mutex_);

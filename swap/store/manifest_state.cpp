@@ -52,7 +52,9 @@ class Replay {
     if (drive.index > state_.drives.size()) {
       return fmt::format("drive {} without a drive {}", drive.index, state_.drives.size());
     }
-    if (drive.file != data_file_name(state_.store)) {
+    // Before the file's name had the drive's number, those of all drives were one.
+    if (drive.file != data_file_name(state_.store, drive.index) &&
+        drive.file != data_file_name(state_.store)) {
       return fmt::format("drive {} with the file {}, which is none of this store", drive.index,
                          excerpt(drive.file));
     }
@@ -202,8 +204,9 @@ std::vector<ManifestRecord> ManifestState::records() const {
   return all;
 }
 
-std::string data_file_name(std::uint64_t store) {
-  return fmt::format("tensors-{:016x}.data", store);
+std::string data_file_name(std::uint64_t store, std::uint32_t drive) {
+  return drive == 0 ? fmt::format("tensors-{:016x}.data", store)
+                    : fmt::format("tensors-{:016x}-{}.data", store, drive);
 }
 
 Result<ManifestState> parse_manifest(const ManifestBytes& bytes, const std::string& origin) {

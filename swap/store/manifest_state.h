@@ -28,7 +28,7 @@ struct ManifestState {
 };
 
 /// The name of the file of contents in every drive's directory. No manifest can name another.
-std::string data_file_name(std::uint64_t store);
+std::string data_file_name(std::uint64_t store, std::uint32_t drive = 0);
 
 /// Reads a manifest. Any bytes may be given: memory is that of the records, not of what the file
 /// claims, and time is linear in its length. A last batch that is not whole is what a crash leaves;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -220,7 +221,7 @@ std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) co
       DriveRecord drive;
       drive.index = static_cast<std::uint32_t>(drives.size());
       drive.directory = place;
-      drive.file = data_file_name(state.store);
+      drive.file = data_file_name(state.store, drive.index);
       known = drives.insert(drives.end(), std::move(drive));
     }
     known->weight = path.weight.value_or(1.0);
@@ -229,34 +230,49 @@ std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) co
   return drives;
 }
 
-Result<std::unique_ptr<Manifest>> StoreHome::begin_manifest(ManifestState& state) const {
+Result<void> StoreHome::add_named_drives(ManifestState& state) const {
   state.drives = wanted_drives(state);
-  PENSTOCK_TRY(check_new_drives(state));
+  return check_new_drives(state);
+}
+
+Result<std::unique_ptr<Manifest>> StoreHome::begin_manifest(const ManifestState& state) const {
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
   return Manifest::begin(*place_, state.store, state.sequence, records);
 }
 
-/// A drive that was moved has the store's file already, and its contents are another record's: as a
-/// new one it would be written over.
+/// A drive that was moved is no new one: its tensors would seem to be gone.
 Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
-  for (std::size_t i = known_drives_; i < state.drives.size(); ++i) {
-    const DriveRecord& drive = state.drives[i];
-    const std::string& directory = drive.directory.empty() ? this->directory() : drive.directory;
-    const Result<std::unique_ptr<Directory>> place = options_.system->open_directory(directory);
+  const std::span<const DriveRecord> all(state.drives);
+  for (const DriveRecord& drive : all.subspan(known_drives_)) {
+    const Result<std::unique_ptr<Directory>> place =
+        options_.system->open_directory(drive.directory.empty() ? directory() : drive.directory);
     if (place.has_error()) {
       continue;  // it is made when it is opened
     }
-    const Result<File> file = (*place)->open(drive.file, File::Access::kRead, DirectMode::kAuto);
-    const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
-    if (size.has_value() && *size > 0) {
+    const Result<File> own = (*place)->open(drive.file, File::Access::kRead, DirectMode::kAuto);
+    const Result<std::uint64_t> own_size = own ? own->size_bytes() : own.error();
+    if (own_size.has_value() && *own_size > 0) {
       return system_error(
           EEXIST,
-          fmt::format("{} holds contents of the store {}, whose manifest has them under another "
-                      "name; a drive that was moved is named as before: mount it there, or make "
-                      "a link to it",
-                      file->path(), this->directory()),
-          file->path());
+          fmt::format("{} has contents that the manifest of {} does not know, which "
+                      "may be an older one; restore the newer one, or remove the "
+                      "file",
+                      own->path(), directory()),
+          own->path());
+    }
+    for (const DriveRecord& known : all.first(known_drives_)) {
+      const Result<File> file = (*place)->open(known.file, File::Access::kRead, DirectMode::kAuto);
+      const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
+      if (size.has_value() && *size > 0) {
+        return system_error(
+            EEXIST,
+            fmt::format("{} is of the drive that the store {} has at {}; a drive that was moved is "
+                        "named as before: mount it there, or make a link to it",
+                        file->path(), directory(),
+                        known.directory.empty() ? directory() : known.directory),
+            file->path());
+      }
     }
   }
   return {};

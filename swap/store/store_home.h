@@ -29,9 +29,12 @@ class StoreHome {
   /// The lock is free again.
   void leave() noexcept { lock_.reset(); }
 
-  /// The manifest to be written from here on; `state` has the drives that the caller names, too.
-  /// Errors: EEXIST where one of these holds contents of this store, under another name.
-  Result<std::unique_ptr<Manifest>> begin_manifest(ManifestState& state) const;
+  /// Adds the drives that the caller names. Errors: EEXIST where one of these is a known one under
+  /// another name.
+  Result<void> add_named_drives(ManifestState& state) const;
+  /// The manifest to be written from here on. To be begun when the drives are locked: a process
+  /// that is refused there must not take the manifest from the one that writes it.
+  Result<std::unique_ptr<Manifest>> begin_manifest(const ManifestState& state) const;
   /// `contents_end`: where the last content ends; 0: the drive holds nothing.
   Result<File> open_drive(const DriveRecord& drive, std::uint64_t contents_end) const;
   /// Whether the manifest had it when it was read.

@@ -73,7 +73,7 @@ TEST_F(DurableStoreDrivesTest, ADriveThatWasMovedIsNoNewOne) {
     const Opened refused = try_open({home, path(directory_ / "moved")});
     ASSERT_TRUE(refused.has_error()) << attempt;
     EXPECT_EQ(refused.error().system_errno(), EEXIST);
-    EXPECT_THAT(refused.error().message, HasSubstr("under another name"));
+    EXPECT_THAT(refused.error().message, HasSubstr("named as before"));
   }
   std::filesystem::create_directory_symlink(directory_ / "moved", directory_ / "other");
   expect_all(*open({home, path(directory_ / "other")}));
@@ -92,6 +92,78 @@ TEST_F(DurableStoreDrivesTest, ACopyOfAStoreIsNotOpenedWithItsDrivesUnderOtherNa
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().system_errno(), EEXIST);
   expect_all(*open({path(directory_ / "store"), path(directory_ / "other")}));
+}
+
+/// The path is named while the drive is not mounted there yet.
+TEST_F(DurableStoreDrivesTest, ADriveThatComesToAPathThatIsKnownKeepsItsContents) {
+  const PathConfig home = path(directory_ / "store");
+  home_and_other();
+  std::filesystem::rename(directory_ / "other", directory_ / "unplugged");
+  auto store = open({home, path(directory_ / "point")});
+  EXPECT_TRUE(store->drive_states()[1].missing);
+  ASSERT_TRUE(store->close());
+  store.reset();
+  for (const auto& entry : std::filesystem::directory_iterator(directory_ / "unplugged")) {
+    std::filesystem::rename(entry, directory_ / "point" / entry.path().filename());
+  }
+  store = open({home, path(directory_ / "point")});
+  ASSERT_TRUE(put(*store, "new", content(100'000, 9)));
+  ASSERT_TRUE(store->close());
+  store.reset();
+  std::filesystem::create_directory(directory_ / "other");  // the drive is where it was
+  for (const auto& entry : std::filesystem::directory_iterator(directory_ / "point")) {
+    std::filesystem::copy(entry, directory_ / "other" / entry.path().filename());
+  }
+  expect_all(*open({home, path(directory_ / "other"), path(directory_ / "point")}));
+}
+
+TEST_F(DurableStoreDrivesTest, DrivesInEachOthersPlaceAreMissingAndKeepTheirContents) {
+  const std::vector<PathConfig> paths{path(directory_ / "store"), path(directory_ / "b"),
+                                      path(directory_ / "c")};
+  auto store = open(paths);
+  for (unsigned i = 0; i < 9; ++i) {
+    ASSERT_TRUE(put(*store, "t" + std::to_string(i), content(5000 + 4000 * (i % 3), i)));
+  }
+  ASSERT_TRUE(store->close());
+  store.reset();
+  const auto exchange = [this] {
+    std::filesystem::rename(directory_ / "b", directory_ / "between");
+    std::filesystem::rename(directory_ / "c", directory_ / "b");
+    std::filesystem::rename(directory_ / "between", directory_ / "c");
+  };
+  exchange();
+  store = open(paths);
+  EXPECT_TRUE(store->drive_states()[1].missing);
+  EXPECT_TRUE(store->drive_states()[2].missing);
+  ASSERT_TRUE(put(*store, "new", content(100'000, 9)));
+  ASSERT_TRUE(store->close());
+  store.reset();
+  exchange();
+  store = open(paths);
+  for (unsigned i = 0; i < 9; ++i) {
+    EXPECT_TRUE(holds(*store, "t" + std::to_string(i), content(5000 + 4000 * (i % 3), i))) << i;
+  }
+  EXPECT_TRUE(holds(*store, "new", content(100'000, 9)));
+}
+
+TEST_F(DurableStoreDrivesTest, AnEmptiedDriveThatIsALinkToAnotherTakesNothingFromIt) {
+  const PathConfig home{directory_ / "store", std::nullopt, 0};
+  auto store = open({home, path(directory_ / "old")});
+  ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+  ASSERT_TRUE(store->close());
+  store.reset();
+  store = open({home, {directory_ / "old", std::nullopt, 0}, path(directory_ / "new")});
+  ASSERT_TRUE(put(*store, "a", content(5000, 2)));
+  ASSERT_TRUE(store->close());
+  store.reset();
+  std::filesystem::remove_all(directory_ / "old");
+  std::filesystem::create_directory_symlink(directory_ / "new", directory_ / "old");
+  for (int round = 0; round < 2; ++round) {
+    store = open({home, path(directory_ / "new")});
+    EXPECT_TRUE(holds(*store, "a", content(5000, 2))) << round;
+    ASSERT_TRUE(store->close());
+    store.reset();
+  }
 }
 
 TEST_F(DurableStoreDrivesTest, TwoDotsBehindALinkAreTheKernels) {
