@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from penstock import UnsupportedError
+from penstock import StorageError, UnsupportedError
 from penstock._core import SwapEngine
 from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan, Content
 
@@ -36,6 +36,17 @@ def test_a_swapped_tensor_of_any_dtype_is_torchs_own(engine: SwapEngine, tmp_pat
         assert saved["step"] == 3
         assert saved["t"].dtype == values.dtype
         assert torch.equal(saved["t"].view(torch.uint8), values.view(torch.uint8))
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:
+    file = tmp_path / "saved.pt"
+    torch.save({"t": torch.zeros(3)}, file)
+    archive = Archive(str(file))
+    archive.refuse_replaced()
+    torch.save({"t": torch.ones(3)}, tmp_path / "newer.pt")
+    (tmp_path / "newer.pt").rename(file)
+    with pytest.raises(StorageError, match="was replaced while it was read"):
+        archive.refuse_replaced()
 
 
 def test_code_is_not_run_where_that_is_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from penstock.deepspeed.checkpoint import directory as module
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 
 MODEL = "zero_pp_rank_0_mp_rank_00_model_states.pt"
@@ -196,6 +197,45 @@ def test_what_cannot_be_replaced_is_unchanged(tmp_path: Path, monkeypatch: pytes
     PartialCheckpoint(str(tmp_path), ".").bring_back()
     assert (tmp_path / MODEL).read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == [MODEL]
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EBUSY])
+def test_where_names_cannot_be_exchanged_files_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """As of a tag in the lower layer of an overlay, or one that is a bind mount."""
+    save(tmp_path, "tag", "old")
+    before = (tmp_path / "tag").stat().st_ino
+    refusal = OSError(number, os.strerror(number))
+    monkeypatch.setattr(module, "_exchange", lambda *_: (_ for _ in ()).throw(refusal))
+    save(tmp_path, "tag", "new")
+    assert (tmp_path / "tag").stat().st_ino == before
+    assert (tmp_path / "tag" / MODEL).read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["tag"]
+
+
+def test_files_that_come_during_a_save_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, "tag", "old")
+    exchange = module._exchange
+
+    def late(one: str, other: str) -> bool:
+        Path(other, "evaluation.json").write_text("mine")
+        return exchange(one, other)
+
+    monkeypatch.setattr(module, "_exchange", late)
+    save(tmp_path, "tag", "new")
+    assert sorted(path.name for path in (tmp_path / "tag").iterdir()) == ["evaluation.json", MODEL]
+    assert (tmp_path / "tag" / MODEL).read_text() == "new"
+
+
+def test_two_dots_behind_a_link_are_the_kernels(tmp_path: Path) -> None:
+    (tmp_path / "real" / "scripts").mkdir(parents=True)
+    (tmp_path / "scripts").symlink_to("real/scripts")
+    asked = tmp_path / "scripts" / ".." / "saved"
+    asked.mkdir()
+    for content in ("old", "new"):
+        save(asked, "tag", content)
+        assert (tmp_path / "real" / "saved" / "tag" / MODEL).read_text() == content
 
 
 def test_a_group_keeps_its_access(tmp_path: Path) -> None:

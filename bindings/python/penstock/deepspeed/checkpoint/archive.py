@@ -7,6 +7,7 @@ Archive.read() and copy(), whose errors are exceptions: a look at a mapped page 
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -213,6 +214,17 @@ class Archive:
                 f"{self.path} has more than tensors, and TORCH_FORCE_WEIGHTS_ONLY_LOAD is set: unset it where you "
                 f"trust the file ({str(failure).splitlines()[0]})"
             ) from failure
+
+    def refuse_replaced(self) -> None:
+        """Raises StorageError where the path names another file than was opened: two saves must not be mixed."""
+        opened = os.fstat(self._file.fileno())
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(opened, there):
+            text = f"{self.path} was replaced while it was read: another process has saved there; load again"
+            raise StorageError(errno.ESTALE, text, self.path)
 
     @property
     def signature(self) -> Signature | None:

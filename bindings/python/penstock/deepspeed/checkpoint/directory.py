@@ -25,7 +25,9 @@ class PartialCheckpoint:
 
     def __init__(self, save_dir: str, tag: str) -> None:
         self._save_dir = save_dir
-        self._named = os.path.abspath(os.path.join(save_dir, tag))  # a tag may be empty, or "."
+        self._asked = os.path.abspath(os.path.join(save_dir, tag))  # a tag may be empty, or "."
+        # Two dots behind a link are the kernel's.
+        self._named = os.path.normpath(os.path.join(os.path.realpath(save_dir), tag))
         # What a link names is replaced, and the link stays.
         self.final = os.path.realpath(self._named) if os.path.islink(self._named) else self._named
         self._created: tuple[int, int] | None = None  # the directory that this save has made
@@ -53,7 +55,16 @@ class PartialCheckpoint:
         for name in os.listdir(old):
             path, new = os.path.join(old, name), os.path.join(self.final, name)
             if name != _STOCK_SWAP and os.path.isdir(path) and not os.path.lexists(new):
-                os.rename(path, new)
+                with contextlib.suppress(FileNotFoundError):  # another rank has done it
+                    os.rename(path, new)
+
+    def _move_late(self, old: str, names: list[str]) -> None:
+        """What others have put there since it was listed."""
+        forms = {_form(name) for name in names}
+        for name in os.listdir(old):
+            new = os.path.join(self.final, name)
+            if _form(name) not in forms and name != _STOCK_SWAP and not os.path.lexists(new):
+                os.rename(os.path.join(old, name), new)
 
     def bring_back(self) -> None:
         """Ends a save that was killed when all of it was written. What was there before, should it have been killed
@@ -61,6 +72,7 @@ class PartialCheckpoint:
         """
         if os.path.exists(os.path.join(self.path, _WHOLE)):
             self._fill()
+        self._rescue(self.path)
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)
@@ -79,7 +91,7 @@ class PartialCheckpoint:
 
     def file(self, path: str) -> str:
         """Where what belongs at `path`, below the final directory, is written."""
-        return os.path.join(self.path, os.path.relpath(path, self._named))
+        return os.path.join(self.path, os.path.relpath(path, self._asked))
 
     def publish(self) -> None:
         """Gives it its name, in one step where that is possible. All files are safe already. An older directory of this
@@ -92,10 +104,7 @@ class PartialCheckpoint:
         if not os.path.lexists(self.final):
             sync(self.path)
             os.rename(self.path, self.final)
-        elif not self._stays and self._take_along(names):
-            sync(self.path)
-            self._replace()
-        else:
+        elif self._stays or not self._take_along(names) or not self._replace(names):
             self._mark_whole(names)
             self._fill()
         sync(os.path.dirname(self.final))
@@ -123,13 +132,16 @@ class PartialCheckpoint:
         user's cannot go there.
         """
         outdated = self._outdated(names)
-        is_sticky = os.stat(self.final).st_mode & stat.S_ISVTX
+        found = os.stat(self.final)
+        if not os.access(self.final, os.W_OK, effective_ids=True):
+            return False
         for entry in os.listdir(self.final):
             path = os.path.join(self.final, entry)
             if entry in names or entry in outdated:
                 continue
             if os.path.isdir(path) and not os.path.islink(path):
-                if is_sticky or not os.access(path, os.W_OK, effective_ids=True):
+                is_mount = os.stat(path).st_dev != found.st_dev
+                if is_mount or found.st_mode & stat.S_ISVTX or not os.access(path, os.W_OK, effective_ids=True):
                     return False
                 continue
             try:
@@ -138,18 +150,27 @@ class PartialCheckpoint:
                 return False
         return True
 
-    def _replace(self) -> None:
-        if _exchange(self.path, self.final):
-            old = self.path
-        else:
-            os.rename(self.final, self._previous)
+    def _replace(self, names: list[str]) -> bool:
+        """False: the directory cannot be renamed, as where something is mounted."""
+        sync(self.path)
+        try:
+            is_exchanged = _exchange(self.path, self.final)
+            if not is_exchanged:
+                os.rename(self.final, self._previous)
+        except OSError as failure:
+            if failure.errno in (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES):
+                return False
+            raise
+        if not is_exchanged:
             os.rename(self.path, self.final)
-            old = self._previous
+        old = self.path if is_exchanged else self._previous
         self._move_directories(old)
+        self._move_late(old, names)
         _give_access(old, self.final)
         shutil.rmtree(old, ignore_errors=True)
         if os.path.isdir(old):
             messages.note(f"{old} is the checkpoint that was at {self.final} before; it cannot be removed")
+        return True
 
     def _mark_whole(self, names: list[str]) -> None:
         mark = os.path.join(self.path, _WHOLE)
@@ -195,10 +216,12 @@ def _form(name: str) -> str:
 
 def _give_access(old: str, new: str) -> None:
     """Those who could read and write the older directory can do so with its successor."""
-    found = os.stat(old)
-    with contextlib.suppress(OSError):  # a file system or a user that cannot give files away
-        if (os.stat(new).st_uid, os.stat(new).st_gid) != (found.st_uid, found.st_gid):
-            os.chown(new, found.st_uid, found.st_gid)
+    found, made = os.stat(old), os.stat(new)
+    for owner, group in ((-1, found.st_gid), (found.st_uid, -1)):
+        with contextlib.suppress(OSError):  # a file system or a user that cannot give files away
+            if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
+                os.chown(new, owner, group)
+    with contextlib.suppress(OSError):
         shutil.copymode(old, new)
 
 

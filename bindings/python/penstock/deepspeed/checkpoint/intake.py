@@ -117,6 +117,7 @@ class Intake:
         for archive in self._archives:
             targets = {record: lanes.sorted() for record, lanes in self._lanes[archive.path].items()}
             stream(self._core, archive.path, [(name, targets.get(name, [])) for name in archive.large], progress)
+            archive.refuse_replaced()  # what was streamed is of the file that was looked into
             progress.file_done(archive.nbytes)
         for piece in self._pieces:
             self._take_piece(piece, progress)
