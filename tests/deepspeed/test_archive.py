@@ -11,7 +11,8 @@ import pytest
 import torch
 from penstock import StorageError, UnsupportedError
 from penstock._core import SwapEngine
-from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan, Content
+from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan
+from penstock.deepspeed.checkpoint.content import Content
 
 DTYPES = {"f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "u8": torch.uint8}
 

@@ -13,7 +13,7 @@ from torch.utils.dlpack import from_dlpack
 
 from penstock._core import STATE_CHUNK_ELEMENTS, Lease
 from penstock.deepspeed import plain_tensors
-from penstock.deepspeed.checkpoint.archive import Content
+from penstock.deepspeed.checkpoint.content import Content
 from penstock.deepspeed.flat_gradient import flat_gradient
 from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.muon import changes_in_memory

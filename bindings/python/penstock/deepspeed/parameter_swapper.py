@@ -15,7 +15,7 @@ from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Lease
 from penstock.deepspeed import plain_tensors
-from penstock.deepspeed.checkpoint.archive import Content
+from penstock.deepspeed.checkpoint.content import Content
 from penstock.deepspeed.delivery import Delivery, DeviceDelivery, HostDelivery, tensor_of
 from penstock.deepspeed.naming import first_name, full_name
 from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped

@@ -15,18 +15,19 @@ import pickle
 import types
 import warnings
 import zlib
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils.dlpack import from_dlpack
 
 from penstock._core import ArchiveIntake, MomentLayout, SwapEngine, archive_records
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive_frame import ArchiveFrame
+from penstock.deepspeed.checkpoint.content import Content
 from penstock.deepspeed.checkpoint.signature import RECORD, Signature
+from penstock.deepspeed.checkpoint.torch_internals import private
 from penstock.errors import CorruptError, StorageError, UnsupportedError
 
 # Records begin there, so that direct I/O reaches them.
@@ -37,54 +38,6 @@ LARGE_BYTES = 1 << 20
 _CHUNK_BYTES = 8 << 20
 
 Progress = Callable[[int], None]
-
-
-class Content:
-    """Stands in what is saved for a tensor whose content the engine has: one-dimensional, on the CPU.
-
-    tensors: of the engine, which have it one after the other. layouts: of those that have it in fewer bits.
-    """
-
-    def __init__(
-        self,
-        engine: SwapEngine,
-        tensors: list[int],
-        numel: int,
-        like: torch.Tensor,
-        layouts: list[MomentLayout | None] | None = None,
-    ) -> None:
-        self.engine = engine
-        self.tensors = list(zip(tensors, layouts or [None] * len(tensors), strict=True))
-        self.numel = numel
-        self.dtype = like.dtype
-        self.requires_grad = like.requires_grad
-
-    @property
-    def nbytes(self) -> int:
-        return self.numel * self.dtype.itemsize
-
-    def read(self) -> torch.Tensor:
-        """A copy of it in memory."""
-        copy, done = plain_tensors.empty(self.numel, self.dtype), 0
-        for tensor, layout in self.tensors:
-            part = from_dlpack(self.engine.get(tensor).result())
-            target = copy.narrow(0, done, part.numel() if layout is None else layout.elements)
-            if layout is None:
-                target.copy_(part)
-            else:
-                layout.decode(part, target)
-            done += target.numel()
-        return copy.requires_grad_(self.requires_grad)
-
-    def reduced(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
-        """As a tensor over `storage` says how it is built."""
-        hooks: OrderedDict[int, Any] = OrderedDict()
-        form = (0, (self.numel,), (1,), self.requires_grad, hooks)
-        if self.dtype in _private(torch.storage, "_new_dtypes")():  # no typed storage has these
-            return torch._utils._rebuild_tensor_v3, (storage, *form, self.dtype)
-        kind: Any = torch.storage.TypedStorage
-        typed = kind(wrap_storage=storage, dtype=self.dtype, _internal=True)
-        return torch._utils._rebuild_tensor_v2, (typed, *form)
 
 
 @dataclass(frozen=True)
@@ -110,7 +63,7 @@ class ArchivePlan:
         self._contents: dict[int, Content] = {}  # by the address of the storage that stands for it
         module = types.SimpleNamespace(Pickler=self._pickler())
         with _alignment():
-            _private(torch.serialization, "_save")(state, self, module, 2, False)
+            private(torch.serialization, "_save")(state, self, module, 2, False)
 
     @property
     def nbytes(self) -> int:
@@ -204,11 +157,11 @@ class Archive:
         """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False), which obeys
         TORCH_FORCE_WEIGHTS_ONLY_LOAD, too.
         """
-        load = _private(torch.serialization, "_load")
+        load = private(torch.serialization, "_load")
         if os.getenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() not in ("1", "y", "yes", "true"):
             return load(self, "cpu", pickle)
         try:
-            return load(self, "cpu", _private(torch, "_weights_only_unpickler"))
+            return load(self, "cpu", private(torch, "_weights_only_unpickler"))
         except pickle.UnpicklingError as failure:
             raise UnsupportedError(
                 f"{self.path} has more than tensors, and TORCH_FORCE_WEIGHTS_ONLY_LOAD is set: unset it where you "
@@ -359,29 +312,10 @@ def stream(intake: ArchiveIntake, path: str, records: list[tuple[str, list[list[
         progress(moved)
 
 
-def require_torch() -> None:
-    """Raises UnsupportedError where torch lacks what saving and loading build on."""
-    for owner, name in (
-        (torch.serialization, "_save"),
-        (torch.serialization, "_load"),
-        (torch.storage, "_new_dtypes"),
-        (torch._C.PyTorchFileWriter, "write_record_metadata"),
-    ):
-        if not hasattr(owner, name):
-            raise UnsupportedError(
-                f"checkpoints of swapped tensors need torch 2.6 or newer: torch {torch.__version__} has no {name}"
-            )
-
-
 def _alignment() -> Any:
     from torch.utils import serialization
 
-    return _private(serialization, "config").patch({"save.storage_alignment": ALIGNMENT})
-
-
-def _private(owner: Any, name: str) -> Any:
-    """What torch has and does not promise; require_torch() looks for it."""
-    return getattr(owner, name)
+    return private(serialization, "config").patch({"save.storage_alignment": ALIGNMENT})
 
 
 def _nothing(nbytes: int) -> torch.UntypedStorage:
@@ -398,9 +332,9 @@ def _empty() -> torch.Tensor:
 
 def _mapped(file: io.FileIO, path: str) -> mmap.mmap:
     """The file's bytes. What is written there is this process's own, and no memory is set aside for it."""
-    private = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
+    kind = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
     try:
-        return mmap.mmap(file.fileno(), 0, flags=private, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        return mmap.mmap(file.fileno(), 0, flags=kind, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     except OSError as error:
         raise _unreadable(error, path) from error
 

@@ -18,13 +18,14 @@ import torch
 
 from penstock.deepspeed.agreement import gathered, together
 from penstock.deepspeed.checkpoint.adam_powers import changes_betas
-from penstock.deepspeed.checkpoint.archive import Archive, require_torch
+from penstock.deepspeed.checkpoint.archive import Archive
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
 from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
 from penstock.deepspeed.checkpoint.signature import SignedFile, group_of, rank_of, refuse_mixed
+from penstock.deepspeed.checkpoint.torch_internals import require_torch
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError

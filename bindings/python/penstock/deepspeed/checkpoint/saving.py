@@ -15,11 +15,13 @@ import torch
 
 from penstock._core import SwapEngine
 from penstock.deepspeed.agreement import gathered, together
-from penstock.deepspeed.checkpoint.archive import ArchivePlan, Content, require_torch
+from penstock.deepspeed.checkpoint.archive import ArchivePlan
+from penstock.deepspeed.checkpoint.content import Content
 from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, free_bytes, write_latest
 from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
 from penstock.deepspeed.checkpoint.signature import Signature, group_of, new_save, rank_of
+from penstock.deepspeed.checkpoint.torch_internals import require_torch
 from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import open_session_of_run
 from penstock.errors import ArgumentError, Error, StorageError, UnsupportedError
