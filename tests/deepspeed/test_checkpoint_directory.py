@@ -123,7 +123,7 @@ def test_swap_files_of_an_older_checkpoint_go(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "tag").iterdir()] == [MODEL]
 
 
-@pytest.fixture(params=["a file of another user", "a directory of another user", "a sticky directory"])
+@pytest.fixture(params=["a file of another user", "a directory of another user", "a sticky directory", "a mount"])
 def others(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tag that has what cannot go to another directory."""
     save(tmp_path, "tag", "old")
@@ -137,8 +137,11 @@ def others(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     (tag / "notes").mkdir()
     if "sticky" in request.param:
         tag.chmod(0o1777)
+    elif "mount" in request.param:
+        monkeypatch.setattr(module, "_is_mount", lambda path: path.endswith("notes"))
     else:
-        monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write anywhere
+        access = os.access  # root may write anywhere
+        monkeypatch.setattr(os, "access", lambda path, *_, **__: not path.endswith("notes") and access(path, os.W_OK))
     return tag
 
 

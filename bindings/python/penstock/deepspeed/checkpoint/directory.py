@@ -33,7 +33,7 @@ class PartialCheckpoint:
         self._created: tuple[int, int] | None = None  # the directory that this save has made
         parent, name = os.path.split(self.final)
         # Neither the directory of all tags nor a mounted one can be renamed.
-        self._stays = os.path.realpath(self.final) == os.path.realpath(save_dir) or os.path.ismount(self.final)
+        self._stays = os.path.realpath(self.final) == os.path.realpath(save_dir) or _is_mount(self.final)
         self.path = os.path.join(self.final, ".partial") if self._stays else os.path.join(parent, f".{name}.partial")
         self._previous = os.path.join(parent, f".{name}.previous")
 
@@ -72,7 +72,8 @@ class PartialCheckpoint:
         """
         if os.path.exists(os.path.join(self.path, _WHOLE)):
             self._fill()
-        self._rescue(self.path)
+        with contextlib.suppress(OSError):  # the next save says what is in the way
+            self._rescue(self.path)
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)
@@ -140,8 +141,8 @@ class PartialCheckpoint:
             if entry in names or entry in outdated:
                 continue
             if os.path.isdir(path) and not os.path.islink(path):
-                is_mount = os.stat(path).st_dev != found.st_dev
-                if is_mount or found.st_mode & stat.S_ISVTX or not os.access(path, os.W_OK, effective_ids=True):
+                is_fixed = _is_mount(path) or found.st_mode & stat.S_ISVTX
+                if is_fixed or not os.access(path, os.W_OK, effective_ids=True):
                     return False
                 continue
             try:
@@ -207,6 +208,16 @@ def _remove(path: str) -> None:
     else:
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+def _is_mount(path: str) -> bool:
+    """Also of a bind mount, whose device is that of its parent."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in file}
+    except OSError:
+        points = set()
+    return os.path.ismount(path) or os.path.realpath(path) in points
 
 
 def _form(name: str) -> str:
