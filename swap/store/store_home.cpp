@@ -82,6 +82,13 @@ Result<File> lock_contents(File file) {
                       file.path());
 }
 
+// Its path, where it is there and has contents.
+std::optional<std::string> filled_file(Directory& place, const std::string& name) {
+  const Result<File> file = place.open(name, File::Access::kRead, DirectMode::kAuto);
+  const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
+  return size.has_value() && *size > 0 ? std::optional(file->path()) : std::nullopt;
+}
+
 bool may_lie_beside(const std::string& name) {
   return name == "lock" || name == "spare" || name == "manifest.new" || name == "lost+found" ||
          (name.starts_with("tensors-") && name.ends_with(".data"));
@@ -250,28 +257,24 @@ Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
     if (place.has_error()) {
       continue;  // it is made when it is opened
     }
-    const Result<File> own = (*place)->open(drive.file, File::Access::kRead, DirectMode::kAuto);
-    const Result<std::uint64_t> own_size = own ? own->size_bytes() : own.error();
-    if (own_size.has_value() && *own_size > 0) {
+    if (const auto own = filled_file(**place, drive.file)) {
       return system_error(
           EEXIST,
           fmt::format("{} has contents that the manifest of {} does not know, which "
                       "may be an older one; restore the newer one, or remove the "
                       "file",
-                      own->path(), directory()),
-          own->path());
+                      *own, directory()),
+          *own);
     }
     for (const DriveRecord& known : all.first(known_drives_)) {
-      const Result<File> file = (*place)->open(known.file, File::Access::kRead, DirectMode::kAuto);
-      const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
-      if (size.has_value() && *size > 0) {
+      if (const auto file = filled_file(**place, known.file)) {
         return system_error(
             EEXIST,
             fmt::format("{} is of the drive that the store {} has at {}; a drive that was moved is "
                         "named as before: mount it there, or make a link to it",
-                        file->path(), directory(),
+                        *file, directory(),
                         known.directory.empty() ? directory() : known.directory),
-            file->path());
+            *file);
       }
     }
   }
