@@ -88,6 +88,10 @@ Result<std::uint64_t> File::size_bytes() const {
   return static_cast<std::uint64_t>(size);
 }
 
+bool File::has_name() const {
+  return system_->names(fd_) != 0;  // an error says nothing of the name
+}
+
 Result<void> File::truncate(std::uint64_t bytes) const {
   if (const int result = bytes > kOffsetMax ? -EFBIG : system_->truncate(fd_, bytes); result < 0) {
     return cannot(-result, "cut off");

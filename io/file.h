@@ -61,6 +61,9 @@ class File {
   /// Errors: ENOSPC, EDQUOT, EFBIG… with the path.
   Result<void> reserve(std::uint64_t offset, std::uint64_t bytes) const;
   Result<std::uint64_t> size_bytes() const;
+  /// False once it was removed, or another file has its name; what is written then is gone when the
+  /// file is closed. Some file systems (FUSE) count no names: there it is false from the beginning.
+  bool has_name() const;
   /// Cuts the file off, or lets it grow by zeros.
   Result<void> truncate(std::uint64_t bytes) const;
   /// What was written so far, and the size, survives a crash from here on (fdatasync).

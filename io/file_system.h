@@ -49,6 +49,8 @@ class FileSystem {
   virtual int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) = 0;
   virtual int truncate(int fd, std::uint64_t bytes) = 0;
   virtual std::int64_t size(int fd) = 0;
+  /// How many names the file has.
+  virtual std::int64_t names(int fd) = 0;
   virtual int sync(int fd) = 0;
   virtual int try_lock(int fd, File::Lock kind) = 0;
   virtual int unlock(int fd) = 0;

@@ -196,6 +196,11 @@ class OsFileSystem final : public FileSystem {
     return ::fstat(fd, &info) == 0 ? info.st_size : -errno;
   }
 
+  std::int64_t names(int fd) override {
+    struct ::stat info{};
+    return ::fstat(fd, &info) == 0 ? static_cast<std::int64_t>(info.st_nlink) : -errno;
+  }
+
   int sync(int fd) override {
     return result_of(retry_interrupted([fd] { return ::fdatasync(fd); }));
   }

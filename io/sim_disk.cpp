@@ -209,6 +209,12 @@ std::int64_t SimDisk::size(int fd) {
   return static_cast<std::int64_t>(handle(fd).node->size);
 }
 
+std::int64_t SimDisk::names(int fd) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Node>& node = handle(fd).node;
+  return std::ranges::count_if(names_, [&](const auto& name) { return name.second == node; });
+}
+
 int SimDisk::sync(int fd) {
   const std::lock_guard lock(mutex_);
   if (power_fails() || rolls(SimFault::kSyncError)) {

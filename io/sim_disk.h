@@ -88,6 +88,7 @@ class SimDisk final : public FileSystem {
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override;
   int truncate(int fd, std::uint64_t bytes) override;
   std::int64_t size(int fd) override;
+  std::int64_t names(int fd) override;
   int sync(int fd) override;
   int try_lock(int fd, File::Lock kind) override;
   int unlock(int fd) override;

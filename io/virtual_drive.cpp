@@ -140,6 +140,9 @@ int VirtualDrive::truncate(int fd, std::uint64_t bytes) {
 std::int64_t VirtualDrive::size(int fd) {
   return static_cast<std::int64_t>(files_.at(fd).size() * kBlockBytes);
 }
+std::int64_t VirtualDrive::names(int /*fd*/) {
+  return 1;
+}
 int VirtualDrive::sync(int /*fd*/) {
   return 0;
 }

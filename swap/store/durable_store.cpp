@@ -55,16 +55,15 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
     std::vector<Extent>& extents = taken[drive.index];
     std::ranges::sort(extents, {}, &Extent::offset);
     const PathConfig config{drive.directory, drive.weight, drive.max_bytes};
-    Result<File> file = home_.open_drive(drive, extents.empty() ? 0 : extents.back().end());
-    if (file.has_value()) {
-      const StoreDrives::Role role =
-          home_.grows(drive) ? StoreDrives::Role::kGrows : StoreDrives::Role::kRetired;
-      drives().add(std::move(file).value(), config, role, extents);
-      takes_new = takes_new || home_.grows(drive);
+    Result<StoreHome::OpenDrive> opened =
+        home_.open_drive(drive, extents.empty() ? 0 : extents.back().end());
+    if (opened.has_value()) {
+      drives().add(std::move(opened->file), config, opened->role, extents);
+      takes_new = takes_new || opened->role == StoreDrives::Role::kGrows;
     } else if (!home_.knows(drive)) {
-      return std::move(file).error();
+      return std::move(opened).error();
     } else {
-      Error why = std::move(file).error();
+      Error why = std::move(opened).error();
       std::string path = why.path;
       missing = why;
       drives().add_missing(std::move(path), config, std::move(why));
@@ -92,6 +91,7 @@ Result<StoredTensor> DurableStore::reserve(std::uint64_t tensor, std::uint64_t g
                                            std::uint64_t bytes,
                                            std::span<const std::uint32_t> avoid) {
   MutexLock lock(mutex_);
+  changes_ = true;
   const std::uint64_t superseded = catalog_.superseded_bytes();
   const bool due = superseded > publish_at_bytes_ || !has_spare_for_records();
   lock.unlock();
@@ -181,13 +181,14 @@ Result<void> DurableStore::publish() {
     if (drives().check_present(drive, {}).has_error()) {
       continue;  // a tensor there has another name now
     }
-    if (const Result<void> synced = drives().file(drive).sync(); synced.has_error()) {
+    if (const Result<void> synced = drives().sync(drive); synced.has_error()) {
       drives().note_failure(drive);
       const MutexLock lock(mutex_);
       catalog_.take_unsafe(drive, synced.error());
     }
   }
   PENSTOCK_TRY(publish_batch());
+  PENSTOCK_TRY(drives().check_named());
   const MutexLock lock(mutex_);
   if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
     return unsafe_error(unsafe);
@@ -265,12 +266,21 @@ std::vector<ManifestRecord> DurableStore::all_records() const {
   return records;
 }
 
+/// Not where nothing was changed: behind what an older manifest knows, where one was restored by
+/// mistake, a newer one's contents lie.
+Result<void> DurableStore::trim() {
+  MutexLock lock(mutex_);
+  const bool changed = changes_ || counters_.publishes > 0;
+  lock.unlock();
+  return changed ? drives().trim() : Result<void>();
+}
+
 Result<void> DurableStore::close() {
   if (!home_.writes()) {
     return {};
   }
   PENSTOCK_TRY(publish());
-  PENSTOCK_TRY(drives().trim());
+  PENSTOCK_TRY(trim());
   const MutexLock publishing(publish_mutex_);
   if (!manifest_) {
     return not_writable();

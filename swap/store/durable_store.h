@@ -57,6 +57,7 @@ class DurableStore final : public SwapStore {
   std::vector<ManifestRecord> all_records() const PENSTOCK_REQUIRES(mutex_);
   Result<StoredTensor> reserve_space(std::uint64_t tensor, std::uint64_t generation,
                                      std::uint64_t bytes, std::span<const std::uint32_t> avoid);
+  Result<void> trim();
   bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;
@@ -74,6 +75,7 @@ class DurableStore final : public SwapStore {
   StoreCatalog catalog_ PENSTOCK_GUARDED_BY(mutex_);
   std::uint64_t publish_at_bytes_ PENSTOCK_GUARDED_BY(mutex_);  // superseded
   StoreCounters counters_ PENSTOCK_GUARDED_BY(mutex_);
+  bool changes_ PENSTOCK_GUARDED_BY(mutex_) = false;  // space was asked for
 };
 
 }  // namespace penstock

@@ -130,6 +130,9 @@ Result<void> Manifest::append(std::span<const ManifestRecord> records) {
   const std::vector<std::byte> batch = encode_batch(store_, sequence_ + 1, records);
   PENSTOCK_TRY(write(*file_, end_, batch));
   PENSTOCK_TRY(file_->sync());
+  if (is_removed()) {
+    return system_error(ENOENT, fmt::format("{} was removed", file_->path()), file_->path());
+  }
   ++sequence_;
   end_ += batch.size();
   return {};
@@ -142,18 +145,39 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   const std::vector<std::byte> batch = encode_batch(store_, sequence_ + 1, records);
   bytes.insert(bytes.end(), batch.begin(), batch.end());
   PENSTOCK_TRY(write_beside(bytes));
+  PENSTOCK_TRY(check_not_replaced());
   in_doubt_ = true;
   PENSTOCK_TRY(directory_.rename(kNewManifestName, kManifestName));
-  PENSTOCK_TRY(directory_.sync());
+  named_ = false;  // the file that had the name, by this process's own doing
   Result<File> file =
       directory_.open(kManifestName, File::Access::kReadWrite, DirectMode::kBuffered);
   PENSTOCK_TRY(file);
-  in_doubt_ = false;
   file_ = std::make_unique<File>(std::move(file).value());
+  named_ = file_->has_name();
+  PENSTOCK_TRY(directory_.sync());
+  in_doubt_ = false;
   ++sequence_;
   end_ = bytes.size();
   anew_bytes_ = bytes.size();
   return {};
+}
+
+/// A manifest that was only removed is made again. Another one in its place says what this process
+/// does not know: a backup that was restored, or a store that was begun there.
+Result<void> Manifest::check_not_replaced() const {
+  if (!is_removed()) {
+    return {};
+  }
+  const Result<File> other =
+      directory_.open(kManifestName, File::Access::kRead, DirectMode::kBuffered);
+  if (other.has_error() && other.error().system_errno() == ENOENT) {
+    return {};
+  }
+  return system_error(EEXIST,
+                      fmt::format("{} was replaced while this process writes to the store; what "
+                                  "this process puts there is not kept",
+                                  file_->path()),
+                      file_->path());
 }
 
 /// What has the name already was begun before a crash, or is none of ours: it goes, whatever it is.

@@ -43,9 +43,10 @@ class Manifest {
   /// All of the store as it is once `changes` are published.
   using AllRecords = std::function<std::vector<ManifestRecord>()>;
 
-  /// Safe on return. Where the journal has become long, or a write or sync of it has failed, all()
-  /// is written anew into another file that takes its place. Errors: errno and path. Afterwards
-  /// either state may be what a crash leaves, until a later publish() succeeds; in_doubt() says so.
+  /// Safe on return. Where the journal has become long or was removed, or a write or sync of it has
+  /// failed, all() is written anew into another file that takes its place. Errors: errno and path;
+  /// EEXIST where another manifest has its name. Afterwards either state may be what a crash
+  /// leaves, until a later publish() succeeds; in_doubt() says so.
   Result<void> publish(std::span<const ManifestRecord> changes, const AllRecords& all);
 
   bool in_doubt() const noexcept { return in_doubt_; }
@@ -58,6 +59,8 @@ class Manifest {
   Manifest(Directory& directory, std::uint64_t store);
   Result<void> append(std::span<const ManifestRecord> records);
   Result<void> rewrite(std::span<const ManifestRecord> records);
+  bool is_removed() const { return named_ && !file_->has_name(); }
+  Result<void> check_not_replaced() const;
   Result<File> make_beside();
   Result<void> write_beside(std::span<const std::byte> bytes);
   Result<void> write(const File& file, std::uint64_t offset, std::span<const std::byte> bytes);
@@ -71,6 +74,7 @@ class Manifest {
   std::uint64_t end_ = 0;         // where the next batch goes
   std::uint64_t anew_bytes_ = 0;  // of the file when it was last written anew
   std::uint64_t written_bytes_ = 0;
+  bool named_ = false;     // file_ had a name, which a file system may not say
   bool in_doubt_ = false;  // what the file holds beyond the last good publish
 };
 

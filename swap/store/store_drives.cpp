@@ -48,6 +48,16 @@ ExtentAllocator restore_space(std::uint64_t bytes, std::span<const Extent> taken
   return space;
 }
 
+Error over_limit(const std::string& path, std::uint64_t bytes, std::uint64_t taken,
+                 std::uint64_t limit) {
+  return system_error(
+      ENOSPC,
+      fmt::format("cannot reserve {} in {}: {} of the {} that penstock.paths allows "
+                  "are taken",
+                  format_bytes(bytes), path, format_bytes(taken), format_bytes(limit)),
+      path);
+}
+
 }  // namespace
 
 void StoreDrives::add(File file, const PathConfig& config, Role role,
@@ -60,6 +70,7 @@ void StoreDrives::add(File file, const PathConfig& config, Role role,
   // Where the size is unknown, what lies there is kept and space is added behind it.
   const Result<std::uint64_t> size = file.size_bytes();
   drive.space = restore_space(size.has_value() ? *size : 0, taken);
+  drive.named = file.has_name();
   drive.file = std::move(file);
 }
 
@@ -138,6 +149,30 @@ Result<void> StoreDrives::check_present(std::uint32_t drive, Extent extent) cons
   return {};
 }
 
+Result<void> StoreDrives::sync(std::uint32_t drive) const {
+  PENSTOCK_TRY(file(drive).sync());
+  return check_named(drives_[drive]);
+}
+
+Result<void> StoreDrives::check_named() const {
+  const std::lock_guard lock(mutex_);
+  for (const Drive& drive : drives_) {
+    PENSTOCK_TRY(drive.space.used_bytes() > 0 ? check_named(drive) : Result<void>());
+  }
+  return {};
+}
+
+Result<void> StoreDrives::check_named(const Drive& drive) {
+  if (!drive.named || drive.file->has_name()) {
+    return {};
+  }
+  return system_error(ENOENT,
+                      fmt::format("{} was removed while this process uses it; what it holds can be "
+                                  "read until the process ends",
+                                  drive.path),
+                      drive.path);
+}
+
 const File& StoreDrives::file(std::uint32_t drive) const {
   PENSTOCK_CHECK(drives_[drive].file.has_value(), "drive {} of {} is missing", drive,
                  drives_.size());
@@ -165,7 +200,7 @@ Result<void> StoreDrives::trim() {
   const std::lock_guard lock(mutex_);
   for (Drive& drive : drives_) {
     const std::uint64_t tail = drive.space.free_tail_bytes();
-    if (drive.file && tail > 0) {
+    if (drive.file && drive.role != Role::kReadOnly && tail > 0) {
       PENSTOCK_TRY(drive.file->truncate(drive.space.capacity_bytes() - tail));
     }
   }
@@ -204,6 +239,10 @@ std::string StoreDrives::describe_free_space(const std::string& path) const {
 }
 
 Result<Extent> StoreDrives::reserve_on(Drive& drive, std::uint64_t bytes) {
+  const std::uint64_t used = drive.space.used_bytes();
+  if (drive.max_bytes && used + bytes > *drive.max_bytes) {
+    return over_limit(drive.path, bytes, used, *drive.max_bytes);
+  }
   if (const std::optional<Extent> extent = drive.space.allocate(bytes)) {
     return *extent;
   }
@@ -215,11 +254,7 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
   const std::uint64_t needed = bytes - drive.space.free_tail_bytes();
   const std::uint64_t limit = drive.max_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
   if (capacity + needed > limit) {
-    return system_error(
-        ENOSPC,
-        fmt::format("cannot reserve {} in {}: {} of the {} that penstock.paths allows are laid out",
-                    format_bytes(bytes), drive.path, format_bytes(capacity), format_bytes(limit)),
-        drive.path);
+    return over_limit(drive.path, bytes, capacity, limit);
   }
   const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
   const std::uint64_t wanted = std::min(std::max(needed, kGrowthBytes), room);

@@ -37,8 +37,9 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   StoreDrives& operator=(const StoreDrives&) = delete;
 
   enum class Role : std::uint8_t {
-    kGrows,    ///< takes new contents
-    kRetired,  ///< is read and given back, but takes nothing new
+    kGrows,     ///< takes new contents
+    kRetired,   ///< is read and given back, but takes nothing new
+    kReadOnly,  ///< the same, and is not cut off either
   };
   /// `taken`: extents that hold something already, disjoint, ascending.
   void add(File file, const PathConfig& config, Role role = Role::kGrows,
@@ -63,6 +64,10 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   std::size_t count() const noexcept { return drives_.size(); }
   /// Errors: why the drive is missing; Fault::kCorrupt where its file ends before the extent does.
   Result<void> check_present(std::uint32_t drive, Extent extent) const;
+  /// What was written to a drive that is not missing survives a crash. Errors: errno and path.
+  Result<void> sync(std::uint32_t drive) const;
+  /// Errors: ENOENT with the path of a file that holds something and was removed.
+  Result<void> check_named() const;
   /// Of a drive that is not missing.
   const File& file(std::uint32_t drive) const;
   std::uint64_t used_bytes() const;
@@ -82,10 +87,12 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
     std::optional<std::uint64_t> max_bytes;
     double weight = 1.0;
     Role role = Role::kGrows;
+    bool named = false;  // the file had a name, which a file system may not say
     bool failed = false;
     ExtentAllocator space{0, IdentityBlock::kBytes};
   };
 
+  static Result<void> check_named(const Drive& drive);
   Result<Extent> reserve_on(Drive& drive, std::uint64_t bytes);
   Result<Extent> grow(Drive& drive, std::uint64_t bytes);
   std::string describe_free_space(const std::string& path) const;

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <optional>
 #include <span>
-#include <thread>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "swap/store/contents_file.h"
 #include "swap/store/random_number.h"
 
 namespace penstock {
@@ -60,38 +59,9 @@ Result<void> make_path_safe(FileSystem& system, const std::string& path) {
   }
 }
 
-/// Writes that io_uring has begun may outlive a process that was killed, and land where another
-/// content lies by then. They keep the file open, and with it the lock on it.
-Result<File> lock_contents(File file) {
-  constexpr std::chrono::seconds kPatience{30};
-  constexpr std::chrono::milliseconds kPause{2};
-  for (auto waited = std::chrono::milliseconds::zero(); waited < kPatience; waited += kPause) {
-    const Result<bool> locked = file.try_lock();
-    if (locked.has_error()) {
-      return locked.error();
-    }
-    if (*locked) {
-      return file;
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-  return system_error(EBUSY,
-                      fmt::format("cannot use {}: another process has it locked, or writes of one "
-                                  "that was killed do not end",
-                                  file.path()),
-                      file.path());
-}
-
-// Its path, where it is there and has contents.
-std::optional<std::string> filled_file(Directory& place, const std::string& name) {
-  const Result<File> file = place.open(name, File::Access::kRead, DirectMode::kAuto);
-  const Result<std::uint64_t> size = file ? file->size_bytes() : file.error();
-  return size.has_value() && *size > 0 ? std::optional(file->path()) : std::nullopt;
-}
-
 bool may_lie_beside(const std::string& name) {
   return name == "lock" || name == "spare" || name == "manifest.new" || name == "lost+found" ||
-         (name.starts_with("tensors-") && name.ends_with(".data"));
+         is_contents_file(name);
 }
 
 }  // namespace
@@ -162,6 +132,18 @@ Result<void> StoreHome::check_directory() const {
                     directory(), *foreign),
         directory());
   }
+  for (const std::string& name : *names) {
+    // A further drive of another store has an index, too.
+    const bool is_home = is_contents_file(name) && std::ranges::count(name, '-') == 1;
+    if (const auto file = is_home ? find_contents(*place_, name) : std::nullopt) {
+      return system_error(
+          ENOTEMPTY,
+          fmt::format("cannot begin a store in {}: {} has the contents of one whose "
+                      "manifest is gone; restore that, or choose an empty directory",
+                      directory(), *file),
+          *file);
+    }
+  }
   return {};
 }
 
@@ -222,8 +204,11 @@ std::vector<DriveRecord> StoreHome::wanted_drives(const ManifestState& state) co
   }
   for (const PathConfig& path : paths) {
     const std::string place = place_of(path.path);
-    auto known = std::ranges::find_if(
-        drives, [&](const DriveRecord& drive) { return is_at(drive, path.path); });
+    auto known = std::ranges::find(drives, place, &DriveRecord::directory);
+    if (known == drives.end()) {
+      known = std::ranges::find_if(
+          drives, [&](const DriveRecord& drive) { return is_at(drive, path.path); });
+    }
     if (known == drives.end()) {
       DriveRecord drive;
       drive.index = static_cast<std::uint32_t>(drives.size());
@@ -257,7 +242,7 @@ Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
     if (place.has_error()) {
       continue;  // it is made when it is opened
     }
-    if (const auto own = filled_file(**place, drive.file)) {
+    if (const auto own = find_contents(**place, drive.file)) {
       return system_error(
           EEXIST,
           fmt::format("{} has contents that the manifest of {} does not know, which "
@@ -267,7 +252,7 @@ Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
           *own);
     }
     for (const DriveRecord& known : all.first(known_drives_)) {
-      if (const auto file = filled_file(**place, known.file)) {
+      if (const auto file = find_contents(**place, known.file)) {
         return system_error(
             EEXIST,
             fmt::format("{} is of the drive that the store {} has at {}; a drive that was moved is "
@@ -303,9 +288,10 @@ bool StoreHome::grows(const DriveRecord& drive) const {
 }
 
 /// `contents_end`: where the last content ends; 0: the drive holds nothing.
-Result<File> StoreHome::open_drive(const DriveRecord& drive, std::uint64_t contents_end) const {
+Result<StoreHome::OpenDrive> StoreHome::open_drive(const DriveRecord& drive,
+                                                   std::uint64_t contents_end) const {
   if (drive.directory.empty()) {
-    return open_contents(*place_, drive, contents_end);
+    return open_in(*place_, drive, contents_end);
   }
   const std::optional<std::string> name = callers_name(drive);
   if (!name) {
@@ -324,39 +310,24 @@ Result<File> StoreHome::open_drive(const DriveRecord& drive, std::uint64_t conte
   if (place.has_error()) {
     return place.error();
   }
-  return open_contents(**place, drive, contents_end);
+  return open_in(**place, drive, contents_end);
 }
 
-/// A drive that holds nothing is made anew where it is missing; one that holds contents must be
-/// the one that it was, and as long: what is written to a shorter one would have no room of its
-/// own.
-Result<File> StoreHome::open_contents(Directory& place, const DriveRecord& drive,
-                                      std::uint64_t contents_end) const {
-  if (!writes()) {
-    return place.open(drive.file, File::Access::kRead, DirectMode::kAuto);
+Result<StoreHome::OpenDrive> StoreHome::open_in(Directory& place, const DriveRecord& drive,
+                                                std::uint64_t contents_end) const {
+  Result<ContentsFile> opened =
+      writes() ? open_contents(place, drive.file, contents_end) : read_contents(place, drive.file);
+  if (opened.has_error()) {
+    return std::move(opened).error();
   }
-  const bool holds_contents = contents_end > 0;
-  Result<File> file =
-      place.open(drive.file, holds_contents ? File::Access::kReadWrite : File::Access::kCreate,
-                 DirectMode::kAuto);
-  if (file.has_error()) {
-    return file;
-  }
-  const Result<std::uint64_t> size = file->size_bytes();
-  if (size.has_value() && *size < contents_end) {
-    Error error = fault(
-        Fault::kCorrupt,
-        fmt::format("{} is cut short: it has {} bytes, and contents end at {}; export what is "
-                    "whole (penstock verify lists what is not), or restore the file",
-                    file->path(), *size, contents_end));
-    error.path = file->path();
-    return error;
-  }
-  if (!holds_contents) {
+  if (writes() && contents_end == 0) {  // it may be new
     PENSTOCK_TRY(place.sync());
     PENSTOCK_TRY(make_path_safe(*options_.system, place.path()));
   }
-  return lock_contents(std::move(file).value());
+  const StoreDrives::Role role = opened->is_read_only ? StoreDrives::Role::kReadOnly
+                                 : grows(drive)       ? StoreDrives::Role::kGrows
+                                                      : StoreDrives::Role::kRetired;
+  return OpenDrive{std::move(opened->file), role};
 }
 
 }  // namespace penstock

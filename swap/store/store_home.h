@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "swap/store/durable_store_options.h"
 #include "swap/store/manifest.h"
+#include "swap/store/store_drives.h"
 #include "swap/store/store_lock.h"
 
 namespace penstock {
@@ -35,12 +36,14 @@ class StoreHome {
   /// The manifest to be written from here on. To be begun when the drives are locked: a process
   /// that is refused there must not take the manifest from the one that writes it.
   Result<std::unique_ptr<Manifest>> begin_manifest(const ManifestState& state) const;
+  struct OpenDrive {
+    File file;
+    StoreDrives::Role role;
+  };
   /// `contents_end`: where the last content ends; 0: the drive holds nothing.
-  Result<File> open_drive(const DriveRecord& drive, std::uint64_t contents_end) const;
+  Result<OpenDrive> open_drive(const DriveRecord& drive, std::uint64_t contents_end) const;
   /// Whether the manifest had it when it was read.
   bool knows(const DriveRecord& drive) const noexcept { return drive.index < known_drives_; }
-  /// Whether new contents may come there.
-  bool grows(const DriveRecord& drive) const;
 
  private:
   Result<ManifestState> read_manifest();
@@ -49,8 +52,9 @@ class StoreHome {
   Result<void> check_named_once() const;
   std::vector<DriveRecord> wanted_drives(const ManifestState& state) const;
   Result<void> check_new_drives(const ManifestState& state) const;
-  Result<File> open_contents(Directory& place, const DriveRecord& drive,
-                             std::uint64_t contents_end) const;
+  bool grows(const DriveRecord& drive) const;
+  Result<OpenDrive> open_in(Directory& place, const DriveRecord& drive,
+                            std::uint64_t contents_end) const;
   std::string place_of(const std::string& path) const;
   bool is_at(const DriveRecord& drive, const std::string& path) const;
   std::optional<std::string> callers_name(const DriveRecord& drive) const;

@@ -75,6 +75,7 @@ class FlakyFileSystem final : public FileSystem {
   std::int64_t size(int fd) override {
     return static_cast<std::int64_t>(*file_of(fd).size_bytes());
   }
+  std::int64_t names(int fd) override { return file_of(fd).has_name() ? 1 : 0; }
   int sync(int fd) override {
     return run("sync", fd, [](const File&) { return Result<void>(); });
   }
