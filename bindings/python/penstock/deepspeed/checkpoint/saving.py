@@ -165,6 +165,8 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
     if setting_of(config) != "fp32":
         _say_state_format(config, files)
     plans = together(lambda: [(path, ArchivePlan(state)) for path, state in files.states])
+    total = sum(plan.contents_nbytes for _, plan in plans)
+    progress = ProgressLine("saving", checkpoint.final, total, engine.global_rank == 0)
     save = gathered(new_save())[0]
     for _, plan in plans:
         plan.sign(Signature(save, rank_of(engine)))
@@ -174,13 +176,14 @@ def _write(engine: Any, files: CollectingEngine, checkpoint: PartialCheckpoint) 
         claims = gathered((_place(checkpoint), {path: plan.nbytes for path, plan in plans}))
         _refuse_shared_names(claims)
         together(lambda: _expect_room(checkpoint, claims))
-        together(lambda: _write_files(engine, session.engine, plans, checkpoint))
+        together(lambda: _write_files(session.engine, plans, checkpoint, progress))
         together(lambda: engine._copy_recovery_script(checkpoint.path) if files.has_scripts else None)
         together(lambda: checkpoint.publish() if engine.global_rank == 0 else None)
         together(checkpoint.publish)  # of ranks with a file system of their own
     except BaseException:
         checkpoint.discard()
         raise
+    progress.end("saved")
 
 
 def _say_state_format(config: dict[str, Any], files: CollectingEngine) -> None:
@@ -191,14 +194,11 @@ def _say_state_format(config: dict[str, Any], files: CollectingEngine) -> None:
 
 
 def _write_files(
-    engine: Any, source: SwapEngine, plans: list[tuple[str, ArchivePlan]], checkpoint: PartialCheckpoint
+    source: SwapEngine, plans: list[tuple[str, ArchivePlan]], checkpoint: PartialCheckpoint, progress: ProgressLine
 ) -> None:
-    total = sum(plan.contents_nbytes for _, plan in plans)
-    progress = ProgressLine("saving", checkpoint.final, total, engine.global_rank == 0)
     for path, plan in plans:
         plan.write(checkpoint.file(path), source, progress)
         progress.file_done(plan.contents_nbytes)
-    progress.end("saved")
 
 
 def _place(checkpoint: PartialCheckpoint) -> tuple[str, int]:
