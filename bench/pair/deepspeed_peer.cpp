@@ -103,8 +103,8 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   Result<std::string> ask(const std::string& what) {
-    PENSTOCK_TRY(process_.say(what + "\n"));
-    return process_.hear_line();
+    PENSTOCK_TRY(process_.write(what + "\n"));
+    return process_.read_line();
   }
 
  private:

@@ -72,14 +72,14 @@ void set_signals(posix_spawnattr_t& attributes) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-int spawn(const Command& command, int input_and_output, int complaints, pid_t& process) {
+int spawn(const Command& command, int input_and_output, int errors, pid_t& process) {
   std::vector<std::string> arguments = command.arguments;
   std::vector<std::string> environment = environment_with(command.environment);
   ::posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, input_and_output, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, input_and_output, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   set_signals(attributes);
@@ -100,12 +100,12 @@ Result<ChildProcess> ChildProcess::start(const Command& command) {
   }
   Opened ours{ends[0]};
   const Opened theirs{ends[1]};
-  Opened complaints{::memfd_create("complaints", MFD_CLOEXEC)};
-  if (complaints.fd < 0) {
+  Opened errors{::memfd_create("errors", MFD_CLOEXEC)};
+  if (errors.fd < 0) {
     return system_error(errno, fmt::format("cannot make a file in memory for {}", name));
   }
   pid_t process = -1;
-  const int error = spawn(command, theirs.fd, complaints.fd, process);
+  const int error = spawn(command, theirs.fd, errors.fd, process);
   if (error == ENOENT && !command.package.empty()) {
     return system_error(
         error, fmt::format("{} is not installed (apt-get install {})", name, command.package));
@@ -116,48 +116,49 @@ Result<ChildProcess> ChildProcess::start(const Command& command) {
   if (command.ends_at_once) {
     g_killable = process;
   }
-  return ChildProcess(name, process, ours.hand_on(), complaints.hand_on());
+  return ChildProcess(name, process, ours.hand_on(), errors.hand_on());
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       process_(std::exchange(other.process_, -1)),
-      conversation_(std::exchange(other.conversation_, -1)),
-      complaints_(std::exchange(other.complaints_, -1)),
-      heard_(std::move(other.heard_)) {}
+      stdio_(std::exchange(other.stdio_, -1)),
+      stderr_(std::exchange(other.stderr_, -1)),
+      output_(std::move(other.output_)) {}
 
 ChildProcess::~ChildProcess() {
   if (process_ >= 0) {
     ::kill(process_, SIGKILL);
     (void)end();
   }
-  for (const int fd : {conversation_, complaints_}) {
+  for (const int fd : {stdio_, stderr_}) {
     if (fd >= 0) {
       ::close(fd);
     }
   }
 }
 
-Result<void> ChildProcess::say(std::string_view text) {
+Result<void> ChildProcess::write(std::string_view text) {
   while (!text.empty()) {
-    const ssize_t sent = ::send(conversation_, text.data(), text.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(stdio_, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno != EINTR) {
       const int error = errno;
-      return system_error(error, fmt::format("{} does not listen: {}", name_, last_complaint()));
+      return system_error(error,
+                          fmt::format("{} does not read its input: {}", name_, last_error_line()));
     }
     text.remove_prefix(sent < 0 ? 0 : static_cast<std::size_t>(sent));
   }
   return {};
 }
 
-Result<std::string> ChildProcess::hear_line() {
+Result<std::string> ChildProcess::read_line() {
   for (;;) {
-    if (const std::size_t end_of_line = heard_.find('\n'); end_of_line != std::string::npos) {
-      std::string line = heard_.substr(0, end_of_line);
-      heard_.erase(0, end_of_line + 1);
+    if (const std::size_t end_of_line = output_.find('\n'); end_of_line != std::string::npos) {
+      std::string line = output_.substr(0, end_of_line);
+      output_.erase(0, end_of_line + 1);
       return line;
     }
-    const Result<bool> more = hear_more();
+    const Result<bool> more = read_more();
     PENSTOCK_TRY(more);
     if (!*more) {
       const std::string why = end();
@@ -167,9 +168,9 @@ Result<std::string> ChildProcess::hear_line() {
 }
 
 Result<std::string> ChildProcess::finish() {
-  ::shutdown(conversation_, SHUT_WR);
+  ::shutdown(stdio_, SHUT_WR);
   for (;;) {
-    const Result<bool> more = hear_more();
+    const Result<bool> more = read_more();
     PENSTOCK_TRY(more);
     if (!*more) {
       break;
@@ -178,15 +179,15 @@ Result<std::string> ChildProcess::finish() {
   if (const std::string why = end(); !why.empty()) {
     return fault(Fault::kUnsupported, why);
   }
-  return std::move(heard_);
+  return std::move(output_);
 }
 
-Result<bool> ChildProcess::hear_more() {
+Result<bool> ChildProcess::read_more() {
   std::array<char, 65536> buffer;
   for (;;) {
-    const ssize_t got = ::read(conversation_, buffer.data(), buffer.size());
+    const ssize_t got = ::read(stdio_, buffer.data(), buffer.size());
     if (got >= 0) {
-      heard_.append(buffer.data(), static_cast<std::size_t>(got));
+      output_.append(buffer.data(), static_cast<std::size_t>(got));
       return got > 0;
     }
     if (errno == ECONNRESET) {
@@ -214,15 +215,15 @@ std::string ChildProcess::end() {
   const std::string how = WIFSIGNALED(status)
                               ? fmt::format("was ended by signal {}", WTERMSIG(status))
                               : fmt::format("ended with status {}", WEXITSTATUS(status));
-  return fmt::format("{} {}: {}", name_, how, last_complaint());
+  return fmt::format("{} {}: {}", name_, how, last_error_line());
 }
 
 // Long enough for a sentence, short enough for a line on a terminal.
-std::string ChildProcess::last_complaint() const {
+std::string ChildProcess::last_error_line() const {
   std::array<char, 4096> buffer;
-  const off_t written = ::lseek(complaints_, 0, SEEK_END);
+  const off_t written = ::lseek(stderr_, 0, SEEK_END);
   const off_t from = std::max<off_t>(0, written - static_cast<off_t>(buffer.size()));
-  const ssize_t got = ::pread(complaints_, buffer.data(), buffer.size(), from);
+  const ssize_t got = ::pread(stderr_, buffer.data(), buffer.size(), from);
   std::string_view said(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
   while (said.ends_with('\n') || said.ends_with(' ')) {
     said.remove_suffix(1);

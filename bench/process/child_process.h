@@ -30,32 +30,29 @@ class ChildProcess {
   ~ChildProcess();
 
   /// Writes to its standard input. An error where it reads no more: then failure() says why.
-  Result<void> say(std::string_view text);
+  Result<void> write(std::string_view text);
   /// The next line of its output, without the line end. An error where it has ended, with what it
   /// said.
-  Result<std::string> hear_line();
+  Result<std::string> read_line();
   /// Everything that is left of its output, once it has ended. An error if it did not end well:
   /// the status or signal, and the last line that it wrote to standard error.
   Result<std::string> finish();
 
  private:
-  ChildProcess(std::string name, pid_t process, int conversation, int complaints)
-      : name_(std::move(name)),
-        process_(process),
-        conversation_(conversation),
-        complaints_(complaints) {}
+  ChildProcess(std::string name, pid_t process, int stdio, int errors)
+      : name_(std::move(name)), process_(process), stdio_(stdio), stderr_(errors) {}
 
   // False: there is no more.
-  Result<bool> hear_more();
+  Result<bool> read_more();
   // Waits for its end. Empty if it ended well, else why not.
   std::string end();
-  std::string last_complaint() const;
+  std::string last_error_line() const;
 
   std::string name_;
-  pid_t process_ = -1;     // -1: waited for
-  int conversation_ = -1;  // a socket: its standard input and output
-  int complaints_ = -1;    // a file in memory: its standard error
-  std::string heard_;
+  pid_t process_ = -1;  // -1: waited for
+  int stdio_ = -1;      // a socket: its standard input and output
+  int stderr_ = -1;     // a file in memory: its standard error
+  std::string output_;
 };
 
 /// Kills the child that was started so, if there is one. For signal handlers.

@@ -11,9 +11,9 @@ namespace {
 Result<std::string> answer(const std::vector<std::string>& arguments, const std::string& question) {
   Result<ChildProcess> process = ChildProcess::start({arguments, {kNoLocalModules}});
   PENSTOCK_TRY(process);
-  if (const Result<void> said = process->say(question); said.has_error()) {
+  if (const Result<void> written = process->write(question); written.has_error()) {
     const Result<std::string> why = process->finish();
-    return why.has_error() ? why.error() : said.error();
+    return why.has_error() ? why.error() : written.error();
   }
   return process->finish();
 }

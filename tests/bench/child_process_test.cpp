@@ -30,8 +30,8 @@ TEST(ChildProcessTest, AConversation) {
   ChildProcess child =
       ChildProcess::start(shell("while read word; do echo \"heard $word\"; done")).value();
   for (const char* const word : {"one", "two"}) {
-    ASSERT_TRUE(child.say(std::string(word) + "\n").has_value());
-    EXPECT_EQ(child.hear_line().value(), std::string("heard ") + word);
+    ASSERT_TRUE(child.write(std::string(word) + "\n").has_value());
+    EXPECT_EQ(child.read_line().value(), std::string("heard ") + word);
   }
   EXPECT_EQ(child.finish().value(), "");
 }
@@ -67,7 +67,7 @@ TEST(ChildProcessTest, ASignal) {
 
 TEST(ChildProcessTest, NoProcessAnswers) {
   ChildProcess child = ChildProcess::start(shell("echo no ring >&2; exit 1")).value();
-  const auto line = child.hear_line();
+  const auto line = child.read_line();
   ASSERT_TRUE(line.has_error());
   EXPECT_EQ(line.error().message, "sh ended with status 1: no ring");
 }
