@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from torch import distributed
+
 from penstock import messages
 from penstock._core import state_format
 from penstock.deepspeed.naming import full_name, own_name
+from penstock.deepspeed.states_setting import fp32_patterns, setting_of
 from penstock.errors import CompatibilityError, ConfigError
 
 if TYPE_CHECKING:
     import torch
 
     from penstock.deepspeed.sub_group import SubGroup
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class NarrowStates:
@@ -37,14 +38,12 @@ class NarrowStates:
                 f"penstock.optimizer_states is '{narrow}', and this optimizer has no such form: only DeepSpeedCPUAdam "
                 "with fp32 masters has. Use it, or leave optimizer_states out"
             )
-        patterns = _fp32_patterns(config)
+        patterns = fp32_patterns(config)
         state_format(narrow, patterns, "", 0)  # the engine has checked the first configuration of the process only
         return NarrowStates(narrow, patterns)
 
     def settle(self, stage3: Any, group_of: Callable[[torch.Tensor], SubGroup | None]) -> None:
         """Before the first moment is made: when masters are, the names of parameters are not known. Once."""
-        from torch import distributed  # here, since the session, which needs setting_of(), comes before torch
-
         if self._is_settled:
             return
         self._is_settled = True
@@ -83,33 +82,3 @@ class NarrowStates:
 def _name(stage3: Any, param: Any) -> str:
     """As rules have it."""
     return full_name(param) or own_name(stage3.param_names[param])
-
-
-def setting_of(config: dict[str, Any]) -> str:
-    value = (config.get("penstock") or {}).get("optimizer_states")
-    return "fp32" if value in (None, "auto") else str(value)
-
-
-def has_states_on_nvme(config: dict[str, Any]) -> bool:
-    offload = (config.get("zero_optimization") or {}).get("offload_optimizer") or {}
-    return bool(offload.get("device") == "nvme")
-
-
-def form_of(config: dict[str, Any]) -> str:
-    """The setting as a sentence has it, with the patterns of what is exempt: two runs of one form have equal digits.
-    States that are not on NVMe are fp32. config: of a checkpoint it may be the `penstock` block alone.
-    """
-    narrow, patterns = setting_of(config), sorted(_fp32_patterns(config))
-    if "zero_optimization" in config and not has_states_on_nvme(config):
-        return "fp32"
-    return f"{narrow} (fp32: {', '.join(patterns)})" if patterns and narrow != "fp32" else narrow
-
-
-def without_states(block: dict[str, Any] | None) -> dict[str, Any]:
-    """Of a `penstock` block, what is not of one optimizer."""
-    return {key: value for key, value in (block or {}).items() if key not in ("optimizer_states", "fp32_states")}
-
-
-def _fp32_patterns(config: dict[str, Any]) -> list[str]:
-    patterns = (config.get("penstock") or {}).get("fp32_states")
-    return [] if patterns in (None, "auto") else list(patterns)

@@ -17,8 +17,8 @@ from penstock import messages
 from penstock._core import SwapEngine
 from penstock.deepspeed import exit_status
 from penstock.deepspeed.heap import map_large_blocks, return_free_heap
-from penstock.deepspeed.narrow_states import has_states_on_nvme, setting_of, without_states
 from penstock.deepspeed.node_ranks import ranks_on_node
+from penstock.deepspeed.states_setting import has_states_on_nvme, setting_of, without_states
 from penstock.errors import ConfigError, Error, UnsupportedError
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.

@@ -11,10 +11,10 @@ from torch.utils.dlpack import from_dlpack
 
 from penstock._core import Future, Lease, MomentLayout, SwapEngine
 from penstock.deepspeed import plain_tensors
-from penstock.deepspeed.narrow_states import MOMENTS
 from penstock.deepspeed.torch_dtype import engine_dtype
 
 MASTER = "master"
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class OpenRange(NamedTuple):

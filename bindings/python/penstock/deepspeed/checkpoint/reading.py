@@ -9,8 +9,8 @@ from penstock import messages
 from penstock.deepspeed.checkpoint.half_load import HalfLoad
 from penstock.deepspeed.checkpoint.intake import Intake
 from penstock.deepspeed.checkpoint.signature import SignedFile
-from penstock.deepspeed.narrow_states import form_of
 from penstock.deepspeed.session import open_session_of_run
+from penstock.deepspeed.states_setting import form_of
 
 
 class CheckpointReading:

@@ -22,8 +22,8 @@ from penstock.deepspeed.checkpoint.half_load import refuse_to_save_mixture
 from penstock.deepspeed.checkpoint.progress import ProgressLine, amount
 from penstock.deepspeed.checkpoint.signature import Signature, group_of, new_save, rank_of
 from penstock.deepspeed.checkpoint.torch_internals import require_torch
-from penstock.deepspeed.narrow_states import setting_of
 from penstock.deepspeed.session import open_session_of_run
+from penstock.deepspeed.states_setting import setting_of
 from penstock.errors import ArgumentError, Error, StorageError, UnsupportedError
 
 _Claim = tuple[tuple[str, int], dict[str, int]]  # a rank's file system, and its files' bytes by path
