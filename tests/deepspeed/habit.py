@@ -19,6 +19,7 @@ class Habit:
     refused: part of the sentence with which penstock says that it does not serve this.
     fails: part of the error with which the reference fails too on the CPU, and why.
     cpu_only: why it is not compared on a GPU (bench/gpu/run).
+    since: the first DeepSpeed whose own results are the same in each run.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Habit:
     refused: str = ""
     fails: tuple[str, str] | None = None
     cpu_only: str = ""
+    since: str = ""
 
     @property
     def result(self) -> str:
@@ -52,12 +54,13 @@ def habit(
     refused: str = "",
     fails: tuple[str, str] | None = None,
     cpu_only: str = "",
+    since: str = "",
 ) -> Callable[[Train], Train]:
     """Registers the function below it."""
 
     def register(train: Train) -> Train:
         assert name not in HABITS, f"two habits are called {name}"
-        HABITS[name] = Habit(name, train, ranks, short, reference, refused, fails, cpu_only)
+        HABITS[name] = Habit(name, train, ranks, short, reference, refused, fails, cpu_only, since)
         return train
 
     return register

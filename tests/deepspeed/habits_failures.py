@@ -68,9 +68,10 @@ def first_chunk_again(trial: Trial) -> None:
         engine.backward(trial.loss(engine))
         if not trial.reference:
             _fail_once(importlib.import_module("penstock.deepspeed.sub_group").SubGroup, "lease_of")
-            with contextlib.suppress(OSError):
-                engine.step()
-        engine.step()
+        try:
+            engine.step()
+        except OSError:  # where the step is taken in chunks: DeepSpeed before 0.19 rounds otherwise, and it is not
+            engine.step()
         trial.record_norm(engine)
         masters = engine.optimizer.fp32_partitioned_groups_flat
         trial.record([engine.optimizer.optimizer.state[master]["step"] for master in masters])

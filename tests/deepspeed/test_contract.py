@@ -116,6 +116,12 @@ def optional_or_skip(moved: Path) -> str:
     return OPTIONAL
 
 
+def skipped(report: contract.Report) -> list[str]:
+    """What is left out besides places that this DeepSpeed lacks as it is."""
+    lacking = contract.compare().skipped
+    return [line for line in report.skipped if line not in lacking]
+
+
 def rename_optional(moved: Path) -> str:
     name = optional_or_skip(moved)
     change(moved / "runtime/zero/stage3.py", f"def {name}", "def _offload_at_boundary")
@@ -126,7 +132,7 @@ def test_a_place_that_is_not_needed_is_skipped(moved: Path) -> None:
     name = rename_optional(moved)
     report = contract.compare(moved)
     assert report.differences == [] and report.warning is None
-    assert [line for line in report.skipped if f"has no {name}" in line] == report.skipped != []
+    assert [line for line in skipped(report) if f"has no {name}" in line] == skipped(report) != []
     assert name not in [place.name for place in report.patched]
     report.version = "9.9"
     assert report.warning is not None and f"not all here: {report.skipped[0]}" in report.warning
@@ -146,7 +152,7 @@ def test_an_optimisation_of_another_function_is_skipped(moved: Path, old: str, n
     change(moved / "runtime/zero/stage3.py", definition + arguments, definition + arguments.replace(old, new))
     report = contract.compare(moved)
     assert report.differences == []
-    assert len(report.skipped) == 1 and reason in report.skipped[0]
+    assert len(skipped(report)) == 1 and reason in skipped(report)[0]
 
 
 def test_an_unknown_text_is_a_warning_that_names_it(moved: Path) -> None:

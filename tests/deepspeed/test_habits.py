@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import habits  # noqa: F401
@@ -10,6 +11,7 @@ from conftest import free_port
 from habit import HABITS, Habit
 from habit_process import Outcome, run
 from habit_table import DOCUMENT, rewritten
+from packaging.version import Version
 from trial import DEVICE
 
 
@@ -24,6 +26,8 @@ def _case(habit: Habit, ranks: int) -> object:
 def test_habit(habit: Habit, ranks: int, tmp_path: Path) -> None:
     if DEVICE != "cpu" and habit.cpu_only:
         pytest.skip(habit.cpu_only)
+    if habit.since and Version(version("deepspeed")) < Version(habit.since):
+        pytest.skip(f"{habit.name}: results of stock DeepSpeed before {habit.since} differ from run to run")
     swapped = run(habit.name, tmp_path / "penstock", ranks, False, free_port())
     if habit.refused:
         assert swapped.errors and habit.refused in swapped.errors[0], swapped.log
