@@ -34,8 +34,10 @@ constexpr std::uint64_t kEntryCrcOffset = 16;
 constexpr std::uint64_t kHeaderCrcOffset = 14;
 constexpr std::uint64_t kDescriptorCrcOffset = 4;
 constexpr std::uint16_t kZip64Extra = 0x0001;
-constexpr std::uint16_t kEncrypted = 1U << 0U;
 constexpr std::uint16_t kHasDescriptor = 1U << 3U;
+// Of a record that is as it stands: how it might have been packed, and that names are UTF-8.
+constexpr std::uint16_t kPlainFlags = kHasDescriptor | 3U << 1U | 1U << 11U;
+constexpr std::uint32_t kIsFolder = 1U << 4U;  // of the attributes, as DOS has them
 constexpr std::uint32_t kIn64 = 0xffffffff;  // the value stands in the ZIP64 extra field
 // A record has an entry of a hundred bytes or so: this is for millions of them.
 constexpr std::uint64_t kDirectoryBytesMax = std::uint64_t{1} << 30U;
@@ -54,6 +56,7 @@ class Reader {
 
  private:
   Error bad(const std::string& what) const;
+  Error end_is_damaged() const { return bad("the end of this ZIP archive is damaged"); }
   Result<std::vector<std::byte>> bytes_at(std::uint64_t offset, std::uint64_t bytes) const;
   Result<Place> find_directory() const;
   Result<Place> find_directory64(std::uint64_t end_offset) const;
@@ -120,7 +123,8 @@ Result<Place> Reader::find_directory() const {
     if (fields.take_u32() != kEndMagic) {
       continue;
     }
-    fields.take_bytes(6);
+    const std::uint32_t disks = fields.take_u32();  // this one's number, and the table's
+    const std::uint64_t entries_here = fields.take_u16();
     Place place;
     place.entries = fields.take_u16();
     place.bytes = fields.take_u32();
@@ -128,6 +132,9 @@ Result<Place> Reader::find_directory() const {
     const std::uint64_t end_offset = file_bytes_ - searched + at;
     if (place.entries == 0xffff || place.bytes == kIn64 || place.offset == kIn64) {
       return find_directory64(end_offset);
+    }
+    if (disks != 0 || entries_here != place.entries) {
+      return end_is_damaged();
     }
     return place;
   }
@@ -137,33 +144,38 @@ Result<Place> Reader::find_directory() const {
 }
 
 Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {
-  const Error missing = bad("the end of this ZIP archive is damaged");
   if (end_offset < kLocatorBytes) {
-    return missing;
+    return end_is_damaged();
   }
   const Result<std::vector<std::byte>> locator =
       bytes_at(end_offset - kLocatorBytes, kLocatorBytes);
   PENSTOCK_TRY(locator);
   WireReader place_of_end(*locator);
   if (place_of_end.take_u32() != kLocatorMagic) {
-    return missing;
+    return end_is_damaged();
   }
-  place_of_end.take_bytes(4);
+  const auto disk = place_of_end.take_u32();
   const auto offset = place_of_end.take_u64();
-  if (offset > end_offset || end_offset - offset < kEnd64Bytes) {
-    return missing;
+  const auto disks = place_of_end.take_u32();
+  if (offset > end_offset || end_offset - offset < kEnd64Bytes || disk != 0 || disks != 1) {
+    return end_is_damaged();
   }
   const Result<std::vector<std::byte>> end = bytes_at(offset, kEnd64Bytes);
   PENSTOCK_TRY(end);
   WireReader fields(*end);
   if (fields.take_u32() != kEnd64Magic) {
-    return missing;
+    return end_is_damaged();
   }
-  fields.take_bytes(28);
+  fields.take_bytes(12);
+  const auto numbers = fields.take_u64();  // of this disk, and of the table's
+  const auto entries_here = fields.take_u64();
   Place place;
   place.entries = fields.take_u64();
   place.bytes = fields.take_u64();
   place.offset = fields.take_u64();
+  if (numbers != 0 || entries_here != place.entries) {
+    return end_is_damaged();
+  }
   return place;
 }
 
@@ -183,7 +195,9 @@ Result<ZipRecord> Reader::read_entry(WireReader& fields) {
   const auto name_bytes = fields.take_u16();
   const auto extra_bytes = fields.take_u16();
   const auto comment_bytes = fields.take_u16();
-  fields.take_bytes(8);
+  const auto disk = fields.take_u16();
+  fields.take_bytes(2);
+  const auto attributes = fields.take_u32();
   record.header_offset = fields.take_u32();
   record.has_descriptor = (flags & kHasDescriptor) != 0;
   if (fields.left() < std::size_t{name_bytes} + extra_bytes + comment_bytes) {
@@ -193,8 +207,13 @@ Result<ZipRecord> Reader::read_entry(WireReader& fields) {
   PENSTOCK_TRY(take_name({reinterpret_cast<const char*>(name.data()), name.size()}, record));
   PENSTOCK_TRY(read_sizes64(fields.take_bytes(extra_bytes), record, packed_bytes));
   fields.take_bytes(comment_bytes);
-  if (method != 0 || packed_bytes != record.bytes || (flags & kEncrypted) != 0) {
+  if (method != 0 || packed_bytes != record.bytes || (flags & ~kPlainFlags) != 0) {
     return bad(fmt::format("record {} is compressed or encrypted, which torch.save never does",
+                           excerpt(record.name)));
+  }
+  if (disk != 0 || (attributes & kIsFolder) != 0) {
+    return bad(fmt::format("record {} is a folder, or lies on another disk, which torch.save never "
+                           "says; its table of records is damaged",
                            excerpt(record.name)));
   }
   return record;

@@ -175,6 +175,36 @@ TEST_F(ZipDirectoryTest, RefusesWhatIsNoArchiveOfRecords) {
               HasSubstr("two records data/0"));
 }
 
+/// torch refuses these, or takes a record for a folder and gives memory that nothing has filled.
+TEST_F(ZipDirectoryTest, RefusesWhatTorchDoesNotRead) {
+  const auto with_bit = [](std::string bytes, std::size_t at, int bit) {
+    bytes[at] = static_cast<char>(bytes[at] ^ bit);
+    return bytes;
+  };
+  for (const bool end_is_64 : {false, true}) {
+    const std::string good = archive({{"data/0", "first"}}, end_is_64);
+    ASSERT_EQ(refusal(good), "taken");
+    const std::size_t entry = good.find("PK\x01\x02");
+    EXPECT_THAT(refusal(with_bit(good, entry + 38, 0x10)), HasSubstr("is a folder"));
+    EXPECT_THAT(refusal(with_bit(good, entry + 34, 1)), HasSubstr("another disk"));
+    EXPECT_THAT(refusal(with_bit(good, entry + 9, 0x20)), HasSubstr("encrypted"));
+  }
+  const std::string short_end = archive({{"data/0", "first"}});
+  const std::size_t end = short_end.rfind("PK\x05\x06");
+  for (const std::size_t at : {4U, 6U, 8U}) {
+    EXPECT_THAT(refusal(with_bit(short_end, end + at, 1)), HasSubstr("is damaged")) << at;
+  }
+  const std::string long_end = archive({{"data/0", "first"}}, true);
+  const std::size_t end64 = long_end.rfind("PK\x06\x06");
+  for (const std::size_t at : {16U, 20U, 24U}) {
+    EXPECT_THAT(refusal(with_bit(long_end, end64 + at, 1)), HasSubstr("is damaged")) << at;
+  }
+  const std::size_t locator = long_end.rfind("PK\x06\x07");
+  for (const std::size_t at : {4U, 16U}) {
+    EXPECT_THAT(refusal(with_bit(long_end, locator + at, 1)), HasSubstr("is damaged")) << at;
+  }
+}
+
 TEST_F(ZipDirectoryTest, RefusesDamagedNames) {
   const std::string good = archive({{"data/0", "first"}, {"data/1", "second"}});
   const std::size_t first = good.find("model/data/0", good.find("PK\x01\x02"));
