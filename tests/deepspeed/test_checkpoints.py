@@ -105,6 +105,31 @@ def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
     assert "CLIENT [2]" in run.output
 
 
+def test_weights_alone_are_checked_too(checkpoint: Path) -> None:
+    """DeepSpeed takes them from the masters of the tag that `latest` names, and looks at no CRC."""
+    from penstock._core import archive_records
+
+    file = copy_of(checkpoint, "good", "flip") / OPTIMIZER
+    name, offset, *_ = max(archive_records(str(file)), key=lambda record: record[2])
+    with file.open("r+b") as opened:
+        opened.seek(offset + 7)
+        opened.write(b"\x7f")
+    (checkpoint / "latest").write_text("flip")
+    run = train("nvme", checkpoint, "train:1", "weights:flip", "weights:good", "train:1", "see")
+    plain = train("nvme", checkpoint, "train:1", "train:1", "see")
+    assert len(run.failures) == 2 and all(f"record {name} of {file} is damaged" in line for line in run.failures)
+    assert "[weights-of-latest] DeepSpeed loads the weights of flip" in run.output
+    assert run.seen("see") == plain.seen("see")
+
+
+@pytest.mark.deep
+def test_more_ranks_than_saved_it_are_refused(checkpoint: Path) -> None:
+    run = train("nvme", checkpoint, "load:good", "weights:good", ranks=2)
+    assert len(run.failures) == 4
+    assert any("was saved by 1 rank, and this run has 2: convert it" in line for line in run.failures)
+    assert not any("is not whole" in line for line in run.failures)
+
+
 def test_another_model_is_refused(checkpoint: Path) -> None:
     run = train("nvme", checkpoint, "train:1", "load:good", "train:1", "see", layers=3)
     plain = train("nvme", checkpoint, "train:1", "train:1", "see", layers=3)

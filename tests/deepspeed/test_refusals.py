@@ -59,6 +59,15 @@ def test_optimizer_states_without_a_path_are_one_sentence(runner: Runner, swap: 
     assert 'offload_optimizer has no "nvme_path": name a directory there' in run.last_line, run.output
 
 
+def test_the_path_none_of_accelerate_is_warned_of(runner: Runner, swap: Path) -> None:
+    """`accelerate launch` passes no path on, and accelerate puts this word in its place."""
+    config = linear_config(swap, zero_optimization__offload_optimizer__nvme_path="none")
+    run = runner.script(SCRIPT, [runner.config(config), "1", "AdamW"])
+    assert run.returncode == 0, run.output
+    assert run.output.count("[nvme-path-none] offload_optimizer has") == 1, run.output
+    assert "Set ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH, or" in run.output
+
+
 def test_it_is_refused_while_the_model_is_built(runner: Runner, swap: Path) -> None:
     is_refused(runner, swap, linear_config(swap, **REFUSED["deepcompile"]), "deepcompile")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,16 @@ def test_a_view_keeps_it_in_memory(group: Any) -> None:
         part = view(state)
         part[:] = 5
         assert type(state) is torch.Tensor and (state == 5).any()
+
+
+def test_in_memory_again_it_is_a_tensor_like_others(group: Any) -> None:
+    import torch
+
+    state = swapped(group)
+    own = state.view(-1)
+    state.mine = "kept"  # type: ignore[attr-defined]
+    assert vars(state) == {"mine": "kept"}
+    assert torch.equal(pickle.loads(pickle.dumps(state)), own)
 
 
 def test_blocks_of_eight_bits(group: Any) -> None:

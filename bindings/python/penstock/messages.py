@@ -15,11 +15,13 @@ CODES = (
     "idle-parameters",
     "idle-pattern",
     "idle-states",
+    "nvme-path-none",
     "one-budget",
     "overflow",
     "stats-file",
     "through-host-memory",
     "untested-deepspeed",
+    "weights-of-latest",
 )
 
 _logger = logging.getLogger("penstock")

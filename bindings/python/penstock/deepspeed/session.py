@@ -70,10 +70,18 @@ class Session:
     def open_namespace(self, name: str, nvme_path: Any) -> int:
         """What a swapper keeps, on `penstock.paths` where that is given, else on its own nvme_path."""
         everywhere = (self.config.get("penstock") or {}).get("paths")
+        block = "offload_param" if name == "parameters" else "offload_optimizer"
         if not everywhere and nvme_path is None:
-            block = "offload_param" if name == "parameters" else "offload_optimizer"
             raise ConfigError(f'{block} has no "nvme_path": name a directory there, or in penstock.paths')
-        space: int = self.engine.open_namespace(name, [] if everywhere else [os.fspath(nvme_path)])
+        paths = [] if everywhere else [os.fspath(nvme_path)]
+        if paths == ["none"] and os.environ.get("RANK", "0") == "0":
+            variable = f"ACCELERATE_DEEPSPEED_{block.upper()}_NVME_PATH"
+            messages.warn(
+                "nvme-path-none",
+                f'{block} has the "nvme_path" none, so tensors go to ./none: accelerate launch does not pass '
+                f"{block}_nvme_path on. Set {variable}, or use a deepspeed_config_file",
+            )
+        space: int = self.engine.open_namespace(name, paths)
         self._namespaces += 1
         return space
 

@@ -115,6 +115,8 @@ def show_form(state: torch.Tensor, group: SubGroup, name: str) -> None:
 
 def swap_in(state: torch.Tensor, content: torch.Tensor) -> None:
     if isinstance(state, SwappedState):
+        for ours in SwappedState.__annotations__:  # torch would pickle them with the tensor
+            vars(state).pop(ours, None)
         state.__class__ = torch.Tensor  # type: ignore[assignment]
     state.data = content
 

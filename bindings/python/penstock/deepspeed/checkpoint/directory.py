@@ -77,6 +77,8 @@ class PartialCheckpoint:
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)
+        with contextlib.suppress(OSError):
+            self._rescue(self._previous)
 
     def create(self) -> None:
         os.makedirs(self.path, exist_ok=True)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import inspect
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
+from penstock import messages
 from penstock.deepspeed.agreement import gathered, together
 from penstock.deepspeed.checkpoint.adam_powers import changes_betas
 from penstock.deepspeed.checkpoint.archive import Archive
@@ -24,13 +27,15 @@ from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
 from penstock.deepspeed.checkpoint.reading import CheckpointReading
-from penstock.deepspeed.checkpoint.signature import SignedFile, group_of, rank_of, refuse_mixed
+from penstock.deepspeed.checkpoint.signature import RANK_BITS, SignedFile, group_of, rank_of, refuse_mixed
 from penstock.deepspeed.checkpoint.torch_internals import require_torch
 from penstock.deepspeed.checkpoint.universal import UniversalCheckpoint
 from penstock.deepspeed.checkpoint.universal_states import UniversalStates
 from penstock.errors import ArgumentError, StorageError
 
 _BF16 = "bf16_"  # before the name of a file of optimizer states
+_MASTERS = "*_optim_states.pt"
+_RANKS = re.compile(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
 _loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
 
 
@@ -72,6 +77,8 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
         # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
         given["load_optimizer_states"] = True
     files = together(lambda: checkpoint.read(with_states))
+    if isinstance(checkpoint, LoadedCheckpoint) and not given["load_optimizer_states"]:
+        together(checkpoint.check_masters)
     together(functools.partial(refuse_mixed, itertools.chain.from_iterable(gathered(checkpoint.signed))))
     try:
         together(checkpoint.take)
@@ -129,11 +136,35 @@ class LoadedCheckpoint(CheckpointReading):
             loaded[os.path.abspath(path)] = states
         return loaded
 
+    def check_masters(self) -> None:
+        """Without states DeepSpeed takes the weights from all ranks' masters, of the checkpoint that `latest` names, as
+        zero_to_fp32.py does: without looking at CRCs, and in each rank.
+        """
+        latest = _tag(self._engine, self._directory, None)
+        if latest is None or not self._engine.zero_optimization_partition_weights() or self._engine.has_moe_layers:
+            return
+        if latest != self._tag and self._engine.global_rank == 0:
+            messages.warn(
+                "weights-of-latest",
+                f"DeepSpeed loads the weights of {latest}, which `latest` names, and not of {self._tag}: without "
+                "optimizer states it asks for no tag",
+            )
+        group = group_of(self._engine)
+        for path in sorted(glob.glob(os.path.join(glob.escape(self._directory), glob.escape(latest), _MASTERS))):
+            archive = Archive(path)
+            archive.load()  # for the CRCs of what is small
+            self._intake.add(archive)
+            ranks = _RANKS.search(path)
+            if archive.signature is not None and ranks is not None:
+                rank = int(ranks[1]) | int(ranks[2]) << RANK_BITS
+                self.signed.append(SignedFile(path, archive.signature, rank, group if latest == self._tag else ()))
+
     def _refuse_other_ranks(self, module: dict[str, Any]) -> None:
         ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]
         if ours != theirs:
+            ranks = "1 rank" if theirs == 1 else f"{theirs} ranks"
             raise ArgumentError(
-                f"{self.path} was saved by {theirs} ranks, and this run has {ours}: convert it with DeepSpeed's "
+                f"{self.path} was saved by {ranks}, and this run has {ours}: convert it with DeepSpeed's "
                 '`ds_to_universal.py`, and load that with `"checkpoint": {"load_universal": true}`'
             )
 
@@ -167,6 +198,7 @@ class LoadedCheckpoint(CheckpointReading):
     def _open(self, path: str) -> Archive:
         if not os.path.exists(path):
             self._refuse_missing()
+            self._refuse_more_ranks(path)
             self._refuse_other_precision(path)
             raise StorageError(2, f"the checkpoint {self.path} is not whole: there is no {path}", path)
         archive = Archive(path)
@@ -179,6 +211,12 @@ class LoadedCheckpoint(CheckpointReading):
     def _refuse_missing(self) -> None:
         if not os.path.isdir(self.path):
             raise StorageError(2, f"there is no checkpoint at {self.path}", self.path)
+
+    def _refuse_more_ranks(self, path: str) -> None:
+        """The file of this rank's states is missing, and the first rank's is there."""
+        first = re.sub(r"zero_pp_rank_\d+_", "zero_pp_rank_0_", path)
+        if first != path and path == self._engine._get_ckpt_name(self._directory, self._tag) and os.path.exists(first):
+            self._refuse_other_ranks(Archive(first).load())
 
     def _refuse_other_precision(self, path: str) -> None:
         """DeepSpeed puts bf16 into the names of optimizer states, and looks for the names of this run only."""

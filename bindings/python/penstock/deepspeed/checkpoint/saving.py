@@ -252,6 +252,8 @@ def _sentences(checkpoint: PartialCheckpoint) -> Iterator[None]:
         reason = failure.strerror or failure
         if isinstance(failure, (FileExistsError, NotADirectoryError)):
             reason = f"{failure.filename} cannot be made, since a file is in the way; remove that, or save elsewhere"
+        if failure.errno == errno.EFBIG:
+            reason = f"{reason}; raise the limit on a file's size (ulimit -f)"
         what = f"was not saved: {reason}; checkpoints before it are unchanged"
         raise _sentence(failure, checkpoint.final, what) from failure
 

@@ -14,7 +14,7 @@ from torch import distributed
 from penstock.errors import ArgumentError
 
 RECORD = "penstock"
-_RANK_BITS = 16
+RANK_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SignedFile:
     path: str
     signature: Signature
     reader: int  # rank_of()
-    group: tuple[int, ...]  # ranks that share the reader's masters
+    group: tuple[int, ...]  # ranks that share the reader's masters; of none: the directory alone counts
 
 
 def group_of(engine: Any) -> tuple[int, ...]:
@@ -50,11 +50,11 @@ def rank_of(engine: Any) -> int:
     group = getattr(engine.optimizer, "dp_process_group", None)
     rank = engine.global_rank if group is None else int(distributed.get_rank(group))
     model_parallel = getattr(engine, "checkpoint_mp_rank", 0)  # not in DeepSpeed before 0.19
-    return rank | int(model_parallel) << _RANK_BITS
+    return rank | int(model_parallel) << RANK_BITS
 
 
 def _said(rank: int) -> str:
-    model_parallel, data_parallel = rank >> _RANK_BITS, rank & ((1 << _RANK_BITS) - 1)
+    model_parallel, data_parallel = rank >> RANK_BITS, rank & ((1 << RANK_BITS) - 1)
     return f"rank {data_parallel}" + (f" (model-parallel {model_parallel})" if model_parallel else "")
 
 
@@ -74,6 +74,6 @@ def refuse_mixed(files: Iterable[SignedFile]) -> None:
                 "the files of the checkpoint their names back"
             )
         for shared in (os.path.dirname(file.path), file.group):
-            other = first.setdefault(shared, file)
+            other = first.setdefault(shared, file) if shared else file
             if file.signature.save != other.signature.save:
                 raise ArgumentError(f"{file.path} and {other.path} are of two saves: they do not belong together")
