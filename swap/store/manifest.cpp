@@ -131,6 +131,7 @@ Result<void> Manifest::append(std::span<const ManifestRecord> records) {
   PENSTOCK_TRY(write(*file_, end_, batch));
   PENSTOCK_TRY(file_->sync());
   if (is_removed()) {
+    PENSTOCK_TRY(check_not_replaced());
     return system_error(ENOENT, fmt::format("{} was removed", file_->path()), file_->path());
   }
   ++sequence_;

@@ -62,7 +62,8 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
     set_change(from, {});
     std::vector<std::pair<Change*, std::string>> moves;
     for (auto& [name, change] : staged_) {
-      if (name == from || change.moved_to == from) {
+      // What the manifest has under `from` may be a tensor that has moved on before.
+      if (change.moved_to == from || (name == from && !change.moved_to)) {
         moves.emplace_back(&change, to);
       }
     }
@@ -148,8 +149,10 @@ void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
   separate_unsafe(batch_, unsafe);
   batch_record_bytes_ = record_bytes_of(batch_);
   for (auto& [name, change] : unsafe) {
-    if (!staged_.contains(name)) {
+    if (const auto newer = staged_.find(name); newer == staged_.end()) {
       set_change(name, std::move(change));
+    } else if (!newer->second.moved_to) {
+      newer->second.moved_to = std::move(change.moved_to);
     }
   }
 }
@@ -244,7 +247,10 @@ void StoreCatalog::set_change(const std::string& name, Change change) {
 
 /// A change of the batch is staged again, where no newer one is. Needs no memory.
 void StoreCatalog::take_back(Batch::node_type change) noexcept {
-  if (staged_.contains(change.key())) {
+  if (const auto newer = staged_.find(change.key()); newer != staged_.end()) {
+    if (!newer->second.moved_to) {
+      newer->second.moved_to = std::move(change.mapped().moved_to);
+    }
     return;
   }
   const auto staged = staged_.insert(std::move(change)).position;

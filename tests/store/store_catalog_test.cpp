@@ -38,7 +38,10 @@ Error sync_failed() {
 
 class StoreCatalogTest : public testing::Test {
  protected:
-  StoreCatalogTest() {
+  StoreCatalogTest() { begin_anew(); }
+
+  void begin_anew() {
+    catalog_ = {};
     catalog_.restore(catalog_entry("old", 1));
     catalog_.stage(catalog_entry("other", 2, 1));
   }
@@ -89,6 +92,35 @@ TEST_F(StoreCatalogTest, ReservesTheOldNameOfAnUnsafeRename) {
   catalog_.end_published();
   catalog_.stage_removal("new");
   EXPECT_EQ(begin(), (std::vector<std::string>{"no new", "old"}));
+}
+
+/// What the manifest has under it is the last safe content of the tensor that moved on first.
+TEST_F(StoreCatalogTest, ReservesTheOldNameAlsoWhereAnotherTensorHadItAndMovedOn) {
+  catalog_.stage_name("old", "new");
+  catalog_.stage(catalog_entry("new", 4));
+  catalog_.begin_batch();
+  catalog_.take_unsafe(0, sync_failed());
+  catalog_.end_published();
+  catalog_.stage(catalog_entry("old", 5, 1));
+  catalog_.stage_name("old", "newer");
+  EXPECT_EQ(begin(), std::vector<std::string>{"newer"});
+}
+
+TEST_F(StoreCatalogTest, ReservesTheOldNameAlsoWhereAnotherTensorTakesItDuringThePublish) {
+  for (const bool fails : {false, true}) {
+    catalog_.stage_name("old", "new");
+    catalog_.stage(catalog_entry("new", 4));
+    catalog_.begin_batch();
+    catalog_.stage(catalog_entry("old", 5, 1));
+    if (fails) {
+      catalog_.end_failed(false);
+      catalog_.begin_batch();
+    }
+    catalog_.take_unsafe(0, sync_failed());
+    catalog_.end_published();
+    EXPECT_EQ(begin(), std::vector<std::string>{}) << fails;
+    begin_anew();
+  }
 }
 
 TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
