@@ -161,8 +161,9 @@ typedef enum penstock_access {
 } penstock_access;
 
 /// Writes the tensor's next content from `data`, `bytes` of it. The former content stays readable
-/// until this one is whole, and for good if it fails. Blocks; then `data` is the caller's again.
-/// Errors: UNKNOWN_TENSOR, WRONG_SIZE, STORAGE, EXHAUSTED.
+/// until this one is whole, and for good if it fails; but a durable engine's tensor that is
+/// resident in RAM has the new one there, and penstock_flush() tries again. Blocks; then `data` is
+/// the caller's again. Errors: UNKNOWN_TENSOR, WRONG_SIZE, STORAGE, EXHAUSTED.
 PENSTOCK_API int penstock_put(penstock_engine* engine, const char* name, const void* data,
                               size_t bytes);
 /// As penstock_put(), but returns at once: `data` must stay as it is until the ticket is done.

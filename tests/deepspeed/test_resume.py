@@ -19,6 +19,8 @@ TRAINING = [
 ]
 NOT_RESUMED = {
     "GatheredParameters(modifier_rank=0) between steps": "16-bit weights without their masters are in no checkpoint",
+    "a checkpoint whose momentum a hook has rounded to bf16, loaded and trained on": "the hook changes what is saved",
+    "hooks of the optimizer's state_dict() and load_state_dict() that change moments": "they change what is saved",
     "hooks of the step of DeepSpeed's CPU Adam": "a hook of one step, which may be before the load",
     "hooks of the step of torch AdamW, that come and go": "a hook of one step, which may be before the load",
     "torch.autograd.grad of the input, then a backward": "a pass before the step is of the model before the load",

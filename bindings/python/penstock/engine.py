@@ -51,8 +51,9 @@ class Engine:
         A name keeps size and dtype of its first content; putting another shape of the same size is an ArgumentError.
         `convert`: a tensor on a device may be f32, bf16 or f16 where the name is another of these.
 
-        After an error the name has its content from before. But from a device the bytes may have come by then: a write
-        that fails leaves the new ones in memory, as it does for commit().
+        After an error the name has its content from before. But from a device, and of a durable engine's name that is
+        resident in RAM, the bytes have come by then: a write that fails leaves the new ones in memory, as it does for
+        commit(), says so, and flush() tries again.
         """
         self.put_async(name, tensor, convert, device).result()
 
