@@ -170,7 +170,7 @@ std::string plain_text(const InspectOptions& options, const StoreReport& report)
   const ManifestState& state = report.state;
   const std::string use = report.user    ? "in use by " + *report.user
                           : state.closed ? "closed in good order"
-                                         : "not closed: its last user died";
+                                         : "not closed: its last user died, or failed";
   std::string text = fmt::format("store      {} (format {}, {})\n", options.store,
                                  ManifestHead::kVersion, printable(use));
   text += fmt::format("tensors    {}, {}\n", report.entries.size(), format_bytes(report.bytes));
