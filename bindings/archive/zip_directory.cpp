@@ -38,7 +38,7 @@ constexpr std::uint16_t kHasDescriptor = 1U << 3U;
 // Of a record that is as it stands: how it might have been packed, and that names are UTF-8.
 constexpr std::uint16_t kPlainFlags = kHasDescriptor | 3U << 1U | 1U << 11U;
 constexpr std::uint32_t kIsFolder = 1U << 4U;  // of the attributes, as DOS has them
-constexpr std::uint32_t kIn64 = 0xffffffff;  // the value stands in the ZIP64 extra field
+constexpr std::uint32_t kIn64 = 0xffffffff;    // the value stands in the ZIP64 extra field
 // A record has an entry of a hundred bytes or so: this is for millions of them.
 constexpr std::uint64_t kDirectoryBytesMax = std::uint64_t{1} << 30U;
 
@@ -212,9 +212,10 @@ Result<ZipRecord> Reader::read_entry(WireReader& fields) {
                            excerpt(record.name)));
   }
   if (disk != 0 || (attributes & kIsFolder) != 0) {
-    return bad(fmt::format("record {} is a folder, or lies on another disk, which torch.save never "
-                           "says; its table of records is damaged",
-                           excerpt(record.name)));
+    return bad(
+        fmt::format("record {} is a folder, or lies on another disk, which torch.save never "
+                    "says; its table of records is damaged",
+                    excerpt(record.name)));
   }
   return record;
 }
