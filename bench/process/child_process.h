@@ -29,7 +29,7 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess();
 
-  /// Writes to its standard input. An error where it reads no more: then failure() says why.
+  /// Writes to its standard input. An error where it reads no more: then finish() says why.
   Result<void> write(std::string_view text);
   /// The next line of its output, without the line end. An error where it has ended, with what it
   /// said.

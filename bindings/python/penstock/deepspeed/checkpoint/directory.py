@@ -72,13 +72,12 @@ class PartialCheckpoint:
         """
         if os.path.exists(os.path.join(self.path, _WHOLE)):
             self._fill()
-        with contextlib.suppress(OSError):  # the next save says what is in the way
-            self._rescue(self.path)
         if os.path.isdir(self._previous) and not os.path.isdir(self.final):
             with contextlib.suppress(FileNotFoundError):  # another rank has done it
                 os.rename(self._previous, self.final)
-        with contextlib.suppress(OSError):
-            self._rescue(self._previous)
+        for left in (self.path, self._previous):
+            with contextlib.suppress(OSError):  # the next save says what is in the way
+                self._rescue(left)
 
     def create(self) -> None:
         os.makedirs(self.path, exist_ok=True)
