@@ -32,20 +32,16 @@ using bench::Report;
 
 constexpr const char* kBenchFooter =
     "Job files are fio's: [global], a section a job, key=value. A key on the command line "
-    "overrides\n"
-    "those of the files; --name=NAME begins a job of its own.\n"
-    "Keys of fio with fio's meaning:\n"
-    "  name rw bs size io_size directory filename numjobs iodepth ioengine direct unlink "
-    "fixedbufs\n"
-    "  rate cpus_allowed runtime time_based ramp_time loops rwmixread stonewall group_reporting\n"
-    "Keys of swapping:\n"
-    "  workload inventory config phase compute max_pinned ram lookahead integrity verify trace\n"
-    "  pair pairs\n"
+    "overrides those of the files; --name=NAME begins a job of its own.\n"
+    "Keys of fio with fio's meaning: name rw bs size io_size directory filename numjobs iodepth "
+    "ioengine direct unlink fixedbufs rate cpus_allowed runtime time_based ramp_time loops "
+    "rwmixread stonewall group_reporting.\n"
+    "Keys of swapping: workload inventory config phase compute max_pinned ram lookahead integrity "
+    "verify trace pair pairs.\n"
     "Examples:\n"
-    "  penstock bench --name=read --directory=/nvme0 --rw=read --bs=1m --size=4g --direct=1 \\\n"
-    "      --ioengine=uring --iodepth=8\n"
-    "  penstock bench nightly.job --runtime=30 --output-format=json --output=nightly.json\n"
-    "Exit status 0: all went well, 1: an error, a difference found by verify, or Ctrl-C (after a\n"
+    "  penstock bench --name=read --directory=/nvme0 --rw=read --bs=1m --size=4g\n"
+    "  penstock bench nightly.job --runtime=30 --output-format=json > nightly.json\n"
+    "Exit status 0: all went well, 1: an error, a difference found by verify, or Ctrl-C (after a "
     "report of what was done; the second one ends at once), 2: wrong usage.";
 
 struct BenchOptions {

@@ -155,13 +155,13 @@ int run_compare(const CompareOptions& options) {
 void add_bench_compare(CLI::App& bench, int& exit_code) {
   CLI::App* verb = bench.add_subcommand("compare", "Whether a second report is worse than a first");
   verb->footer(
-      "Both are written by `penstock bench --output-format=json`; reports one after another in a\n"
-      "file are runs of the same jobs. With two runs or pairs a side, a figure is worse only if\n"
-      "all of its interval is; `unclear` means that more runs are needed. Of jobs with the same\n"
-      "peer in both, ratios to it count instead of bandwidth and CPU. Stalls are shares of the\n"
+      "Both are written by `penstock bench --output-format=json`; reports one after another in a "
+      "file are runs of the same jobs. With two runs or pairs a side, a figure is worse only if "
+      "all of its interval is; `unclear` means that more runs are needed. Of jobs with the same "
+      "peer in both, ratios to it count instead of bandwidth and CPU. Stalls are shares of the "
       "run time, compared by difference. Exit status 1 if a figure is worse or missing.\n"
       "Example:\n"
-      "  for run in 1 2 3 4 5; do penstock bench my.job --output-format=json >> after.json; done\n"
+      "  penstock bench my.job --output-format=json >> after.json\n"
       "  penstock bench compare before.json after.json --max-regression 5%");
   const auto options = std::make_shared<CompareOptions>();
   verb->add_option("A.json", options->before, "Reports of before")->required();

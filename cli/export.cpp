@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "alloc/bytes.h"
 #include "bindings/archive/checkpoint_export.h"
@@ -47,6 +51,34 @@ void parse(ExportArguments& arguments) {
   arguments.options.dtype = *dtype;
 }
 
+// A directory for shards, made with the mode that any other program's has; one that nothing came
+// into goes again.
+class TargetDirectory {
+ public:
+  TargetDirectory() = default;
+  TargetDirectory(const TargetDirectory&) = delete;
+  TargetDirectory& operator=(const TargetDirectory&) = delete;
+  ~TargetDirectory() {
+    if (!made_.empty()) {
+      (void)::rmdir(made_.c_str());  // not where it has files
+    }
+  }
+
+  Result<void> make(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::create_directories(path, error)) {
+      made_ = path;
+    }
+    if (error) {
+      return system_error(error.value(), fmt::format("cannot make {}", path), path);
+    }
+    return {};
+  }
+
+ private:
+  std::string made_;
+};
+
 Result<ExportReport> export_store(const ExportArguments& arguments) {
   ExportOptions options = arguments.options;
   if (is_single_file(options.target)) {
@@ -62,6 +94,10 @@ Result<ExportReport> export_store(const ExportArguments& arguments) {
   Result<std::unique_ptr<IoQueue>> queue = start_queue();
   if (queue.has_error()) {
     return std::move(queue).error();
+  }
+  TargetDirectory directory;
+  if (!is_single_file(options.target)) {
+    PENSTOCK_TRY(directory.make(options.target));
   }
   const Interruption interruption;
   options.interrupted = [&interruption] { return interruption.asked_for(); };
@@ -106,7 +142,7 @@ void add_export(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("export", "Write a durable store's tensors as a safetensors checkpoint");
   verb->footer(
-      "DST ending in .safetensors is one file, replaced if it is there; anything else a directory\n"
+      "DST ending in .safetensors is one file, replaced if it is there; anything else a directory "
       "for shards with an index. Nothing stands under a final name before all of it is whole.\n"
       "Example:\n  penstock export /nvme0/model model.safetensors --dtype f32");
   const auto arguments = std::make_shared<ExportArguments>();

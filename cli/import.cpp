@@ -112,9 +112,8 @@ void add_import(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("import", "Copy a safetensors checkpoint into a durable store");
   verb->footer(
-      "SRC is a .safetensors file, a .safetensors.index.json or a directory with either. STORE is\n"
-      "made where it is missing; in an existing one every tensor of SRC gets a new generation, "
-      "and\n"
+      "SRC is a .safetensors file, a .safetensors.index.json or a directory with either. STORE is "
+      "made where it is missing; in an existing one every tensor of SRC gets a new generation, and "
       "others stay. Whenever the process dies, each tensor is the old or the new one, whole.\n"
       "Example:\n  penstock import model.safetensors /nvme0/model");
   const auto options = std::make_shared<ImportOptions>();

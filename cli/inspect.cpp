@@ -238,11 +238,11 @@ void add_inspect(CLI::App& app, int& exit_code) {
       app.add_subcommand("inspect", "What is in a durable store, or in a checkpoint of DeepSpeed");
   verb->footer(
       "Of a store, reads the manifest only and changes nothing; the store may be in use. Exit "
-      "status 1 if a\nfile of tensors is missing.\n"
+      "status 1 if a file of tensors is missing.\n"
       "Of a checkpoint, reads what describes its tensors and runs nothing of it: tensors, ranks, "
-      "step, missing\nfiles, whether training can be resumed from it and with which world size. "
-      "DIR is what save_checkpoint()\ntook, the folder of a tag, a Trainer's checkpoint-500, or "
-      "a folder of several. Exit status 1 if it\ncannot be resumed.\n"
+      "step, missing files, whether training can be resumed from it and with which world size. "
+      "DIR is what save_checkpoint() took, the folder of a tag, a Trainer's checkpoint-500, or a "
+      "folder of several. Exit status 1 if it cannot be resumed.\n"
       "Examples:\n  penstock inspect /nvme0/model --json\n"
       "  penstock inspect output/checkpoint-500");
   const auto options = std::make_shared<InspectOptions>();

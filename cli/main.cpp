@@ -27,7 +27,7 @@ constexpr const char* kExamples =
     "  penstock doctor --path /nvme0\n"
     "  penstock plan model.safetensors --config ds_config.json\n"
     "  penstock bench --name=x --directory=/nvme0 --rw=read --bs=1m --size=1g\n"
-    "  penstock tune --path /nvme0 model.safetensors --config ds_config.json -o better.json\n"
+    "  penstock tune --path /nvme0 model/ --config ds_config.json -o better.json\n"
     "  penstock import model.safetensors /nvme0/model\n"
     "  penstock plan --help";
 
@@ -61,6 +61,22 @@ std::string one_sentence(const std::string& message) {
   return sentence;
 }
 
+struct Asked {
+  std::string parents;  // "penstock bench" of `penstock bench compare`
+  const CLI::App* verb = nullptr;
+};
+
+// What the command line names, as far as it was understood.
+Asked asked_of(const CLI::App& app) {
+  Asked asked{"", &app};
+  for (auto chosen = app.get_subcommands(); !chosen.empty();
+       chosen = asked.verb->get_subcommands()) {
+    asked.parents += (asked.parents.empty() ? "" : " ") + asked.verb->get_name();
+    asked.verb = chosen.front();
+  }
+  return asked;
+}
+
 int run(int argc, const char* const* argv) {
   int exit_code = kDone;
   CLI::App app(kDescription, "penstock");
@@ -85,19 +101,18 @@ int run(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    const CLI::App& asked = chosen.empty() ? app : *chosen.front();
-    fmt::print("{}", wrapped_help(asked.help(), output_width()));
+    const Asked asked = asked_of(app);
+    fmt::print("{}", wrapped_help(asked.verb->help(asked.parents), output_width()));
     return kDone;
   } catch (const CLI::Success& success) {
     // Through stdio, whose errors main() sees.
     fmt::print("{}\n", success.what());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const std::string verb = chosen.empty() ? "" : " " + chosen.front()->get_name();
-    report_error(fmt::format("{}; `penstock{} --help` shows what is allowed",
-                             one_sentence(error.what()), verb));
+    const Asked asked = asked_of(app);
+    report_error(fmt::format("{}; `{}{}{} --help` shows what is allowed",
+                             one_sentence(error.what()), asked.parents,
+                             asked.parents.empty() ? "" : " ", asked.verb->get_name()));
     return kWrongUsage;
   }
   return exit_code;

@@ -13,7 +13,7 @@ void add_schema(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "schema", "A JSON Schema of DeepSpeed's configuration with the penstock block, for editors");
   verb->footer(
-      "An editor that knows JSON Schema then completes and checks keys: name the file in the\n"
+      "An editor that knows JSON Schema then completes and checks keys: name the file in the "
       "configuration, as \"$schema\": \"penstock.schema.json\".\n"
       "Example:\n"
       "  penstock schema > penstock.schema.json");

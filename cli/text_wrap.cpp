@@ -25,7 +25,10 @@ std::size_t indent_of(std::string_view line) {
                                line[kDescriptionColumn - 1] == ' ' &&
                                line[kDescriptionColumn] != ' ' && leading_spaces(line) == 2;
   const std::size_t spaces = leading_spaces(line);
-  return has_description || spaces >= kDescriptionColumn ? kDescriptionColumn : spaces + 2;
+  if (has_description || spaces >= kDescriptionColumn) {
+    return kDescriptionColumn;
+  }
+  return spaces == 0 ? 0 : spaces + 2;  // prose, or an example
 }
 
 }  // namespace

@@ -30,17 +30,18 @@ namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 
 constexpr const char* kTuneFooter =
-    "What is measured: a file below each DIR, read and written as penstock reads and writes this\n"
-    "model's tensors, in the shares of a training step; each path alone and all together.\n"
-    "All are used only where they are faster than the fastest beyond the noise: by 3 % at the\n"
-    "median of six turns, and by 95 % confidence. The files have no names while they are used, so\n"
-    "that nothing is left of them. Everything else of DS.json stays; `aio`, by which stock\n"
-    "DeepSpeed reads and writes, is measured by its own ds_nvme_tune.\n"
+    "What is measured: a file below each DIR, read and written as penstock reads and writes this "
+    "model's tensors, in the shares of a training step; each path alone and all together. All are "
+    "used only where they are faster than the fastest beyond the noise: by 3 % at the median of "
+    "six turns, and by 95 % confidence. The files have no names while they are used, so that "
+    "nothing is left of them.\n"
+    "Everything else of DS.json stays; `aio`, by which stock DeepSpeed reads and writes, is "
+    "measured by its own ds_nvme_tune.\n"
     "Without -o the configuration goes to standard output and the table to standard error.\n"
     "Ctrl-C ends soon with what is known by then (exit status 1); twice, at once.\n"
     "Examples:\n"
-    "  penstock tune --path /nvme0 model.safetensors --config ds_config.json -o better.json\n"
-    "  penstock tune --path /nvme0 --path /nvme1 model/ --time-budget 3m > ds_config.json\n"
+    "  penstock tune --path /nvme0 model/ --config ds_config.json -o better.json\n"
+    "  penstock tune --path /nvme0 --path /nvme1 model/ > ds_config.json\n"
     "  penstock plan model/ --config better.json";
 
 // A file of so much a second of the budget, so that laying it out takes no large part of it.

@@ -103,7 +103,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       "Read every byte of a durable store, or of a checkpoint of DeepSpeed, and check it");
   verb->footer(
       "Of a store, compares checksums and identities; of a checkpoint, every CRC-32 of every file. "
-      "Exit status 1\nand a list of what is bad or missing if anything is wrong.\n"
+      "Exit status 1 and a list of what is bad or missing if anything is wrong.\n"
       "Examples:\n  penstock verify /nvme0/model\n  penstock verify output/checkpoint-500");
   const auto options = std::make_shared<VerifyOptions>();
   add_store_options(*verb, options->store);

@@ -160,8 +160,8 @@ Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorI
   for (const TensorInfo& one : adapters) {
     if (taken.contains(one.name)) {
       return fault(Fault::kInvalidArgument,
-                   fmt::format("--adapter {} is a name that the inventory has; leave the adapter "
-                               "out, or name it otherwise",
+                   fmt::format("--adapter {} is a name that the inventory has, or another "
+                               "--adapter; leave this one out, or name it otherwise",
                                one.name));
     }
   }

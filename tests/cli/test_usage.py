@@ -1,5 +1,6 @@
 """Exit status, help and the places of output, for every verb."""
 
+import itertools
 import json
 import subprocess
 
@@ -17,6 +18,24 @@ def test_help_has_an_example(penstock, verb):
     assert done.stderr == ""
     assert f"penstock {verb}" in done.stdout
     assert "xample" in done.stdout
+
+
+ALL_VERBS = ["bench", "doctor", "export", "import", "inspect", "plan", "replay", "schema", "tune", "verify", "version"]
+
+
+@pytest.mark.parametrize("command", [[], *([verb] for verb in ALL_VERBS), ["bench", "compare"]])
+def test_help_is_of_the_command_that_was_asked_and_breaks_no_example(penstock, command):
+    """At 80 columns examples can be copied, and prose is broken only where a line is full."""
+    wide = penstock(*command, "--help", env={"COLUMNS": "2000"}).stdout.splitlines()
+    assert any(line.startswith(" ".join(["Usage: penstock", *command, "[OPTIONS]"])) for line in wide)
+    assert [line for line in wide if line.startswith("  penstock ") and len(line) > 80] == []
+    narrow = penstock(*command, "--help", env={"COLUMNS": "80"}).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    footer = narrow.split("\n\n")[-1].splitlines()
+    prose = [line for line in footer if not line.startswith("  ")]
+    for line, following in itertools.pairwise(prose):
+        ends = line.endswith((".", ":"))
+        assert ends or len(line) + 1 + len(following.split(" ")[0]) > 80, f"{line!r} ends early"
 
 
 def test_help_of_all_names_every_verb(penstock):
