@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import Runner, linear_config
+from conftest import Runner, free_port, linear_config
+from habit_models import Layer, Stack
+from habit_process import run
 from penstock.deepspeed import refusals
 from penstock.errors import UnsupportedError
+from trial import WIDTH, Trial
 
 SCRIPT = Path(__file__).with_name("linear_training.py")
 
@@ -100,3 +104,30 @@ def test_what_works_is_not_refused(allowed: Any) -> None:
 def test_older_versions_know_mics() -> None:
     with pytest.raises(UnsupportedError, match="mics_shard_size"):
         refusals.refuse_what_cannot_be_swapped(configuration(optimizer="nvme", mics_shard_size=2))
+
+
+def layer_after_the_engine(trial: Trial, is_frozen: bool) -> None:
+    import deepspeed
+    import torch
+
+    config = trial.config()
+    model = Stack(2)
+    engine = trial.initialize(model, config)
+    trial.steps(engine, 1)
+    with deepspeed.zero.Init(config_dict_or_path=config, dtype=torch.bfloat16):
+        model.layers.append(Layer(WIDTH).requires_grad_(not is_frozen))
+    trial.steps(engine, 2)
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_layer_that_nothing_trains_is_not_taken_for_a_trained_one(
+    compiled: None, tmp_path: Path, is_frozen: bool
+) -> None:
+    """Stock DeepSpeed ends in a "tracing error" with either."""
+    outcome = run(
+        functools.partial(layer_after_the_engine, is_frozen=is_frozen), tmp_path / "run", 1, False, free_port()
+    )
+    if is_frozen:
+        assert outcome.errors == [], outcome.output
+    else:
+        assert "came into the model after deepspeed.initialize: no optimizer trains it" in outcome.errors[0]

@@ -14,12 +14,14 @@ from typing import Any
 import torch
 
 from penstock.deepspeed.self_changing import is_whole, may_write, note_external, note_self_changing
+from penstock.errors import ArgumentError
 
 _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 
 _FETCHED_FOR = "_PartitionedParameterCoordinator__most_recent_step_id_param_fetched_for"
 _STEP = "_PartitionedParameterCoordinator__step_id"
 _LATE = "penstock_late_uses"  # of a coordinator: parameters' ds_ids, by the id of a module whose use its trace has not
+_AT_START = "penstock_at_start"  # of a parameter: it was in a model when DeepSpeed took that one
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -95,6 +97,8 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
     def setup(self: Any) -> None:
         original(self)
         note_self_changing(self.module)
+        for parameter in self.module.parameters():
+            setattr(parameter, _AT_START, True)
         offload = weakref.ref(self)
 
         def end_of_forward(*_: Any) -> None:
@@ -111,7 +115,8 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of register_external_parameter, as forwards call it when a module uses another one's parameter.
 
     A trace that is complete does not have that use, and DeepSpeed ends in a "tracing error" when it meets it in the
-    next pass. With parameters in RAM, its look-ahead hides most such uses.
+    next pass. With parameters in RAM, its look-ahead hides most such uses. Of a parameter that should be trained and
+    came after the engine, that error is all that says that nothing steps it.
     """
 
     @functools.wraps(original)
@@ -120,11 +125,20 @@ def registering(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(module, parameter)
         for coordinator in list(_coordinators):
             if coordinator.is_complete_trace():
+                _refuse_untrained(parameter)
                 uses: dict[int, set[int]] = vars(coordinator).setdefault(_LATE, {})
                 uses.setdefault(id(module), set()).add(parameter.ds_id)
         return result
 
     return register
+
+
+def _refuse_untrained(parameter: Any) -> None:
+    if torch.is_grad_enabled() and parameter.requires_grad and not hasattr(parameter, _AT_START):
+        raise ArgumentError(
+            f"a parameter of shape {list(parameter.ds_shape)} came into the model after deepspeed.initialize: no "
+            "optimizer trains it. Freeze it, or make a new engine"
+        )
 
 
 def _leave_to_module(coordinator: Any, module: Any, params: Iterable[Any]) -> None:
