@@ -84,7 +84,8 @@ Json base_config(const SwapPlan& plan, const std::string& text,
   if (text.empty()) {
     return minimal_config(plan, nvme_path);
   }
-  const Json config = Json::parse(text);  // it has been parsed before, strictly
+  const Json config =
+      Json::parse(text, nullptr, true, true);  // with comments, as it was parsed before
   if (!plan.setup.has_config) {
     Json whole = minimal_config(plan, nvme_path);
     whole.update(config);

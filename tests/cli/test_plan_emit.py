@@ -98,3 +98,13 @@ def test_what_is_emitted_does_not_keep_parameters_in_too_few_buffers(penstock, w
     del config["zero_optimization"]["stage3_max_reuse_distance"]
     emitted = json.loads(penstock("plan", QWEN, "--config", write("ds.json", config), "--emit-config", *MEMORY).stdout)
     assert emitted["zero_optimization"]["stage3_max_reuse_distance"] == 0
+
+
+def test_a_configuration_with_comments_is_read(penstock, write):
+    """As DeepSpeed does. The emitted file has none."""
+    plain = json.loads(SEED.read_text())
+    commented = write("commented.json", "// of the whole\n" + SEED.read_text().replace("{", "{ /* here */", 1))
+    done = penstock("plan", QWEN, "--config", commented, "--emit-config", *MEMORY)
+    assert done.returncode == 0, done.stderr
+    same = penstock("plan", QWEN, "--config", write("plain.json", plain), "--emit-config", *MEMORY)
+    assert json.loads(done.stdout) == json.loads(same.stdout)
