@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,12 +19,7 @@
 #include "step_kernels.h"
 #include "warning_inbox.h"
 
-NB_MODULE(_core, module) {
-  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-    throw std::runtime_error(
-        "penstock works in the main interpreter only, not in a subinterpreter: use threads or "
-        "processes");
-  }
+NB_MODULE(_core_of_main_interpreter, module) {
   module.doc() = "penstock's engine; use the classes of the package `penstock` instead.";
   module.attr("__version__") = PENSTOCK_VERSION;
   // Interpreters that end while tensors still view a lease are the rule, not a leak.
@@ -56,4 +50,15 @@ NB_MODULE(_core, module) {
   });
   nanobind::module_::import_("atexit").attr("register")(module.attr("deliver_warnings"));
   penstock::python::deliver_at_exit();
+}
+
+// Before nanobind's own, which replaces what the main interpreter's module works with.
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "penstock works in the main interpreter only, not in a subinterpreter: use "
+                    "threads or processes");
+    return nullptr;
+  }
+  return PyInit__core_of_main_interpreter();
 }

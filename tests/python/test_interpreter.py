@@ -90,19 +90,25 @@ def test_close_at_exit_beside_daemon_threads(tmp_path: Path) -> None:
 
 IN_A_SUBINTERPRETER = """
 import sys, _xxsubinterpreters as interpreters
-if sys.argv[2] == "after": import penstock
+if sys.argv[2] == "after":
+    import penstock
+    own = penstock.Engine(path=sys.argv[1])
+    own.put("a", b"content")
 number = interpreters.create(isolated=False)
 try:
     interpreters.run_string(number, f"import penstock; engine = penstock.Engine(path={sys.argv[1]!r})")
 except interpreters.RunFailedError as error:
     print(error)
 interpreters.destroy(number)
+if sys.argv[2] == "after":
+    assert bytes(own.get("a")) == b"content" and own.names() == ["a"]
+    penstock.Engine(path=sys.argv[1]).close()
 """
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_subinterpreter_is_refused(tmp_path: Path, when: str) -> None:
-    """Also one that is there after the main interpreter has imported penstock."""
+    """Also one that is there after the main interpreter has imported penstock, which goes on working."""
     pytest.importorskip("_xxsubinterpreters", exc_type=ImportError)
     command = [sys.executable, "-c", IN_A_SUBINTERPRETER, str(tmp_path), when]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
