@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cerrno>
+
 #include "python_call.h"
 
 namespace nb = nanobind;
@@ -12,7 +14,7 @@ namespace {
 
 const char* kind_of(const Error& error) {
   if (error.code.category() != fault_category()) {
-    return "storage";
+    return error.system_errno() == ENOMEM ? "exhausted" : "storage";
   }
   switch (static_cast<Fault>(error.code.value())) {
     case Fault::kInvalidArgument:

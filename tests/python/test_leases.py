@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,3 +143,24 @@ def test_a_lease_that_no_engine_made() -> None:
     for name in ("array", "name", "release"):
         with pytest.raises(TypeError):
             getattr(lease, name)()
+
+
+BEYOND_MEMORY = """
+import resource, sys, numpy, penstock
+engine = penstock.Engine({"penstock": {"ram_bytes": 0, "max_pinned_bytes": "4MiB"}}, path=sys.argv[1])
+engine.put("large", numpy.zeros(64 << 20, dtype="uint8"))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20),) * 2)
+try:
+    engine.get("large")
+except penstock.ExhaustedError as error:
+    assert isinstance(error, MemoryError)
+    print(error)
+"""
+
+
+def test_memory_that_the_machine_has_not_is_exhausted(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BEYOND_MEMORY, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "Cannot allocate memory" in done.stdout, done.stderr
