@@ -1,5 +1,6 @@
 """Durable stores that were damaged, cut or killed: what `verify`, `export` and `import` say of them."""
 
+import os
 import random
 import subprocess
 
@@ -13,7 +14,7 @@ torch = pytest.importorskip("torch")
 def test_verify_finds_every_changed_byte(penstock, store):
     done = penstock("verify", store)
     assert done.returncode == 0 and done.stderr == ""
-    assert "11 tensors" in done.stdout and "0 bad" in done.stdout
+    assert "11 tensors" in done.stdout and "0 bad" in done.stdout and "not closed" not in done.stdout
     expected = []
     for name, at in (("layers.10.weight", 1_500_000), ("norm.weight", 1999), ("scalar", 0), ("empty", 10)):
         damage(store, name, penstock, at)
@@ -58,6 +59,14 @@ def test_a_missing_file_is_said_by_tensor(penstock, store, tmp_path):
     done = penstock("export", store, tmp_path / "out.safetensors")
     assert done.returncode == 1
     assert_one_sentence(done, "cannot be read", str(store))
+
+
+def test_a_manifest_that_was_cut_is_not_closed(penstock, store):
+    """It may also be what a crash has left, so nothing is bad in it."""
+    os.truncate(store / "manifest", 8192)
+    done = penstock("verify", store)
+    assert done.returncode == 0 and done.stdout.startswith("0 tensors") and "not closed: its last user" in done.stdout
+    assert penstock.json("verify", store)["closed"] is False
 
 
 def test_a_damaged_manifest_names_the_place(penstock, store):
