@@ -232,6 +232,13 @@ def test_export_replaces_a_file_at_once_and_never_a_directory(penstock, store, t
     assert_one_sentence(done, str(tmp_path / "out"), "holds model")
 
 
+def test_no_checkpoint_is_exported_into_a_store(penstock, store):
+    before = sorted(store.iterdir())
+    done = penstock("export", store, store)
+    assert done.returncode == 1 and sorted(store.iterdir()) == before
+    assert_one_sentence(done, f"{store} is a durable store; choose another directory")
+
+
 def test_there_is_no_stub(penstock, store, checkpoint, tmp_path):
     done = penstock("import", checkpoint({}, "nothing.safetensors"), tmp_path / "other")
     assert done.returncode == 1
