@@ -22,7 +22,10 @@ std::uint64_t clock_ns() {
 
 RequestLoop::RequestLoop(IoEngine& engine, const File& file, std::span<std::byte> arena,
                          std::uint32_t depth)
-    : engine_(engine), file_(file), slots_(std::make_unique<Slot[]>(depth)) {
+    : engine_(engine),
+      file_(file),
+      is_asynchronous_(engine.name() != "threads"),
+      slots_(std::make_unique<Slot[]>(depth)) {
   free_.reserve(depth);
   fresh_.reserve(depth);
   const std::size_t slot_bytes = arena.size() / depth;
@@ -130,6 +133,9 @@ void RequestLoop::begin(const Request& request) {
 
 // What advance() finds there is delivered at once; only where that is nothing do we wait.
 void RequestLoop::round() {
+  if (!is_asynchronous_) {
+    stamp();
+  }
   engine_.advance();
   stamp();
   if (engine_.deliver() == 0) {
@@ -148,7 +154,8 @@ void RequestLoop::add_sample(std::uint64_t at_ns) {
   result_.course.add({at_ns, result_.reads.io_bytes, result_.writes.io_bytes});
 }
 
-// The latency of a request begins when the kernel has it, as fio counts it.
+// The latency of a request begins when the kernel has it, as fio counts it; where a thread makes
+// the call, before that thread has the request.
 void RequestLoop::stamp() {
   now_ns_ = clock_ns();
   for (Slot* const slot : fresh_) {

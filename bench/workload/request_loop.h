@@ -33,8 +33,8 @@ struct LoopResult {
 };
 
 /// Keeps an engine busy with what a feed says: as many requests under way as it has memory for.
-/// Allocates nothing and asks the clock twice a round, however many requests come and go in it.
-/// Driven by the thread that made the engine.
+/// Allocates nothing and asks the clock two or three times a round, however many requests come and
+/// go in it. Driven by the thread that made the engine.
 class RequestLoop {
  public:
   /// `arena` holds `depth` blocks of equal size. All must outlive the loop.
@@ -69,6 +69,7 @@ class RequestLoop {
 
   IoEngine& engine_;
   const File& file_;
+  const bool is_asynchronous_;  // not a call of one of the engine's threads
   std::unique_ptr<Slot[]> slots_;
   std::vector<Slot*> free_;
   std::vector<Slot*> fresh_;     // submitted, and not given to the kernel yet
