@@ -126,10 +126,12 @@ Result<ReportComparison> compare(const CompareOptions& options) {
   PENSTOCK_TRY(after);
   ReportComparison comparison =
       compare_reports(*before, *after, *parse_percent(options.max_regression));
-  if (comparison.rows.empty()) {
+  if (comparison.rows.empty() && after->failures.empty()) {
     return fault(Fault::kInvalidArgument,
-                 fmt::format("{} and {} have no figure of a job of the same name", options.before,
-                             options.after));
+                 before->failures.empty()
+                     ? fmt::format("{} and {} have no figure of a job of the same name",
+                                   options.before, options.after)
+                     : before->failures.front());
   }
   return comparison;
 }
