@@ -73,7 +73,8 @@ class NarrowStates:
         names = [_name(stage3, param) for group in stage3.fp16_groups for param in group]
         for pattern in self._fp32_patterns:
             if not any(state_format("8bit", [pattern], name, 1 << 40) == "fp32" for name in names):
-                messages.warn("idle-pattern", f"penstock.fp32_states has '{pattern}', which matches no parameter")
+                text = f"penstock.fp32_states has '{pattern}', which matches no parameter that is trained"
+                messages.warn("idle-pattern", text)
 
     def _format(self, name: str, numel: int) -> str:
         return state_format(self._narrow, self._fp32_patterns, name, numel)
