@@ -9,6 +9,8 @@ goes on from the newest whole checkpoint in OUTPUT. The weights are in OUTPUT/fi
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 from pathlib import Path
 
 import torch
@@ -16,9 +18,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingA
 
 
 def newest_whole_checkpoint(output: Path) -> str | None:
-    """Trainer writes trainer_state.json last. A checkpoint without it was being saved when the run was killed."""
-    whole = [state.parent for state in output.glob("checkpoint-*/trainer_state.json")]
-    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+    """Trainer writes trainer_state.json last. A checkpoint without it, or with half of it, was being saved when the run
+    was killed.
+    """
+    checkpoints = output.glob("checkpoint-*")
+    for checkpoint in sorted(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]), reverse=True):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((checkpoint / "trainer_state.json").read_text())
+            return str(checkpoint)
+    return None
 
 
 def main() -> None:

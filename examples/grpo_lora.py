@@ -10,6 +10,8 @@ merged into it in OUTPUT/merged. See docs/EXAMPLES.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,15 @@ from trl import GRPOConfig, GRPOTrainer
 
 
 def newest_whole_checkpoint(output: Path) -> str | None:
-    """Trainer writes trainer_state.json last. A checkpoint without it was being saved when the run was killed."""
-    whole = [state.parent for state in output.glob("checkpoint-*/trainer_state.json")]
-    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+    """Trainer writes trainer_state.json last. A checkpoint without it, or with half of it, was being saved when the run
+    was killed.
+    """
+    checkpoints = output.glob("checkpoint-*")
+    for checkpoint in sorted(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]), reverse=True):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((checkpoint / "trainer_state.json").read_text())
+            return str(checkpoint)
+    return None
 
 
 def sums() -> Dataset:

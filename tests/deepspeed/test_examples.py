@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,16 @@ def _merged_is_base_and_adapter(output: Path, model: Path) -> None:
     assert merged.keys() == base.keys()
     changed = [name for name in merged if not torch.equal(merged[name], base[name].to(merged[name].dtype))]
     assert changed and all("_proj.weight" in name for name in changed)
+
+
+@pytest.mark.parametrize("name", ["finetune", "grpo_lora"])
+def test_half_a_checkpoint_is_not_resumed_from(tmp_path: Path, name: str) -> None:
+    """What a kill leaves while Trainer writes the last file, or before that."""
+    newest = runpy.run_path(str(EXAMPLES / f"{name}.py"))["newest_whole_checkpoint"]
+    assert newest(tmp_path) is None
+    for step, state in ((9, '{"epoch": 1}'), (10, '{"epoch": 2}'), (11, '{"epo'), (12, ""), (13, None)):
+        directory = tmp_path / f"checkpoint-{step}"
+        directory.mkdir()
+        if state is not None:
+            (directory / "trainer_state.json").write_text(state)
+    assert newest(tmp_path) == str(tmp_path / "checkpoint-10")
