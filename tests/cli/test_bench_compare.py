@@ -86,6 +86,13 @@ def test_a_job_that_is_gone_or_failed(penstock, write):
     assert penstock.json("bench", "compare", after, before)["added"] == ["read-4m"]
 
 
+def test_the_only_job_has_failed(penstock, write):
+    good, failed = write("a.json", report(1000)), write("b.json", report(1000, error=5))
+    done = penstock("bench", "compare", good, failed)
+    assert done.returncode == 1 and "read-1m failed in" in done.stdout and "Input/output error" in done.stdout
+    expect_error(penstock("bench", "compare", failed, good), 1, "read-1m failed in", "Input/output error")
+
+
 NO_JOBS = ["7", "{}", "[]", "[7]", *(f'{{"jobs": {jobs}}}' for jobs in ("7", "[]", "[7]", "[{}]", '[{"jobname": 7}]'))]
 
 
