@@ -15,8 +15,6 @@
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
-#include "io/file_system.h"
-#include "swap/store/manifest.h"
 
 namespace penstock::cli {
 namespace {
@@ -27,16 +25,6 @@ struct VerifyOptions {
   StoreChoice store;
   bool as_json = false;
 };
-
-// Whether its last user ended in good order. What that had not published is not in the store.
-Result<bool> is_closed(const VerifyOptions& options) {
-  const Result<std::unique_ptr<Directory>> home =
-      open_store_directory(os_file_system(), options.store.directory);
-  PENSTOCK_TRY(home);
-  const Result<ManifestState> state = Manifest::read(**home);
-  PENSTOCK_TRY(state);
-  return state->closed;
-}
 
 Result<VerifyReport> verify(const VerifyOptions& options) {
   Result<std::unique_ptr<DurableStore>> store =
@@ -54,7 +42,7 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
   });
 }
 
-std::string json_text(const VerifyOptions& options, const VerifyReport& report, bool closed) {
+std::string json_text(const VerifyOptions& options, const VerifyReport& report) {
   ordered_json bad = ordered_json::array();
   for (const Error& error : report.bad) {
     bad.push_back({{"name", error.tensor}, {"path", error.path}, {"problem", error.message}});
@@ -62,7 +50,7 @@ std::string json_text(const VerifyOptions& options, const VerifyReport& report, 
   const ordered_json document{{"schema", "penstock.verify/1"},
                               {"store", options.store.directory},
                               {"good", report.bad.empty()},
-                              {"closed", closed},
+                              {"closed", report.closed},
                               {"tensors", report.tensors},
                               {"bytes", report.bytes},
                               {"checksums",
@@ -73,7 +61,7 @@ std::string json_text(const VerifyOptions& options, const VerifyReport& report, 
   return document_text(document);
 }
 
-std::string plain_text(const VerifyReport& report, bool closed) {
+std::string plain_text(const VerifyReport& report) {
   std::string text;
   for (const Error& error : report.bad) {
     text += fmt::format("bad  {}\n", printable(error.message));
@@ -87,7 +75,7 @@ std::string plain_text(const VerifyReport& report, bool closed) {
         "proved; what `penstock import` writes is\n",
         report.by_level[1], report.by_level[0]);
   }
-  if (!closed) {
+  if (!report.closed) {
     text +=
         "not closed: its last user died, or failed; what that one had not flushed is not in it\n";
   }
@@ -103,12 +91,7 @@ int run_verify(const VerifyOptions& options) {
   if (report.has_error()) {
     return failed(report.error());
   }
-  const Result<bool> closed = is_closed(options);
-  if (closed.has_error()) {
-    return failed(closed.error());
-  }
-  fmt::print("{}",
-             options.as_json ? json_text(options, *report, *closed) : plain_text(*report, *closed));
+  fmt::print("{}", options.as_json ? json_text(options, *report) : plain_text(*report));
   if (report->bad.empty()) {
     return kDone;
   }

@@ -10,6 +10,7 @@ namespace penstock {
 Result<VerifyReport> verify_store(const DurableStore& store, IoQueue& queue,
                                   const OnProgress& on_progress) {
   VerifyReport report;
+  report.closed = store.was_closed();
   std::vector<StoredContent> readable;
   std::uint64_t total_bytes = 0;
   for (const CatalogEntry& entry : store.contents()) {

@@ -16,6 +16,7 @@ struct VerifyReport {
   std::uint64_t bytes = 0;  ///< of tensors, read
   /// By IntegrityLevel: how many are proved by no checksum, a sampled one, a full one.
   std::array<std::uint64_t, 3> by_level{};
+  bool closed = false;  ///< DurableStore::was_closed()
   /// One for each bad tensor, with its name and path.
   std::vector<Error> bad;
 };

@@ -77,6 +77,7 @@ Result<void> DurableStore::open_drives(const ManifestState& state) {
 
 void DurableStore::restore(const ManifestState& state) {
   const MutexLock lock(mutex_);
+  was_closed_ = state.closed;
   drive_records_ = state.drives;
   notes_ = state.notes;
   std::uint64_t last_tensor = 0;

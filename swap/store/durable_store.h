@@ -48,6 +48,8 @@ class DurableStore final : public SwapStore {
   std::vector<CatalogEntry> contents() const;
   std::optional<CatalogEntry> find(const std::string& name) const;
   std::map<std::string, std::string> notes() const;
+  /// Whether the user before this one ended in good order. What that had not published is not here.
+  bool was_closed() const noexcept { return was_closed_; }
   const std::string& directory() const noexcept { return home_.directory(); }
 
  private:
@@ -64,6 +66,7 @@ class DurableStore final : public SwapStore {
   Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
 
   StoreHome home_;
+  bool was_closed_ = false;  // not changed once open
 
   Mutex publish_mutex_;  // one publish at a time; before mutex_
   std::unique_ptr<Manifest> manifest_;
