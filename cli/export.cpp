@@ -18,8 +18,6 @@
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
-#include "io/file_system.h"
-#include "swap/store/manifest.h"
 #include "swap/transfer/dtype_conversion.h"
 
 namespace penstock::cli {
@@ -81,17 +79,6 @@ class TargetDirectory {
   std::string made_;
 };
 
-// A checkpoint's files are not for a store's directory, least of all this one's.
-Result<void> refuse_store(const std::string& target) {
-  const Result<std::unique_ptr<Directory>> directory =
-      open_store_directory(os_file_system(), target);
-  if (directory && Manifest::read(**directory)) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("{} is a durable store; choose another directory", target), target);
-  }
-  return {};
-}
-
 Result<ExportReport> export_store(const ExportArguments& arguments) {
   ExportOptions options = arguments.options;
   if (is_single_file(options.target)) {
@@ -110,7 +97,6 @@ Result<ExportReport> export_store(const ExportArguments& arguments) {
   }
   TargetDirectory directory;
   if (!is_single_file(options.target)) {
-    PENSTOCK_TRY(refuse_store(options.target));
     PENSTOCK_TRY(directory.make(options.target));
   }
   const Interruption interruption;

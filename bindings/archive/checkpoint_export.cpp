@@ -12,6 +12,7 @@
 #include "alloc/check.h"
 #include "bindings/archive/partial_file.h"
 #include "bindings/archive/safetensors_layout.h"
+#include "swap/store/manifest.h"
 #include "swap/transfer/dtype_conversion.h"
 #include "swap/transfer/stored_reader.h"
 #include "swap/transfer/stream_writer.h"
@@ -98,6 +99,11 @@ Result<void> Exporter::choose_directory() {
   }
   PENSTOCK_TRY(system_.make_directories(options_.target));
   PENSTOCK_TRY(open_directory(options_.target));
+  if (Manifest::read(*directory_)) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} is a durable store; choose another directory", options_.target),
+                 options_.target);
+  }
   const Result<std::vector<std::string>> names = directory_->list();
   PENSTOCK_TRY(names);
   const auto checkpoint = std::ranges::find_if(*names, [](const std::string& name) {
