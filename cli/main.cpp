@@ -63,16 +63,18 @@ std::string one_sentence(const std::string& message) {
 
 struct Asked {
   std::string parents;  // "penstock bench" of `penstock bench compare`
+  std::string command;  // all of it
   const CLI::App* verb = nullptr;
 };
 
 // What the command line names, as far as it was understood.
 Asked asked_of(const CLI::App& app) {
-  Asked asked{"", &app};
+  Asked asked{"", app.get_name(), &app};
   for (auto chosen = app.get_subcommands(); !chosen.empty();
        chosen = asked.verb->get_subcommands()) {
-    asked.parents += (asked.parents.empty() ? "" : " ") + asked.verb->get_name();
     asked.verb = chosen.front();
+    asked.parents = asked.command;
+    asked.command += " " + asked.verb->get_name();
   }
   return asked;
 }
@@ -109,10 +111,8 @@ int run(int argc, const char* const* argv) {
     fmt::print("{}\n", success.what());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    const Asked asked = asked_of(app);
-    report_error(fmt::format("{}; `{}{}{} --help` shows what is allowed",
-                             one_sentence(error.what()), asked.parents,
-                             asked.parents.empty() ? "" : " ", asked.verb->get_name()));
+    report_error(fmt::format("{}; `{} --help` shows what is allowed", one_sentence(error.what()),
+                             asked_of(app).command));
     return kWrongUsage;
   }
   return exit_code;
