@@ -1,5 +1,6 @@
 #include "swap/update/thread_team.h"
 
+#include <algorithm>
 #include <system_error>
 
 namespace penstock {
@@ -18,28 +19,38 @@ ThreadTeam::~ThreadTeam() {
   wake_.notify_all();
 }
 
-void ThreadTeam::Job::take_parts() {
-  for (std::size_t part = next++; part < parts; part = next++) {
-    work(part);
+void ThreadTeam::Job::take_parts(std::size_t thread) {
+  const std::size_t ranges = taken.size();
+  for (std::size_t i = 0; i < ranges; ++i) {
+    const std::size_t range = (thread + i) % ranges;
+    const std::size_t begin = parts * range / ranges;
+    const std::size_t end = parts * (range + 1) / ranges;
+    for (std::size_t part = begin + taken[range]++; part < end; part = begin + taken[range]++) {
+      work(part);
+    }
   }
 }
 
 void ThreadTeam::run(std::size_t parts, unsigned threads,
                      const std::function<void(std::size_t part)>& work) {
-  Job job{work, parts};
+  const std::size_t workers = std::min<std::size_t>(threads, parts);
   std::unique_lock<std::mutex> busy(busy_, std::defer_lock);
-  if (parts < 2 || threads < 2 || process_.elsewhere() || !busy.try_lock()) {
-    job.take_parts();
+  if (workers < 2 || process_.elsewhere() || !busy.try_lock()) {
+    for (std::size_t part = 0; part < parts; ++part) {
+      work(part);
+    }
     return;
   }
-  begin_helpers(threads - 1);
+  Job job{work, parts, std::vector<std::atomic<std::size_t>>(workers)};
+  const auto helpers = static_cast<unsigned>(workers - 1);
+  begin_helpers(helpers);
   {
     const std::lock_guard lock(mutex_);
     job_ = &job;
-    seats_ = threads - 1;
+    seats_ = helpers;
   }
   wake_.notify_all();
-  job.take_parts();
+  job.take_parts(0);
   std::unique_lock lock(mutex_);
   job_ = nullptr;
   seats_ = 0;
@@ -65,11 +76,11 @@ void ThreadTeam::help() {
     if (ends_) {
       return;
     }
-    --seats_;
+    const unsigned thread = seats_--;  // 0 is the caller
     Job& job = *job_;
     ++job.helpers;
     lock.unlock();
-    job.take_parts();
+    job.take_parts(thread);
     lock.lock();
     if (--job.helpers == 0) {  // the caller, whose the job is, may go on
       done_.notify_one();

@@ -28,17 +28,20 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   /// Calls `work(part)` once for each part of [0, parts), by `threads` threads at most, the
-  /// caller's among them. `work` does not throw. Back when all is done.
+  /// caller's among them. `work` does not throw. Back when all is done. Throws std::bad_alloc,
+  /// before any part is done.
   void run(std::size_t parts, unsigned threads, const std::function<void(std::size_t part)>& work);
 
  private:
+  // Each thread has a range of the parts, and helps with the others' when it is through: memory is
+  // read in order, and what one core has in its cache it finds there at the next job.
   struct Job {
     const std::function<void(std::size_t)>& work;
     const std::size_t parts;
-    std::atomic<std::size_t> next{0};
-    unsigned helpers = 0;  // that work on it; guarded by mutex_
+    std::vector<std::atomic<std::size_t>> taken;  // parts of each thread's range
+    unsigned helpers = 0;                         // that work on it; guarded by mutex_
 
-    void take_parts();
+    void take_parts(std::size_t thread);
   };
 
   void begin_helpers(unsigned wanted);
