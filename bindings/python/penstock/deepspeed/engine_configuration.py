@@ -25,6 +25,7 @@ def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
             session = current_session()
             if session is not None:
                 session.plan_is_stale = True  # which parameters are frozen is settled by now
+                session.collect_dead_parameters()
 
     return configure
 

@@ -293,6 +293,7 @@ class ParameterSwapper:
             self._params[param.ds_id] = param
             if dtype is None:
                 weakref.finalize(param, _forget, weakref.ref(self), param.ds_id).atexit = False
+                self._session.has_new_parameters = True
             self._session.plan_is_stale = True
         return tensor
 

@@ -46,6 +46,7 @@ class Session:
         self.device = training_device()  # that partitions are brought to; None: host memory
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
+        self.has_new_parameters = False
         self.lost_writes = 0  # errors of writes: the drive has an older content than it should
         _warn_of_idle_states(config)
         self._settlers: list[weakref.WeakMethod[Callable[[], None]]] = []
@@ -106,10 +107,18 @@ class Session:
         known only after the model is built."""
         self._settlers.append(weakref.WeakMethod(settle))
 
+    def collect_dead_parameters(self) -> None:
+        """DeepSpeed's refer to themselves, so that dead ones (ties are built twice) seem alive until then. It takes a
+        third of a second: done as an engine is made, not in its first step.
+        """
+        self.has_new_parameters = False
+        gc.collect()
+
     def plan_if_stale(self) -> None:
         if self.plan_is_stale:
+            if self.has_new_parameters:
+                self.collect_dead_parameters()
             self.plan_is_stale = False
-            gc.collect()  # DeepSpeed's parameters refer to themselves: without it, dead ones seem alive
             return_free_heap()
             for reference in self._settlers:
                 settle = reference()
