@@ -33,8 +33,8 @@ class ThreadTeam {
   void run(std::size_t parts, unsigned threads, const std::function<void(std::size_t part)>& work);
 
  private:
-  // Each thread has a range of the parts, and helps with the others' when it is through: memory is
-  // read in order, and what one core has in its cache it finds there at the next job.
+  // Each thread has a range of the parts, and helps with the others' when it is through: so memory
+  // is read in order. Of two threads, each has the same range in the next job.
   struct Job {
     const std::function<void(std::size_t)>& work;
     const std::size_t parts;
