@@ -253,7 +253,8 @@ std::uint32_t IoEngine::cut_piece(IoOp& op) noexcept {
   piece.data = op.data + op.issued_bytes;
   piece.offset = op.offset + op.issued_bytes;
   piece.bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(options_.block_bytes, op.bytes - op.issued_bytes));
+      std::min({std::uint64_t{options_.block_bytes}, request_bytes_max(piece.data),
+                op.bytes - op.issued_bytes}));
   piece.stalled = false;
   op.issued_bytes += piece.bytes;
   ++op.pieces_in_flight;

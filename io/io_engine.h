@@ -101,6 +101,10 @@ class IoEngine {
   /// Gives one piece to the kernel. False: no room now, try again after the next results. A backend
   /// that says so with nothing in flight makes completion_fd() readable itself.
   virtual bool issue(Piece& piece) = 0;
+  /// Most bytes that one request from or to `data` should carry; block_bytes holds beside it.
+  virtual std::uint64_t request_bytes_max(const std::byte* /*data*/) const noexcept {
+    return options_.block_bytes;
+  }
   /// After a batch of issue(): hands it to the kernel.
   virtual void kick() = 0;
   /// Calls finish() for every result that is there; blocks for the first one if `block`.

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 
 #include "alloc/bytes.h"
 
@@ -13,6 +16,20 @@ namespace {
 
 constexpr unsigned kEntries = 256;
 constexpr std::uint64_t kEntryBytesMax = kGiB;  // the kernel's own limit
+
+// `memory` as what becomes an entry each. PageSource advises huge pages up to the last whole one.
+std::vector<std::span<std::byte>> parts_of(std::span<std::byte> memory) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t huge_end = align_down(begin + memory.size(), kHugePageBytes);
+  const std::size_t huge_bytes = huge_end > begin ? huge_end - begin : 0;
+  std::vector<std::span<std::byte>> parts;
+  for (std::size_t at = 0; at < memory.size();) {
+    const std::size_t rest = (at < huge_bytes ? huge_bytes : memory.size()) - at;
+    parts.push_back(memory.subspan(at, std::min<std::size_t>(kEntryBytesMax, rest)));
+    at += parts.back().size();
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -29,15 +46,13 @@ RegisteredBuffers::RegisteredBuffers(io_uring& ring) : ring_(ring) {
 
 Result<void> RegisteredBuffers::add(std::span<std::byte> memory) {
   PENSTOCK_TRY(table_);
-  const std::size_t parts = (memory.size() + kEntryBytesMax - 1) / kEntryBytesMax;
-  if (parts > free_entries_.size()) {
+  const std::vector<std::span<std::byte>> parts = parts_of(memory);
+  if (parts.size() > free_entries_.size()) {
     return fault(Fault::kExhausted,
                  fmt::format("cannot register {} with io_uring: all {} entries are in use",
                              format_bytes(memory.size()), kEntries));
   }
-  for (std::size_t offset = 0; offset < memory.size(); offset += kEntryBytesMax) {
-    const std::span<std::byte> part =
-        memory.subspan(offset, std::min<std::size_t>(kEntryBytesMax, memory.size() - offset));
+  for (const std::span<std::byte> part : parts) {
     const unsigned entry = free_entries_.back();
     if (const int error = set_entry(entry, part.data(), part.size()); error != 0) {
       remove(memory);  // the parts before this one
@@ -64,15 +79,29 @@ void RegisteredBuffers::remove(std::span<std::byte> memory) {
   });
 }
 
+const RegisteredBuffers::Region* RegisteredBuffers::region_of(
+    const std::byte* data) const noexcept {
+  const auto after = std::ranges::upper_bound(regions_, data, {}, &Region::begin);
+  if (after == regions_.begin()) {
+    return nullptr;
+  }
+  const Region& region = *std::prev(after);
+  return data < region.end ? &region : nullptr;
+}
+
 std::optional<int> RegisteredBuffers::find(const std::byte* data,
                                            std::uint64_t bytes) const noexcept {
-  auto after = std::ranges::upper_bound(regions_, data, {}, &Region::begin);
-  if (after == regions_.begin()) {
+  const Region* const region = region_of(data);
+  if (region == nullptr || bytes > static_cast<std::uint64_t>(region->end - data)) {
     return std::nullopt;
   }
-  const Region& region = *--after;
-  const bool within = data < region.end && bytes <= static_cast<std::uint64_t>(region.end - data);
-  return within ? std::optional(static_cast<int>(region.entry)) : std::nullopt;
+  return static_cast<int>(region->entry);
+}
+
+std::uint64_t RegisteredBuffers::bytes_to_end(const std::byte* data) const noexcept {
+  const Region* const region = region_of(data);
+  return region == nullptr ? std::numeric_limits<std::uint64_t>::max()
+                           : static_cast<std::uint64_t>(region->end - data);
 }
 
 int RegisteredBuffers::set_entry(unsigned entry, std::byte* data, std::uint64_t bytes) {

@@ -28,15 +28,21 @@ class RegisteredBuffers {
 
   /// The entry that [data, data + bytes) lies in as a whole.
   std::optional<int> find(const std::byte* data, std::uint64_t bytes) const noexcept;
+  /// From `data` to the end of its entry; the largest number outside of all.
+  std::uint64_t bytes_to_end(const std::byte* data) const noexcept;
 
  private:
-  // A part of some memory, at most as large as the kernel takes for one entry.
+  // A part of some memory: at most as large as the kernel takes for one entry, and whole huge pages
+  // or small ones. Of an entry with both the kernel makes a list of 4 KiB pages and goes through it
+  // at each request.
   struct Region {
     std::byte* begin;
     std::byte* end;
     unsigned entry;
   };
 
+  // The region that holds `data`, or null.
+  const Region* region_of(const std::byte* data) const noexcept;
   // 0 or an errno.
   int set_entry(unsigned entry, std::byte* data, std::uint64_t bytes);
 

@@ -109,6 +109,10 @@ class UringEngine final : public IoEngine {
   void unregister_memory(std::span<std::byte> memory) override { buffers_.remove(memory); }
 
  protected:
+  std::uint64_t request_bytes_max(const std::byte* data) const noexcept override {
+    return buffers_.bytes_to_end(data);
+  }
+
   bool issue(Piece& piece) override {
     if (is_shut_) {
       refused_.push_back(piece.index);

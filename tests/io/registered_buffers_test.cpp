@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "io/uring_engine.h"
@@ -63,6 +64,51 @@ TEST_F(RegisteredBuffersTest, FindsWhatLiesWithinAsAWhole) {
   EXPECT_FALSE(buffers_->find(memory.data(), 1));
   buffers_->remove(middle);
   EXPECT_FALSE(buffers_->find(middle.data(), 1));
+}
+
+// Of an entry with huge and small pages the kernel would make a list of small ones.
+TEST_F(RegisteredBuffersTest, HugePagesAndTheSmallOnesBehindThemAreTwoEntries) {
+  const Memory memory = pages(3 * kMiB);
+  ASSERT_TRUE(buffers_->add(memory.span()).has_value());
+  std::byte* const data = memory.data();
+  const auto huge = buffers_->find(data, 2 * kMiB);
+  const auto small = buffers_->find(data + 2 * kMiB, kMiB);
+  ASSERT_TRUE(huge && small);
+  EXPECT_NE(*huge, *small);
+  EXPECT_FALSE(buffers_->find(data + kMiB, 2 * kMiB));
+  EXPECT_EQ(buffers_->bytes_to_end(data), 2 * kMiB);
+  EXPECT_EQ(buffers_->bytes_to_end(data + kMiB), kMiB);
+  EXPECT_EQ(buffers_->bytes_to_end(data + 2 * kMiB), kMiB);
+  EXPECT_GT(buffers_->bytes_to_end(data + 3 * kMiB), kGiB);
+  buffers_->remove(memory.span());
+  EXPECT_FALSE(buffers_->find(data, 1));
+  EXPECT_FALSE(buffers_->find(data + 2 * kMiB, 1));
+}
+
+TEST_F(RegisteredBuffersTest, ARequestEndsWithItsEntry) {
+  IoEngineOptions options;
+  options.block_bytes = 4 * kMiB;
+  const auto engine = std::move(make_uring_engine(options)).value();
+  const Memory memory = pages(3 * kMiB);
+  const Memory other = pages(3 * kMiB);
+  for (std::size_t i = 0; i < memory.bytes(); ++i) {
+    memory.data()[i] = static_cast<std::byte>(i * 31 / 7);
+  }
+  ASSERT_TRUE(engine->register_memory(memory.span()).has_value());
+  const TempDirectory directory;
+  const File file = std::move(File::create_scratch(directory.path())).value();
+  TestOp write(IoKind::kWrite, file, memory.span(), 0);
+  engine->submit(write);
+  run_until_idle(*engine);
+  EXPECT_EQ(write.error, 0);
+  EXPECT_EQ(engine->stats().requests, 2U);
+  TestOp read(IoKind::kRead, file, other.span(), 0);
+  engine->submit(read);
+  run_until_idle(*engine);
+  EXPECT_EQ(read.error, 0);
+  EXPECT_EQ(engine->stats().requests, 3U);
+  EXPECT_EQ(std::memcmp(memory.data(), other.data(), memory.bytes()), 0);
+  engine->unregister_memory(memory.span());
 }
 
 TEST_F(RegisteredBuffersTest, PinsNoMoreThanItIsGivenAndLetsGo) {
