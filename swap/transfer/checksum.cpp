@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
-constexpr std::size_t kLinesAhead = 8;  // misses in flight at once hide most of the memory latency
+// What a drive has written is in no cache: so many misses at once hide the memory's latency.
+constexpr std::size_t kLinesAhead = 64;
 
 /// The line of a page to look at: neighbours differ, all 64 lines come up.
 constexpr std::size_t line_in_page(std::size_t page) {
@@ -28,6 +29,9 @@ std::uint64_t sample_pages(std::uint64_t hash, std::size_t first_page,
   const auto line = [&](std::size_t page) {
     return bytes.data() + page * kPageBytes + line_in_page(first_page + page);
   };
+  for (std::size_t page = 0; page < std::min(pages, kLinesAhead); ++page) {
+    __builtin_prefetch(line(page));
+  }
   for (std::size_t page = 0; page < pages; ++page) {
     if (page + kLinesAhead < pages) {
       __builtin_prefetch(line(page + kLinesAhead));
