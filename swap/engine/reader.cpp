@@ -339,6 +339,8 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
       std::vector<WaitingGet> updates = lend_to_readers(*record, locked);
       memory_.note_peak();
       serve_again(*record, std::move(updates), locked);
+      context_.operation_ended();
+      return;  // what has come gives no memory back, so nothing more can be read ahead than before
     }
   }
   context_.operation_ended();
