@@ -29,7 +29,7 @@ class PrefetchEnvironment {
 
 struct PrefetchLimits {
   std::size_t tensors_max = 4096;  ///< how far to look, in uses
-  std::size_t refusals_max = 64;  ///< give up after so many without room
+  std::size_t refusals_max = 64;   ///< give up after so many without room
 };
 
 /// Decides what to read next: in the order of use, as far as memory reaches, small tensors passing
