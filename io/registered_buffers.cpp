@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-constexpr unsigned kEntries = 256;
+constexpr unsigned kEntries = 512;              // two an arena, and few pools have over a hundred
 constexpr std::uint64_t kEntryBytesMax = kGiB;  // the kernel's own limit
 
 // `memory` as what becomes an entry each. PageSource advises huge pages up to the last whole one.

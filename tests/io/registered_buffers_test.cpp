@@ -132,16 +132,16 @@ TEST_F(RegisteredBuffersTest, PinsNoMoreThanItIsGivenAndLetsGo) {
 }
 
 TEST_F(RegisteredBuffersTest, AFullTableIsAnErrorUntilThereIsRoom) {
-  const Memory memory = pages(300 * kBlockBytes);
+  const Memory memory = pages(600 * kBlockBytes);
   const auto block = [&](std::size_t index) {
     return memory.span().subspan(index * kBlockBytes, kBlockBytes);
   };
   std::size_t added = 0;
   while (buffers_->add(block(added)).has_value()) {
     ++added;
-    ASSERT_LT(added, 300U);
+    ASSERT_LT(added, 600U);
   }
-  EXPECT_EQ(added, 256U);
+  EXPECT_EQ(added, 512U);
   EXPECT_EQ(buffers_->add(block(added)).error().code, Fault::kExhausted);
   buffers_->remove(block(77));
   EXPECT_TRUE(buffers_->add(block(added)).has_value());
