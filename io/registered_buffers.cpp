@@ -17,18 +17,22 @@ namespace {
 constexpr unsigned kEntries = 512;              // two an arena, and few pools have over a hundred
 constexpr std::uint64_t kEntryBytesMax = kGiB;  // the kernel's own limit
 
-// `memory` as what becomes an entry each. PageSource advises huge pages up to the last whole one.
-std::vector<std::span<std::byte>> parts_of(std::span<std::byte> memory) {
+// The part of `memory` from `at` on that becomes an entry. PageSource advises huge pages up to the
+// last whole one. Allocates nothing: an I/O thread has no way to say that memory is short.
+std::span<std::byte> part_at(std::span<std::byte> memory, std::size_t at) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   const std::uintptr_t huge_end = align_down(begin + memory.size(), kHugePageBytes);
   const std::size_t huge_bytes = huge_end > begin ? huge_end - begin : 0;
-  std::vector<std::span<std::byte>> parts;
-  for (std::size_t at = 0; at < memory.size();) {
-    const std::size_t rest = (at < huge_bytes ? huge_bytes : memory.size()) - at;
-    parts.push_back(memory.subspan(at, std::min<std::size_t>(kEntryBytesMax, rest)));
-    at += parts.back().size();
+  const std::size_t rest = (at < huge_bytes ? huge_bytes : memory.size()) - at;
+  return memory.subspan(at, std::min<std::size_t>(kEntryBytesMax, rest));
+}
+
+std::size_t count_parts(std::span<std::byte> memory) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < memory.size(); at += part_at(memory, at).size()) {
+    ++count;
   }
-  return parts;
+  return count;
 }
 
 }  // namespace
@@ -46,13 +50,14 @@ RegisteredBuffers::RegisteredBuffers(io_uring& ring) : ring_(ring) {
 
 Result<void> RegisteredBuffers::add(std::span<std::byte> memory) {
   PENSTOCK_TRY(table_);
-  const std::vector<std::span<std::byte>> parts = parts_of(memory);
-  if (parts.size() > free_entries_.size()) {
+  if (count_parts(memory) > free_entries_.size()) {
     return fault(Fault::kExhausted,
                  fmt::format("cannot register {} with io_uring: all {} entries are in use",
                              format_bytes(memory.size()), kEntries));
   }
-  for (const std::span<std::byte> part : parts) {
+  for (std::size_t at = 0; at < memory.size();) {
+    const std::span<std::byte> part = part_at(memory, at);
+    at += part.size();
     const unsigned entry = free_entries_.back();
     if (const int error = set_entry(entry, part.data(), part.size()); error != 0) {
       remove(memory);  // the parts before this one
