@@ -113,6 +113,59 @@ def stepped(lose: Callable[[Any, Any], list[str]], trial: Any) -> None:
     trial.record_weights(engine)
 
 
+def accumulated(trial: Any) -> None:
+    """A step ends its cycle also where it fails: with a load behind it, tried again, and with the next batch."""
+    from habit_models import Stack
+
+    engine = trial.initialize(Stack(), trial.config(gradient_accumulation_steps=2))
+    _micro_steps(trial, engine, 4)
+    engine.save_checkpoint(trial.swap + "/saved", tag="good")
+    _fail_at_boundary(trial, engine, call=4)
+    if trial.reference:
+        engine.step()
+    engine.load_checkpoint(trial.swap + "/saved", tag="good")
+    _micro_steps(trial, engine, 4)
+    _fail_at_boundary(trial, engine, call=0)
+    engine.step()
+    _micro_steps(trial, engine, 2)
+    _fail_at_boundary(trial, engine, call=0)
+    if trial.reference:
+        engine.optimizer.zero_grad()
+        engine.micro_steps += 1
+    _micro_steps(trial, engine, 4)
+    trial.record_weights(engine)
+
+
+def _micro_steps(trial: Any, engine: Any, count: int) -> None:
+    for _ in range(count):
+        loss = trial.loss(engine)
+        trial.record(engine.is_gradient_accumulation_boundary(), loss.item())
+        engine.backward(loss)
+        engine.step()
+
+
+def _fail_at_boundary(trial: Any, engine: Any, call: int) -> None:
+    """A whole cycle, whose step fails as it leases for the (`call` + 1)th time. The reference does not step."""
+    _micro_steps(trial, engine, 1)
+    engine.backward(trial.loss(engine))
+    if trial.reference:
+        return
+    import penstock.errors
+    from penstock.deepspeed.sub_group import SubGroup
+
+    original, calls = SubGroup.lease_of, itertools.count()
+
+    def fail(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if next(calls) == call:
+            raise penstock.errors.StorageError(5, "cannot write tensor, in this test")
+        return original(self, *args, **kwargs)
+
+    SubGroup.lease_of = fail
+    with pytest.raises(penstock.errors.StorageError):
+        engine.step()
+    SubGroup.lease_of = original
+
+
 def saved_apart(trial: Any) -> None:
     """A script has caught an error in one rank, which is a step behind."""
     from habit_models import Stack
@@ -142,6 +195,11 @@ def test_a_load_replaces_what_was_lost(compiled: None, tmp_path: Path, ranks: in
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.deep), 2])
 def test_a_step_that_fails_in_one_rank_fails_in_all(compiled: None, tmp_path: Path, ranks: int, lose: Any) -> None:
     equals_reference(functools.partial(stepped, lose), tmp_path, ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_a_step_that_fails_ends_its_cycle(compiled: None, tmp_path: Path, ranks: int) -> None:
+    equals_reference(accumulated, tmp_path, ranks)
 
 
 def test_ranks_at_different_steps_save_nothing(compiled: None, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class GradientCycle:
         self._is_spent = False  # by a step that failed behind that: another one needs other gradients
         self._being_set: Sequence[Any] | None = None
         self.is_stepping = False  # within `step()`
+        self.may_step_again = False  # the last step has raised, and no gradient has come since
 
     @property
     def being_set(self) -> Sequence[Any] | None:
@@ -69,7 +70,7 @@ class GradientCycle:
     def begin_reduction(self, params: Sequence[Any]) -> None:
         """Gradients of `params` are about to go into the flat buffer: copied in the first micro-step, else added."""
         self._clear_if_void()
-        self._is_spent = False
+        self._is_spent = self.may_step_again = False
         stage3 = self._optimizer
         for param in params:
             if stage3.micro_step_id > 0 and param.ds_id not in self._touched:
@@ -116,12 +117,14 @@ class GradientCycle:
             self._is_spent = True
         else:
             self.discard()
+        self.may_step_again = True
 
     def end(self) -> None:
         """A step has used the gradients. Accelerate's `backward()` steps, too, so that scripts read them behind it."""
         self._count_idle()
         self.discard()
         self._used = True
+        self.may_step_again = False
         if getattr(self._optimizer, "use_muon", False):  # which writes its updates over the gradients
             self._zero.clear()
             self._clear_if_void()
@@ -277,6 +280,28 @@ def _idle_sentence(params: Sequence[Any]) -> str:
         "counts as zero, so weight decay and momentum still change them. Set requires_grad=False before "
         "deepspeed.initialize where they are not meant to train"
     )
+
+
+def counting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of DeepSpeedEngine.step, which counts the micro-step last: one that raises ends its cycle of accumulation, too.
+
+    Else the first micro-step behind it, or behind a load, would be taken for a cycle's last one.
+    """
+
+    @functools.wraps(original)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        cycle = cycle_of(self.optimizer)
+        if cycle is not None and cycle.may_step_again:
+            self.micro_steps -= 1  # the same one
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException:
+            if cycle is not None and cycle.may_step_again:
+                self.micro_steps += 1
+                self._running_engine_step = False  # without managed accumulation: the next backward is no cycle's last
+            raise
+
+    return step
 
 
 # Wrappers of DeepSpeedZeroOptimizer_Stage3's methods.

@@ -298,6 +298,7 @@ TABLE: tuple[Place, ...] = (
     Place(ENGINE, "DeepSpeedEngine", "__init__", refusals.refusing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", announcement.announcing, text=False),
     Place(ENGINE, "DeepSpeedEngine", "__init__", compiled_op.loading_where_needed, text=False),
+    Place(ENGINE, "DeepSpeedEngine", "step", gradient_cycle.counting, text=False),
     # Checkpoints.
     Place(ENGINE, "DeepSpeedEngine", "save_checkpoint", saving.saving),
     Place(ENGINE, "DeepSpeedEngine", "_get_param_fragment_func", saving.fragment, ("self", "param")),
