@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <ranges>
+#include <string>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -119,7 +120,9 @@ Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
     budgets.max_pinned_bytes -= std::min(budgets.max_pinned_bytes, staged);
   }
   Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
-  if (placement.has_error() && staged > 0) {
+  const bool is_of_pinned =
+      placement.has_error() && placement.error().message.find("max_pinned") != std::string::npos;
+  if (is_of_pinned && staged > 0) {
     Error error = std::move(placement).error();
     error.message += fmt::format(
         "; that is without {} of max_pinned_bytes, which contents go to and from devices through",

@@ -143,3 +143,15 @@ def test_memory_lives_as_long_as_a_copy(engine: penstock.Engine) -> None:
         future.result()
         with engine.get(f"{number}") as lease:
             assert (torch.from_dlpack(lease) == expected[number]).all()
+
+
+def test_pinned_memory_for_devices_is_named_where_it_is_short(tmp_path: Path) -> None:
+    sentence = "that is without 4.0 MiB of max_pinned_bytes"
+    for place, bytes_, is_pinned in (("ram", 5000, False), ("dedicated", 14 << 20, True)):
+        rule = {"match": "a", "place": place}
+        config = {"penstock": {"ram_bytes": 0, "max_pinned_bytes": "16MiB", "tensors": [rule]}}
+        with penstock.Engine(config, tmp_path / place, devices=DEVICE) as engine:
+            engine.put("a", torch.zeros(bytes_, dtype=torch.uint8))
+            with pytest.raises(penstock.Error) as refused:
+                engine.get("a")
+            assert (sentence in str(refused.value)) == is_pinned, refused.value
