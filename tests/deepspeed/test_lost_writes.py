@@ -69,20 +69,28 @@ def lose_the_drive(trial: Any, engine: Any) -> list[str]:
     return said
 
 
-def stop_half_way(trial: Any, engine: Any) -> list[str]:
-    """The last rank's drive fails in the middle of a step."""
+def fail_a_lease(number: int) -> None:
+    """Of the optimizer's states, once: the one behind `number` others."""
     import penstock.errors
     from penstock.deepspeed.sub_group import SubGroup
 
     original, calls = SubGroup.lease_of, itertools.count()
 
-    def fail(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if next(calls) == 4:
+    def lease_of(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if next(calls) == number:
+            SubGroup.lease_of = original
             raise penstock.errors.StorageError(5, "cannot write tensor, in this test")
         return original(self, *args, **kwargs)
 
+    SubGroup.lease_of = lease_of
+
+
+def stop_half_way(trial: Any, engine: Any) -> list[str]:
+    """The last rank's drive fails in the middle of a step."""
+    import penstock.errors
+
     if trial.rank == trial.ranks - 1:
-        SubGroup.lease_of = fail
+        fail_a_lease(4)
     said = []
     for _ in range(2):
         with pytest.raises(penstock.errors.Error) as failure:
@@ -120,15 +128,15 @@ def accumulated(trial: Any) -> None:
     engine = trial.initialize(Stack(), trial.config(gradient_accumulation_steps=2))
     _micro_steps(trial, engine, 4)
     engine.save_checkpoint(trial.swap + "/saved", tag="good")
-    _fail_at_boundary(trial, engine, call=4)
+    _fail_at_boundary(trial, engine, lease=4)
     if trial.reference:
         engine.step()
     engine.load_checkpoint(trial.swap + "/saved", tag="good")
     _micro_steps(trial, engine, 4)
-    _fail_at_boundary(trial, engine, call=0)
+    _fail_at_boundary(trial, engine, lease=0)
     engine.step()
     _micro_steps(trial, engine, 2)
-    _fail_at_boundary(trial, engine, call=0)
+    _fail_at_boundary(trial, engine, lease=0)
     if trial.reference:
         engine.optimizer.zero_grad()
         engine.micro_steps += 1
@@ -144,26 +152,17 @@ def _micro_steps(trial: Any, engine: Any, count: int) -> None:
         engine.step()
 
 
-def _fail_at_boundary(trial: Any, engine: Any, call: int) -> None:
-    """A whole cycle, whose step fails as it leases for the (`call` + 1)th time. The reference does not step."""
+def _fail_at_boundary(trial: Any, engine: Any, lease: int) -> None:
+    """A whole cycle, whose step fails at this lease. The reference does not step."""
     _micro_steps(trial, engine, 1)
     engine.backward(trial.loss(engine))
     if trial.reference:
         return
     import penstock.errors
-    from penstock.deepspeed.sub_group import SubGroup
 
-    original, calls = SubGroup.lease_of, itertools.count()
-
-    def fail(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if next(calls) == call:
-            raise penstock.errors.StorageError(5, "cannot write tensor, in this test")
-        return original(self, *args, **kwargs)
-
-    SubGroup.lease_of = fail
+    fail_a_lease(lease)
     with pytest.raises(penstock.errors.StorageError):
         engine.step()
-    SubGroup.lease_of = original
 
 
 def saved_apart(trial: Any) -> None:
