@@ -111,25 +111,14 @@ std::vector<PlanTensor> Planner::plan_tensors(const std::vector<TensorId>& ids) 
 }
 
 Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
-  const std::uint64_t staged = devices_.bytes();
   Budgets& budgets = memory_.budgets();
   if (!context_.options.budgets) {
     BudgetFacts facts = facts_;
     facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, context_.options.config);
     budgets = resolve_budgets(context_.options.config, facts);
-    budgets.max_pinned_bytes -= std::min(budgets.max_pinned_bytes, staged);
+    budgets.hold_for_devices(devices_.bytes());
   }
-  Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
-  const bool is_of_pinned =
-      placement.has_error() && placement.error().message.find("max_pinned") != std::string::npos;
-  if (is_of_pinned && staged > 0) {
-    Error error = std::move(placement).error();
-    error.message += fmt::format(
-        "; that is without {} of max_pinned_bytes, which contents go to and from devices through",
-        format_bytes(staged));
-    return error;
-  }
-  return placement;
+  return place_tensors(tensors, context_.options.config, budgets);
 }
 
 std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<TensorId>& ids,

@@ -1,5 +1,7 @@
 #include "swap/plan/budgets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -18,6 +20,20 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
 
 }  // namespace
+
+void Budgets::hold_for_devices(std::uint64_t bytes) {
+  device_bytes = bytes;
+  max_pinned_bytes -= std::min(max_pinned_bytes, bytes);
+}
+
+std::string Budgets::device_clause() const {
+  if (device_bytes == 0) {
+    return {};
+  }
+  return fmt::format(
+      "; that is without {} of max_pinned_bytes, which contents go to and from devices through",
+      format_bytes(device_bytes));
+}
 
 Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts) {
   Budgets budgets;

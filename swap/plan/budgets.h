@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "swap/plan/engine_config.h"
 
@@ -12,10 +13,16 @@ struct Budgets {
   std::uint64_t max_pinned_bytes = 0;
   std::uint64_t ram_bytes = 0;
   bool max_pinned_given = false;
+  std::uint64_t device_bytes = 0;  ///< what hold_for_devices took
   /// False: rules with `place: ram` may raise ram_bytes to what they need.
   bool ram_given = false;
   std::uint64_t memory_bytes = 0;   ///< EngineConfig's, at most the quarter
   std::uint64_t quarter_bytes = 0;  ///< a quarter of MemAvailable divided by the node's ranks
+
+  /// Of max_pinned_bytes, for contents that go to and from devices; the pool gets the rest.
+  void hold_for_devices(std::uint64_t bytes);
+  /// For the end of an error about max_pinned_bytes: what devices hold of it, "" without devices.
+  std::string device_clause() const;
 };
 
 struct BudgetFacts {
