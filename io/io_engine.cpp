@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t kDepthMax = 1024;
 constexpr std::uint64_t kBlockBytesMax = kGiB;  // the kernel moves at most 2 GiB - 4 KiB at once
+constexpr std::uint64_t kBackgroundBytesMax = 32 * kMiB;  // some 8 ms of a drive of 4 GB/s
 
 }  // namespace
 
@@ -218,17 +219,21 @@ void IoEngine::issue_queued() {
 }
 
 bool IoEngine::can_issue() const noexcept {
-  const auto has_ops = [](const Queue& queue) { return queue.first != nullptr; };
-  return !no_room_ &&
-         (!again_.empty() || (!free_pieces_.empty() && std::ranges::any_of(queues_, has_ops)));
+  return !no_room_ && (!again_.empty() || (!free_pieces_.empty() && next_op() != nullptr));
 }
 
-IoOp* IoEngine::next_op() noexcept {
-  if (IoOp* const demand = queue_of(IoOp::Place::kDemand).first; demand != nullptr) {
+IoOp* IoEngine::next_op() const noexcept {
+  const auto first_of = [&](IoPriority priority) {
+    return queues_[static_cast<std::size_t>(priority)].first;
+  };
+  if (IoOp* const demand = first_of(IoPriority::kDemand); demand != nullptr) {
     return demand;
   }
-  IoOp* const ahead = queue_of(IoOp::Place::kAhead).first;
-  IoOp* const behind = queue_of(IoOp::Place::kBehind).first;
+  if (piece_bytes_ >= kBackgroundBytesMax) {
+    return nullptr;
+  }
+  IoOp* const ahead = first_of(IoPriority::kAhead);
+  IoOp* const behind = first_of(IoPriority::kBehind);
   if (ahead == nullptr || (behind_turn_ && behind != nullptr)) {
     return behind;
   }
@@ -256,6 +261,7 @@ std::uint32_t IoEngine::cut_piece(IoOp& op) noexcept {
       std::min({std::uint64_t{options_.block_bytes}, request_bytes_max(piece.data),
                 op.bytes - op.issued_bytes}));
   piece.stalled = false;
+  piece_bytes_ += piece.bytes;
   op.issued_bytes += piece.bytes;
   ++op.pieces_in_flight;
   op.state = IoOp::State::kInFlight;

@@ -99,12 +99,14 @@ void IoEngine::continue_piece(Piece& piece, std::uint32_t moved_bytes) {
   piece.data += kept_bytes;
   piece.offset += kept_bytes;
   piece.bytes -= kept_bytes;
+  piece_bytes_ -= kept_bytes;
   op.done_bytes += kept_bytes;
   again_.push_back(piece.index);
 }
 
 void IoEngine::drop_piece(Piece& piece) noexcept {
   --piece.op->pieces_in_flight;
+  piece_bytes_ -= piece.bytes;
   piece.op = nullptr;
   free_pieces_.push_back(piece.index);
 }

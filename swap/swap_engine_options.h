@@ -24,8 +24,7 @@ struct SwapEngineOptions {
   std::uint32_t ranks_on_node = 1;
   /// Overrides what the configuration resolves to; for tests and benchmarks.
   std::optional<Budgets> budgets;
-  std::uint32_t io_block_bytes = 1024 * 1024;
-  std::uint32_t io_depth = 32;
+  IoEngineOptions io;
   /// The machine's free memory and limits, instead of asking the machine: for results that must be
   /// the same on every machine.
   std::optional<std::uint64_t> mem_available_bytes;

@@ -3,9 +3,14 @@
 #include <algorithm>
 
 #include "alloc/bytes.h"
-#include "io/io_engine.h"
 
 namespace penstock::bench {
+namespace {
+
+// So many at once as the engine has bytes in flight: 32 MiB (io/io_engine.h).
+constexpr std::uint64_t kRequestBytesMax = kMiB;
+
+}  // namespace
 
 double DriveMix::read_share() const noexcept {
   const double moved = static_cast<double>(step_read_bytes) + static_cast<double>(step_write_bytes);
@@ -14,7 +19,7 @@ double DriveMix::read_share() const noexcept {
 
 std::uint64_t DriveMix::request_bytes() const noexcept {
   const std::uint64_t mean = align_up(bytes / std::max<std::uint64_t>(tensors, 1), kBlockBytes);
-  return std::clamp<std::uint64_t>(mean, kBlockBytes, IoEngineOptions{}.block_bytes);
+  return std::clamp<std::uint64_t>(mean, kBlockBytes, kRequestBytesMax);
 }
 
 Result<DriveMix> drive_mix(std::span<const PlanTensor> tensors) {

@@ -64,9 +64,7 @@ Result<void> EngineCore::open_queue() {
                  fmt::format("the I/O engine '{}' moves nothing: every tensor would be lost",
                              engine_kind_name(engine)));
   }
-  IoEngineOptions io;
-  io.block_bytes = context.options.io_block_bytes;
-  io.depth = context.options.io_depth;
+  const IoEngineOptions& io = context.options.io;
   Result<std::unique_ptr<IoQueue>> queue =
       context.options.make_queue ? context.options.make_queue(io) : IoQueue::start(engine, io);
   PENSTOCK_TRY(queue);

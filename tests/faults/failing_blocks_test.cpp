@@ -7,13 +7,14 @@ namespace {
 
 class FailingBlocksTest : public FaultOnEveryEngine {
  protected:
-  /// Two tensors of 4 MiB, the first at the beginning of the drive, the second
-  /// behind it.
-  void put_two(const std::string& path, EngineConfig config = {}) {
-    open_on(path, 8 * kMiB, 0, std::move(config));
-    first_ = declare("first", 4 * kMiB);
+  /// Two tensors, of 4 MiB unless said, the first at the beginning of the drive, the second behind
+  /// it.
+  void put_two(const std::string& path, EngineConfig config = {},
+               std::uint64_t first_bytes = 4 * kMiB) {
+    open_on(path, first_bytes + 4 * kMiB, 0, std::move(config));
+    first_ = declare("first", first_bytes);
     second_ = declare("second", 4 * kMiB);
-    put(first_, content(4 * kMiB, 1));
+    put(first_, content(first_bytes, 1));
     put(second_, content(4 * kMiB, 2));
   }
 
@@ -40,17 +41,17 @@ TEST_P(FailingBlocksTest, ARangeThatCannotBeRead) {
   fault_is("EIO: one tensor's blocks cannot be read", "FUSE drive that fails 4 KiB, later none");
   FaultyDrive drive;
   PENSTOCK_NEED(drive);
-  put_two(drive.path());
-  drive.set_rules("reads eio 1052672 4096");
+  put_two(drive.path(), {}, 8 * kMiB);
+  drive.set_rules("reads eio 4198400 4096");  // in the second request, of 4 MiB each
   const Result<void> read = engine_->get(first_).wait();
   expect_failed("get", read, "EIO");
   EXPECT_EQ(read.error().tensor, "first");
-  EXPECT_NE(read.error().message.find("offset 1048576"), std::string::npos)
+  EXPECT_NE(read.error().message.find("offset 4194304"), std::string::npos)
       << "the request that failed: " << read.error().message;
   expect_content(second_, content(4 * kMiB, 2));
   happened("every other tensor is read");
   drive.set_rules("clear");
-  expect_good_copy(first_, content(4 * kMiB, 1));
+  expect_good_copy(first_, content(8 * kMiB, 1));
 }
 
 TEST_P(FailingBlocksTest, ReadingAheadIntoARangeThatCannotBeRead) {

@@ -297,12 +297,12 @@ TEST_F(MisuseTest, Options) {
   };
   for (const std::uint32_t bytes : {0U, 3U, 4097U}) {
     SwapEngineOptions options;
-    options.io_block_bytes = bytes;
+    options.io.block_bytes = bytes;
     EXPECT_EQ(refused(options), "invalid argument") << bytes;
   }
   for (const std::uint32_t depth : {0U, 1'000'000U}) {
     SwapEngineOptions options;
-    options.io_depth = depth;
+    options.io.depth = depth;
     EXPECT_EQ(refused(options), "invalid argument") << depth;
   }
   happened("open: invalid argument");

@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "tests/io/scripted_engine.h"
 
 namespace penstock {
@@ -85,6 +88,55 @@ TEST_F(IoEngineOrder, TheRestOfAShortTransferGoesFirst) {
   engine_.answer(engine_.take_one(), 1);
   submit(demand_, IoPriority::kDemand, 1);
   EXPECT_THAT(issue(2), ElementsAre(&behind_, &demand_));
+}
+
+/// Requests of the default size, 4 MiB, whose memory is never touched.
+class IoEngineBackground : public ScriptedFixture {
+ protected:
+  TestOp& submit(TestOp& op, IoPriority priority, std::uint64_t bytes) {
+    op.priority = priority;
+    op.set(IoKind::kRead, buffered_, room_.span().first(bytes), 0);
+    engine_.submit(op);
+    return op;
+  }
+
+  ScriptedEngine engine_{IoEngineOptions{}};
+  Memory room_ = pages(40 * kMiB);
+  TestOp demand_;
+  TestOp ahead_;
+  TestOp behind_;
+};
+
+TEST_F(IoEngineBackground, WaitsWhile32MiBAreInFlight) {
+  submit(ahead_, IoPriority::kAhead, 40 * kMiB);
+  submit(behind_, IoPriority::kBehind, 8 * kMiB);
+  engine_.poll();
+  std::vector<ScriptedEngine::Issued> held = engine_.take_issued();
+  ASSERT_EQ(held.size(), 8U) << "of 4 MiB each";
+
+  submit(demand_, IoPriority::kDemand, 8 * kMiB);
+  engine_.poll();
+  std::ranges::copy(engine_.take_issued(), std::back_inserter(held));
+  EXPECT_EQ(held.size(), 10U) << "demand does not wait";
+
+  engine_.answer(held[0], kMiB);
+  engine_.answer(held[1], held[1].bytes);
+  engine_.poll();
+  const ScriptedEngine::Issued rest = engine_.take_one();
+  EXPECT_EQ(rest.bytes, 3 * kMiB) << "35 MiB are in flight with it";
+  engine_.answer(rest, rest.bytes);
+  engine_.poll();
+  EXPECT_TRUE(engine_.take_issued().empty()) << "32 MiB are";
+  engine_.answer(held[2], held[2].bytes);
+  engine_.poll();
+  held[2] = engine_.take_one();
+  for (std::size_t at = 2; at < held.size(); ++at) {
+    engine_.answer(held[at], held[at].bytes);
+  }
+  engine_.poll();
+  engine_.answer_all();
+  engine_.poll();
+  EXPECT_TRUE(engine_.idle());
 }
 
 /// What callbacks may do.

@@ -46,7 +46,7 @@ class Played {
     budgets.max_pinned_given = budgets.ram_given = true;
     budgets.quarter_bytes = kGiB;
     options.budgets = budgets;
-    options.io_depth = 8;
+    options.io.depth = 8;
     options.warn = [](const Warning&) {};
     engine_ = SwapEngine::open(std::move(options)).value();
     space_ =

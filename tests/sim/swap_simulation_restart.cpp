@@ -53,8 +53,8 @@ void SwapSimulation::open_engine() {
     budgets.ram_given = true;
     budgets.quarter_bytes = 64 * kMiB;
     options.budgets = budgets;
-    options.io_block_bytes = static_cast<std::uint32_t>((1 + below(8)) * 4 * kKiB);
-    options.io_depth = static_cast<std::uint32_t>(1 + below(16));
+    options.io.block_bytes = static_cast<std::uint32_t>((1 + below(8)) * 4 * kKiB);
+    options.io.depth = static_cast<std::uint32_t>(1 + below(16));
     options.warn = [](const Warning&) {};
     options.file_system = disk_.get();
     options.pageable = memory_;

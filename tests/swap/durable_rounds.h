@@ -48,7 +48,7 @@ inline std::unique_ptr<SwapEngine> open_durable_engine() {
   budgets.ram_given = true;
   budgets.quarter_bytes = kGiB;
   options.budgets = budgets;
-  options.io_depth = 8;
+  options.io.depth = 8;
   return SwapEngine::open(std::move(options)).value();
 }
 

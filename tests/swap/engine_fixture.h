@@ -31,7 +31,7 @@ class EngineFixture : public ::testing::Test {
     budgets.ram_given = true;
     budgets.quarter_bytes = kGiB;
     options.budgets = budgets;
-    options.io_depth = 8;
+    options.io.depth = 8;
     options.pin_hooks = pin_hooks_;
     options.devices = devices_;
     options.pageable = pageable_;

@@ -15,9 +15,9 @@ SwapEngineOptions engine_options(const Job& job, const Config& config) {
   options.config = config.engine_config();
   options.ranks_on_node = job.numjobs;
   options.lookahead_bytes = job.lookahead;
-  options.io_depth = job.iodepth.value_or(options.io_depth);
+  options.io.depth = job.iodepth.value_or(options.io.depth);
   if (job.block_bytes) {
-    options.io_block_bytes = static_cast<std::uint32_t>(*job.block_bytes);
+    options.io.block_bytes = static_cast<std::uint32_t>(*job.block_bytes);
   }
   return options;
 }
