@@ -311,8 +311,8 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
       place_of(*store, *record.drive.stored, record.info), record.memory.block->span(), priority,
       [this, engine = context_.hold(), block = record.memory.block, extent = record.drive.stored,
        store, tensor = record.id, fill = record.memory.fill(),
-       generation = record.drive.generation](Result<std::uint64_t> read) {
-        finished({tensor, fill}, block, generation, error_of(std::move(read)));
+       generation = record.drive.generation](Result<std::uint64_t> read) mutable {
+        finished({tensor, fill}, std::move(block), generation, error_of(std::move(read)));
       });
   PENSTOCK_TRY(transfer);
   record.memory.reading = std::move(transfer).value();
@@ -321,12 +321,14 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   return {};
 }
 
-void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& block,
+void Reader::finished(const FillRequest& request, std::shared_ptr<Block> block,
                       std::uint64_t generation, std::optional<Error> error) noexcept {
   Locked locked(context_);
   context_.stats.tensor_read_bytes += error ? 0 : block->span().size();
   TensorRecord* const record = wanted(request);
   if (record != nullptr && record->memory.block == block) {
+    block
+        .reset();  // the memory comes back with the last lease, not later: the next get may need it
     if (error ? reads_again(*record, *error) : reads_newer(*record, generation, error)) {
       return;
     }
@@ -343,6 +345,7 @@ void Reader::finished(const FillRequest& request, const std::shared_ptr<Block>& 
       return;  // what has come gives no memory back, so nothing more can be read ahead than before
     }
   }
+  locked.drop(std::move(block));
   context_.operation_ended();
   locked.run_ahead();
 }

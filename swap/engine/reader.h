@@ -64,8 +64,8 @@ class Reader : private EnginePart {
   void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
                      Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   void count_hit(const TensorRecord& record, WaitingGet& get) noexcept PENSTOCK_NEEDS_LOCK;
-  void finished(const FillRequest& request, const std::shared_ptr<Block>& block,
-                std::uint64_t generation, std::optional<Error> error) noexcept;
+  void finished(const FillRequest& request, std::shared_ptr<Block> block, std::uint64_t generation,
+                std::optional<Error> error) noexcept;
   /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.
   void fail(TensorRecord& record, const Error& error, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;
