@@ -25,9 +25,9 @@ void DeferredWork::act(Worker& worker) noexcept {
     first_writing_ = std::move(writing->next);
     worker.send(std::move(writing));
   }
-  end_tickets();
   blocks_.clear();
   extents_.clear();
+  end_tickets();
   for (const FillRequest& request : fills_) {
     worker.fill(request);
   }

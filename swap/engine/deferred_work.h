@@ -69,8 +69,8 @@ class DeferredWork {
   /// Something may have made room for reading ahead, or extended what is known of the future.
   void run_ahead() noexcept { runs_ahead_ = true; }
 
-  /// Once: writes first, since memory comes back by them; then tickets end, which runs
-  /// callbacks; then memory goes, since fills look for some.
+  /// Once: writes first, since memory comes back by them; then memory and space go, since callers
+  /// that a ticket wakes need them, as fills do; then tickets end, which runs callbacks.
   void act(Worker& worker) noexcept;
 
  private:

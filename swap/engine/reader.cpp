@@ -309,10 +309,12 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   // Memory, extent and store live until the last completion has been seen.
   Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
       place_of(*store, *record.drive.stored, record.info), record.memory.block->span(), priority,
-      [this, engine = context_.hold(), block = record.memory.block, extent = record.drive.stored,
-       store, tensor = record.id, fill = record.memory.fill(),
-       generation = record.drive.generation](Result<std::uint64_t> read) mutable {
-        finished({tensor, fill}, std::move(block), generation, error_of(std::move(read)));
+      [this, engine = context_.hold(), store,
+       reading = Reading{{record.id, record.memory.fill()},
+                         record.memory.block,
+                         record.drive.stored,
+                         record.drive.generation}](Result<std::uint64_t> read) mutable {
+        finished(std::move(reading), error_of(std::move(read)));
       });
   PENSTOCK_TRY(transfer);
   record.memory.reading = std::move(transfer).value();
@@ -321,15 +323,14 @@ Result<void> Reader::start(TensorRecord& record, IoPriority priority) {
   return {};
 }
 
-void Reader::finished(const FillRequest& request, std::shared_ptr<Block> block,
-                      std::uint64_t generation, std::optional<Error> error) noexcept {
+void Reader::finished(Reading ended, std::optional<Error> error) noexcept {
   Locked locked(context_);
-  context_.stats.tensor_read_bytes += error ? 0 : block->span().size();
-  TensorRecord* const record = wanted(request);
-  if (record != nullptr && record->memory.block == block) {
-    block
-        .reset();  // the memory comes back with the last lease, not later: the next get may need it
-    if (error ? reads_again(*record, *error) : reads_newer(*record, generation, error)) {
+  context_.stats.tensor_read_bytes += error ? 0 : ended.block->span().size();
+  TensorRecord* const record = wanted(ended.request);
+  locked.drop(std::move(ended.extent));
+  if (record != nullptr && record->memory.block == ended.block) {
+    ended.block.reset();  // the last lease gives the memory back: the next get may need it
+    if (error ? reads_again(*record, *error) : reads_newer(*record, ended.generation, error)) {
       return;
     }
     if (error) {
@@ -345,7 +346,7 @@ void Reader::finished(const FillRequest& request, std::shared_ptr<Block> block,
       return;  // what has come gives no memory back, so nothing more can be read ahead than before
     }
   }
-  locked.drop(std::move(block));
+  locked.drop(std::move(ended.block));
   context_.operation_ended();
   locked.run_ahead();
 }

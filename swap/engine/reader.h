@@ -55,6 +55,14 @@ class Reader : private EnginePart {
   TensorRecord* wanted(const FillRequest& request) const PENSTOCK_NEEDS_LOCK;
 
  private:
+  /// What a read in flight holds.
+  struct Reading {
+    FillRequest request;
+    std::shared_ptr<Block> block;
+    HeldExtent extent;
+    std::uint64_t generation = 0;  // of the content
+  };
+
   void serve(TensorRecord& record, WaitingGet get, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   void serve_or_line_up(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
   void read_on_demand(TensorRecord& record, WaitingGet get, Locked& locked) PENSTOCK_NEEDS_LOCK;
@@ -64,8 +72,7 @@ class Reader : private EnginePart {
   void hand_out_copy(TensorRecord& record, WaitingGet get, Result<std::shared_ptr<Block>> copied,
                      Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   void count_hit(const TensorRecord& record, WaitingGet& get) noexcept PENSTOCK_NEEDS_LOCK;
-  void finished(const FillRequest& request, std::shared_ptr<Block> block, std::uint64_t generation,
-                std::optional<Error> error) noexcept;
+  void finished(Reading ended, std::optional<Error> error) noexcept;
   /// A read has come to nothing: its memory goes, and the gets that wait for it have the error.
   void fail(TensorRecord& record, const Error& error, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
   bool reads_again(TensorRecord& record, const Error& error) noexcept PENSTOCK_NEEDS_LOCK;

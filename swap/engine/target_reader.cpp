@@ -41,8 +41,10 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
   const Result<void> begun = unless_out_of_memory([&]() -> Result<void> {
     const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
         std::move(place), target, IoPriority::kDemand,
-        [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) {
-          end(*state, error_of(std::move(read)), {.from_drive = extent->bytes()});
+        [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) mutable {
+          const std::uint64_t bytes = extent->bytes();
+          extent.reset();
+          end(*state, error_of(std::move(read)), {.from_drive = bytes});
         });
     PENSTOCK_TRY(transfer);
     HostTransfer::start(*transfer);
@@ -68,6 +70,7 @@ Ticket TargetReader::get_into_by_copy(TensorId tensor, std::span<std::byte> targ
           state->fulfil(std::move(lease).error(), {});
         } else if (begin_copy(*state)) {
           std::memcpy(target.data(), lease.value().data(), target.size());
+          lease.value().release();
           end(*state, std::nullopt, {});
         }
       });
@@ -164,9 +167,11 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
         ->move(std::move(read.request),
                [this, engine = context_.hold(), extent = std::move(read.extent),
                 store = std::move(read.store), bytes,
-                state = std::move(state)](Result<std::uint64_t> done) {
+                state = std::move(state)](Result<std::uint64_t> done) mutable {
+                 const std::uint64_t from_drive = extent->bytes();
+                 extent.reset();
                  end(*state, error_of(std::move(done)),
-                     {.from_drive = extent->bytes(), .to_device = bytes});
+                     {.from_drive = from_drive, .to_device = bytes});
                });
   } catch (const std::bad_alloc&) {
     const BriefLock lock(context_);
@@ -218,7 +223,8 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
   }
 }
 
-/// Bytes are counted before the ticket ends: a caller that waits for it may ask for the counts.
+/// Bytes are counted, and space and memory have come back, before the ticket ends: a caller that
+/// waits for it may ask for them.
 void TargetReader::end(TicketState& state, std::optional<Error> error, Moved moved) {
   if (!error) {
     const BriefLock lock(context_);

@@ -66,7 +66,14 @@ void Writer::finished(const WritingPtr& ended, std::optional<Error> error) noexc
   if (error && goes_elsewhere(ended, *error)) {
     return;
   }
-  Writing& writing = *ended;
+  conclude(*ended, std::move(error));
+  // In flight until now, since a flush() says that space and memory have come back, too.
+  const BriefLock lock(context_);
+  context_.writes.end(ended->half);
+  context_.operation_ended();
+}
+
+void Writer::conclude(Writing& writing, std::optional<Error> error) noexcept {
   {
     Locked locked(context_);
     TensorRecord* const record = table_.record_of(writing.id);
@@ -92,7 +99,6 @@ void Writer::finished(const WritingPtr& ended, std::optional<Error> error) noexc
 void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
                  Locked& locked) noexcept {
   TensorRecord* const record = table_.record_of(writing.id);
-  context_.writes.end(writing.half);
   if (record != nullptr) {
     --record->drive.writes_in_flight;
   }
@@ -116,7 +122,6 @@ void Writer::end(Writing& writing, std::optional<Error> error, bool is_kept,
   locked.drop(std::move(writing.block));
   locked.drop(std::move(writing.before.block));
   locked.drop(std::move(writing.stored));
-  context_.operation_ended();
   locked.run_ahead();
 }
 

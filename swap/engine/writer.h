@@ -35,6 +35,7 @@ class Writer : private EnginePart {
   Result<void> submit(const WritingPtr& writing);
   bool goes_elsewhere(const WritingPtr& writing, const Error& error) noexcept;
   bool write_elsewhere(const WritingPtr& writing, const Error& error);
+  void conclude(Writing& writing, std::optional<Error> error) noexcept;
   void end(Writing& writing, std::optional<Error> error, bool is_kept, Locked& locked) noexcept
       PENSTOCK_NEEDS_LOCK;
   void count(const Writing& writing) noexcept PENSTOCK_NEEDS_LOCK;

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <fstream>
+#include <future>
 
 #include "tests/swap/engine_fixture.h"
 
@@ -115,6 +117,28 @@ TEST_F(SwapEngineFailureTest, RoomOnTheDriveIsUsedAgainAfterAFailure) {
   ASSERT_TRUE(engine_->forget(b).has_value());
   put(a, content(4 * kMiB, 4));
   expect_content(a, content(4 * kMiB, 4));
+}
+
+// A new content lies beside the old one until it is whole: a drive with room for one more suffices.
+TEST_F(SwapEngineFailureTest, SpaceIsBackWhenTicketAndFlushSayThatAWriteIsDone) {
+  constexpr std::uint64_t kStored = kMiB + 4096;
+  open_small(3 * kStored, 0);
+  const std::array tensors{declare("a", kMiB), declare("b", kMiB)};
+  const std::vector<std::byte> data = content(kMiB, 1);
+  put(tensors[0], data);
+  put(tensors[1], data);
+  for (std::size_t round = 0; round < 200; ++round) {
+    std::promise<std::uint64_t> taken;
+    engine_->put(tensors[round % 2], data).then([&](const Ticket& written) {
+      EXPECT_TRUE(written.wait().has_value()) << round;
+      taken.set_value(engine_->stats().drive_bytes);
+    });
+    ASSERT_EQ(taken.get_future().get(), 2 * kStored) << round;
+    (void)engine_->put(tensors[(round + 1) % 2], data);
+    ASSERT_TRUE(engine_->flush().has_value()) << round;
+    ASSERT_EQ(engine_->stats().drive_bytes, 2 * kStored) << round;
+    expect_content(tensors[round % 2], data);
+  }
 }
 
 TEST_F(SwapEngineFailureTest, PathsThatCannotBeNameThemselves) {
