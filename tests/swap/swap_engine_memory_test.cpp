@@ -63,12 +63,13 @@ TEST_F(SwapEngineMemoryTest, PassesReadAheadIntoPagesThatLeasesGaveBack) {
   EXPECT_EQ(pages->allocations(), allocations);
   EXPECT_LE(engine_->stats().misses - misses, 3 * kPasses)
       << "all but the large one are read ahead";
+  std::uint64_t beside = 0;  // 0, but where a read ended while a lease's memory was on its way back
   {
     const Lease large = engine_->get(tensors[0]).lease().value();
-    EXPECT_EQ(engine_->stats().lookahead_bytes, 0u) << "callers hold all that they ever held";
+    beside = engine_->stats().lookahead_bytes;
+    EXPECT_LE(beside, kSmall) << "callers hold all that they ever held";
   }
-  EXPECT_GE(engine_->stats().lookahead_bytes, kSmall)
-      << "the end of the lease begins to read ahead";
+  EXPECT_GE(engine_->stats().lookahead_bytes, beside + kSmall) << "the end of a lease reads ahead";
 }
 
 // The thread that ends a read holds its memory no longer than the record does: a get() right behind
