@@ -42,9 +42,7 @@ Ticket TargetReader::get_into(TensorId tensor, std::span<std::byte> target) {
     const Result<std::shared_ptr<HostTransfer>> transfer = HostTransfer::of_read(
         std::move(place), target, IoPriority::kDemand,
         [this, engine = context_.hold(), extent, store, state](Result<std::uint64_t> read) mutable {
-          const std::uint64_t bytes = extent->bytes();
-          extent.reset();
-          end(*state, error_of(std::move(read)), {.from_drive = bytes});
+          end(*state, error_of(std::move(read)), {.from_drive = std::move(extent)});
         });
     PENSTOCK_TRY(transfer);
     HostTransfer::start(*transfer);
@@ -168,10 +166,8 @@ void TargetReader::begin(DeviceRead read, std::shared_ptr<TicketState> state) {
                [this, engine = context_.hold(), extent = std::move(read.extent),
                 store = std::move(read.store), bytes,
                 state = std::move(state)](Result<std::uint64_t> done) mutable {
-                 const std::uint64_t from_drive = extent->bytes();
-                 extent.reset();
                  end(*state, error_of(std::move(done)),
-                     {.from_drive = from_drive, .to_device = bytes});
+                     {.from_drive = std::move(extent), .to_device = bytes});
                });
   } catch (const std::bad_alloc&) {
     const BriefLock lock(context_);
@@ -228,9 +224,10 @@ void TargetReader::copy_to_device(const Lease& lease, std::shared_ptr<const Tens
 void TargetReader::end(TicketState& state, std::optional<Error> error, Moved moved) {
   if (!error) {
     const BriefLock lock(context_);
-    context_.stats.tensor_read_bytes += moved.from_drive;
+    context_.stats.tensor_read_bytes += moved.from_drive ? moved.from_drive->bytes() : 0;
     context_.stats.to_device_bytes += moved.to_device;
   }
+  moved.from_drive.reset();
   state.fulfil(std::move(error), {});
   const BriefLock lock(context_);
   context_.operation_ended();

@@ -30,9 +30,9 @@ class TargetReader : private EnginePart {
     HeldExtent extent;
     std::shared_ptr<SwapStore> store;
   };
-  /// Bytes of a tensor, for the counts.
+  /// What a tensor was read from, if from a drive; bytes for the counts.
   struct Moved {
-    std::uint64_t from_drive = 0;
+    HeldExtent from_drive = nullptr;
     std::uint64_t to_device = 0;
   };
   Ticket get_into_by_copy(TensorId tensor, std::span<std::byte> target);
