@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import deepspeed
@@ -42,7 +43,7 @@ class Changes:
     engine: Any
     config: dict[str, Any]
     weights_changed: bool
-    frozen: dict[int, list[Any]]
+    frozen: dict[int, list[Callable[[], Any]]]
 
     def do_hyperparameter(self, group: int, name: str, value: Any) -> None:
         groups = self.engine.optimizer.param_groups
@@ -103,19 +104,19 @@ class Changes:
         which %= len(self.drawn["blocks"])
         if which == 0 or self.drawn["blocks"][which][2] in ("frozen", "reentrant"):
             return
-        part = self.engine.module.blocks[which]
+        trained = [param for param in self.engine.module.blocks[which].parameters() if param.requires_grad]
         offloaded = self.config["zero_optimization"].get("offload_optimizer")
         if self._in_cycle() and which not in self.frozen and not offloaded:
             return  # stage 3 drops what a frozen parameter has of the cycle; the reference's hooks would keep it
         if which in self.frozen:
-            for taken in self.frozen.pop(which):
-                taken.remove()
-            part.requires_grad_(True)
+            for thaw in self.frozen.pop(which):
+                thaw()
         elif self.trial.reference:
-            self.frozen[which] = [param.register_hook(torch.zeros_like) for param in part.parameters()]
+            self.frozen[which] = [param.register_hook(torch.zeros_like).remove for param in trained]
         else:
-            self.frozen[which] = []
-            part.requires_grad_(False)
+            self.frozen[which] = [param.requires_grad_ for param in trained]
+            for param in trained:
+                param.requires_grad_(False)
 
     def do_merged(self, which: int) -> None:
         """A few elements through `.data` of what is gathered to be read. With several ranks that changes nothing."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class RandomTraining(Changes, Uses):
         self.call = 0  # micro-steps and other forwards begun
         self.weights_changed = False  # they are not what the masters say, until a step; a checkpoint has only these
         self.is_pending = False  # a backward has come, and no step behind it: a checkpoint has no gradients
-        self.frozen: dict[int, list[Any]] = {}  # blocks, with what takes their gradients away in the reference
+        self.frozen: dict[int, list[Callable[[], Any]]] = {}  # blocks, with what lets them train again
         self.tags = 0
         self.accumulation = 0  # micro-steps a cycle, where the script has changed them
         deepspeed.get_accelerator().is_fp16_supported = lambda: True  # torch computes with it on any processor

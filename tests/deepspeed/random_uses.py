@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ class Uses:
     saved: Path
     call: int
     tags: int
-    frozen: dict[int, list[Any]]
+    frozen: dict[int, list[Callable[[], Any]]]
     weights_changed: bool
 
     def do_average(self, which: int) -> None:
