@@ -92,10 +92,7 @@ def configuration(architecture: str) -> Any:
 
 def train(architectures: tuple[str, ...], kind: str, trial: Trial) -> None:
     """Three steps of each. kind: `CausalLM`, `Seq2SeqLM`, `MaskedLM`. Every second one has two micro-steps a step."""
-    if not trial.reference:
-        from penstock.deepspeed import optimizer_swapper, parameter_swapper
-
-        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 4096
+    trial.swap_from(4096)
     for number, architecture in enumerate(architectures):
         _train_one(architecture, kind, 1 + number % 2, trial)
         trial.engines.pop().destroy()

@@ -110,10 +110,7 @@ class Encoders(nn.Module):
 
 def _evaluated(trial: Trial, model: nn.Module, rounds: int, firsts: tuple[int, ...]) -> Any:
     """firsts: of each evaluation of a round."""
-    if not trial.reference:  # its biases are persistent, and swapped
-        from penstock.deepspeed import optimizer_swapper, parameter_swapper
-
-        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = 1
+    trial.swap_from(1)  # its biases are persistent, and swapped
     autocast = {"enabled": True, "dtype": "bfloat16"}
     sizes = {"aio": {"block_size": 1}, "zero_optimization__stage3_param_persistence_threshold": 100}
     engine = trial.initialize(model, trial.config(bf16=None, torch_autocast=autocast, **sizes))

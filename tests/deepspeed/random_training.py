@@ -45,11 +45,11 @@ class RandomTraining(Changes, Uses):
 
     def settle_sizes(self) -> None:
         """What penstock swaps, and how states are cut, at sizes of a small model."""
+        self.trial.swap_from(self.drawn["minimum_bytes"])
         if self.trial.reference:
             return
-        from penstock.deepspeed import optimizer_swapper, parameter_swapper
+        from penstock.deepspeed import optimizer_swapper
 
-        optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = self.drawn["minimum_bytes"]
         optimizer_swapper.STATE_CHUNK_ELEMENTS = self.drawn["chunk_elements"]
 
     def build(self, seed: int = 5) -> Any:

@@ -1,5 +1,6 @@
 """Architectures of transformers train, evaluate and generate through penstock what they do with `device: cpu`, to the
-last digit. Left out are those that end in an error with both, or whose random layers differ between ranks.
+last digit. Left out are some that end in an error with both, that are large at these sizes, or whose random layers
+differ between ranks.
 """
 
 from __future__ import annotations

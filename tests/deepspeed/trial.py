@@ -86,6 +86,13 @@ class Trial:
                     section["device"] = "cpu"
         return config
 
+    def swap_from(self, minimum_bytes: int) -> None:
+        """Partitions of so many bytes are swapped from now on, where `aio.block_size` is no more."""
+        if not self.reference:
+            from penstock.deepspeed import optimizer_swapper, parameter_swapper
+
+            optimizer_swapper.MINIMUM_BYTES = parameter_swapper.MINIMUM_BYTES = minimum_bytes
+
     def initialize(self, model: torch.nn.Module, config: Config | None = None, **arguments: Any) -> Any:
         """deepspeed.initialize with the parameters that are trained."""
         arguments.setdefault("model_parameters", [p for p in model.parameters() if p.requires_grad])
