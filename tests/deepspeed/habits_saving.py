@@ -165,6 +165,22 @@ def without_frozen_parameters(trial: Trial) -> None:
     )
 
 
+@habit("load_checkpoint with a custom_load_fn that changes parameters in GatheredParameters")
+def custom_load(trial: Trial) -> None:
+    def change(src: Any, dst: torch.nn.Module) -> None:
+        with deepspeed.zero.GatheredParameters(list(dst.parameters()), modifier_rank=0):
+            for param in dst.parameters():
+                param.data.fill_(0.5)
+
+    where = str(_place(trial, "checkpoint"))
+    engine = _with_a_frozen_layer(trial)
+    trial.steps(engine, 2)
+    engine.save_checkpoint(where)
+    trial.steps(engine, 1)
+    engine.load_checkpoint(where, custom_load_fn=change)
+    trial.record_weights(engine)
+
+
 @habit("two engines, each saved and loaded")
 def two_engines(trial: Trial) -> None:
     engines = [_with_a_frozen_layer(trial), _with_a_frozen_layer(trial, optimizer__params__lr=1e-2)]

@@ -107,6 +107,9 @@ class ParameterSwapper:
             if owner is not self:
                 owner.swap_out_and_release([param])
                 continue
+            if self._is_superseded(param):
+                self._release(param)
+                continue
             lease = self._leases.get(param.ds_id)
             data = param.ds_tensor.data
             in_lease = lease is not None and data.data_ptr() == lease.data_ptr
@@ -236,9 +239,12 @@ class ParameterSwapper:
             if owner is not self:
                 owner.remove_partition_and_release_buffers([param])
             elif param.ds_id in self._tensors and param.ds_status.name != "INFLIGHT":
-                if is_changed(param, self._states.get(param.ds_id)):
+                if is_changed(param, self._states.get(param.ds_id)) and not self._is_superseded(param):
                     self._keep_change(param)
                 self._release(param)
+
+    def _is_superseded(self, param: Any) -> bool:
+        return self._tensors[param.ds_id] in self._session.superseded
 
     def _keep_change(self, param: Any) -> None:
         """What was changed becomes the content. Where it was not expected other readers may have seen it."""

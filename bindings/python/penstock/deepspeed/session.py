@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock import messages
@@ -47,6 +47,7 @@ class Session:
         self.engine = self._open_engine(json.dumps(sections))
         self.plan_is_stale = True
         self.has_new_parameters = False
+        self.superseded: Collection[int] = ()  # tensors whose next contents a load has read: none is put until then
         self.lost_writes = 0  # errors of writes: the drive has an older content than it should
         _warn_of_idle_states(config)
         self._settlers: list[weakref.WeakMethod[Callable[[], None]]] = []

@@ -44,9 +44,13 @@ class _Lanes:
 
 
 class Intake:
-    """Nothing changes before publish()."""
+    """Nothing changes before publish().
+
+    tensors: of the engine, whose contents lie ready. One that is put before publish() is newer, and stays.
+    """
 
     def __init__(self, engine: SwapEngine) -> None:
+        self.tensors: set[int] = set()
         self._engine = engine
         self._archives: list[Archive] = []
         self._lanes: dict[str, dict[str, _Lanes]] = {}  # path -> record -> lanes
@@ -71,6 +75,7 @@ class Intake:
             return
         record, offset = place
         lanes = self._lanes[archive.path][record]
+        self.tensors.add(tensor)
         (lanes.copies if copy else lanes.whole).append((tensor, offset, saved.numel(), engine_dtype(saved.dtype)))
 
     def to_state(self, archive: Source, saved: torch.Tensor, group: SubGroup, name: str) -> None:

@@ -55,6 +55,17 @@ class LoadedStates:
                     "was saved with another model, sub_group_size or number of ranks"
                 )
 
+        self._refuse_other_groups_of_ranks()
+
+    def _refuse_other_groups_of_ranks(self) -> None:
+        """AutoEP divides experts over fewer ranks than the rest, and some of them whole: the lengths are the same."""
+        saved = self.saved.get("ds_zero_partition_groups")
+        if saved is not None and saved != self.stage3._zero3_partition_group_metadata():
+            raise ArgumentError(
+                f"{self.archive.path} has experts that are divided over the ranks in another way than in this run: it "
+                "was saved with another `expert_parallel.autoep_size`"
+            )
+
     def _numel(self, master: Any) -> int:
         group = self._group(master)
         return int(master.numel() if group is None else group.numel)

@@ -301,7 +301,8 @@ def _from_memory(engine: Any, checkpoint: CheckpointReading, files: dict[str, An
             return load_module(*args, **kwargs)
         checkpoint.begin_module()
         try:
-            return load_module(*args, **kwargs)
+            with checkpoint.supersedes():
+                return load_module(*args, **kwargs)
         except Exception:  # torch's: other names or shapes; weights and states are as they were
             checkpoint.mark.take_back()
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from penstock import messages
@@ -52,6 +54,18 @@ class CheckpointReading:
         """DeepSpeed is about to load what is not partitioned: buffers."""
         if any(True for _ in self._engine.module.buffers()):
             self.mark.begin()
+
+    @contextlib.contextmanager
+    def supersedes(self) -> Iterator[None]:
+        """DeepSpeed loads the module. It, or a script's custom_load_fn, may gather parameters and change them; as with
+        `device: cpu`, the weights are those of the files in the end.
+        """
+        session = open_session_of_run()
+        session.superseded = self._intake.tensors
+        try:
+            yield
+        finally:
+            session.superseded = ()
 
     def give_up(self) -> None:
         self._intake.drop()
