@@ -1,6 +1,7 @@
 """All habits, in the order of the table."""
 
 # ruff: noqa: F401
+import habits_experts
 import habits_failures
 import habits_forwards
 import habits_gradients
@@ -10,6 +11,7 @@ import habits_optimizers
 import habits_passes
 import habits_placement
 import habits_saving
+import habits_sequences
 import habits_states
 import habits_trainer
 import habits_transformers
