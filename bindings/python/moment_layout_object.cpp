@@ -1,14 +1,14 @@
 #include "moment_layout_object.h"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "array_argument.h"
@@ -23,7 +23,8 @@ namespace penstock::python {
 namespace {
 
 using Layout = std::shared_ptr<MomentLayout>;
-using SegmentTuple = std::pair<std::uint64_t, std::string>;
+/// Elements, format, and how many of the last ones are no parameter's.
+using SegmentTuple = std::tuple<std::uint64_t, std::string, std::uint64_t>;
 
 StateFormat parse_state_format(const std::string& text) {
   const auto found = std::ranges::find(kStateFormatNames, text);
@@ -43,9 +44,12 @@ std::string state_format(const std::string& narrow, const std::vector<std::strin
 /// sub-group has; without an end a caller's mistake would take all memory.
 constexpr std::uint64_t kPiecesMax = std::uint64_t{1} << 26;
 
-void check_pieces(const std::vector<SegmentTuple>& segments, std::uint64_t piece_elements) {
+void check_segments(const std::vector<SegmentTuple>& segments, std::uint64_t piece_elements) {
   std::uint64_t pieces = 0;
-  for (const auto& [elements, format] : segments) {
+  for (const auto& [elements, format, padding] : segments) {
+    if (padding > elements) {
+      raise(fault(Fault::kInvalidArgument, "a segment has more padding than elements"));
+    }
     const std::uint64_t whole = elements / piece_elements;
     if (whole >= kPiecesMax - pieces) {
       raise(fault(Fault::kInvalidArgument, "segments with " + std::to_string(elements) +
@@ -60,10 +64,10 @@ void check_pieces(const std::vector<SegmentTuple>& segments, std::uint64_t piece
 std::vector<Layout> cut(const std::string& moment, const std::vector<SegmentTuple>& segments,
                         std::uint64_t chunk_elements) {
   chunk_elements = std::max<std::uint64_t>(chunk_elements, 1);
-  check_pieces(segments, std::min<std::uint64_t>(chunk_elements, kRunElements));
+  check_segments(segments, std::min<std::uint64_t>(chunk_elements, kRunElements));
   std::vector<StateSegment> parsed;
-  for (const auto& [elements, format] : segments) {
-    parsed.push_back({elements, parse_state_format(format)});
+  for (const auto& [elements, format, padding] : segments) {
+    parsed.push_back({elements, parse_state_format(format), padding});
   }
   const Moment which = moment == "exp_avg_sq" ? Moment::kSecond : Moment::kFirst;
   std::vector<Layout> layouts;

@@ -35,8 +35,9 @@ float scale_of(std::span<const float> values) noexcept {
   return (highest >= -lowest ? highest : lowest) + poison;
 }
 
+/// `values` are those of a parameter; padding behind them, to `elements` in all, is zero.
 void encode_block(StateFormat format, const CodeBook& book, std::span<const float> values,
-                  std::byte* out) noexcept {
+                  std::size_t elements, std::byte* out) noexcept {
   const float scale = scale_of(values);
   std::memcpy(out, &scale, sizeof(scale));
   std::byte* const codes = out + sizeof(scale);
@@ -45,12 +46,15 @@ void encode_block(StateFormat format, const CodeBook& book, std::span<const floa
     for (std::size_t i = 0; i < values.size(); ++i) {
       codes[i] = std::byte{book.nearest(values[i] / divisor)};
     }
+    std::fill(codes + values.size(), codes + elements, std::byte{book.nearest(0)});
     return;
   }
-  for (std::size_t i = 0; i < values.size(); i += 2) {
-    const std::uint8_t low = book.nearest(values[i] / divisor);
-    const std::uint8_t high =
-        i + 1 < values.size() ? book.nearest(values[i + 1] / divisor) : std::uint8_t{0};
+  const auto code = [&](std::size_t i) {
+    return book.nearest(i < values.size() ? values[i] / divisor : 0);
+  };
+  for (std::size_t i = 0; i < elements; i += 2) {
+    const std::uint8_t low = code(i);
+    const std::uint8_t high = i + 1 < elements ? code(i + 1) : std::uint8_t{0};
     codes[i / 2] = static_cast<std::byte>(low | (high << 4U));
   }
 }
@@ -110,12 +114,12 @@ void for_each_block(const MomentLayout::Run& run, Act act) {
 
 MomentLayout::MomentLayout(Moment moment, std::span<const StateSegment> segments)
     : moment_(moment) {
-  for (const StateSegment& segment : segments) {
-    for (std::uint64_t done = 0; done < segment.elements; done += kRunElements) {
-      const std::size_t count = std::min<std::uint64_t>(kRunElements, segment.elements - done);
-      runs_.push_back({elements_, bytes_, count, segment.format});
-      elements_ += count;
-      bytes_ += state_bytes(segment.format, count);
+  for (StateSegment segment : segments) {
+    while (segment.elements > 0) {
+      const StateSegment part = take_first(segment, kRunElements);
+      runs_.push_back({elements_, bytes_, part.elements, part.format, part.padding});
+      elements_ += part.elements;
+      bytes_ += state_bytes(part.format, part.elements);
     }
   }
 }
@@ -144,8 +148,11 @@ void MomentLayout::encode(const Run& run, std::span<const float> values,
     return;
   }
   const CodeBook& book = code_book(run.format, moment_);
+  const std::size_t of_a_parameter = run.elements - run.padding;
   for_each_block(run, [&](std::size_t begin, std::size_t count, std::uint64_t byte) {
-    encode_block(run.format, book, values.subspan(begin, count), bytes.data() + byte);
+    const std::size_t first = std::min(begin, of_a_parameter);
+    const std::size_t end = std::min(begin + count, of_a_parameter);
+    encode_block(run.format, book, values.subspan(first, end - first), count, bytes.data() + byte);
   });
 }
 

@@ -15,9 +15,10 @@ namespace penstock {
 /// A block of 8 or 4 bits is its scale and its codes; an element is the scale times its code's
 /// value. The scale is the block's element of the largest magnitude, sign included, so that what is
 /// decoded encodes to the same bytes (a scale below 2^-125 aside): contents may pass through fp32,
-/// as in checkpoints. A block with an element that is not finite is decoded as NaN. The error of an
-/// element is at most half the distance between the two values around it, times the scale (a
-/// positive second moment that would be 0 aside).
+/// as in checkpoints. Padding of a segment has no part in that: it is encoded as zero. A block with
+/// an element that is not finite is decoded as NaN. The error of an element is at most half the
+/// distance between the two values around it, times the scale (a positive second moment that would
+/// be 0 aside).
 class MomentLayout {
  public:
   /// Neighbouring elements of one format and segment, at most kRunElements: blocks do not reach
@@ -27,6 +28,7 @@ class MomentLayout {
     std::uint64_t byte = 0;     ///< of it
     std::size_t elements = 0;
     StateFormat format = StateFormat::kF32;
+    std::size_t padding = 0;  ///< of the segment: so many of the last elements
   };
 
   MomentLayout(Moment moment, std::span<const StateSegment> segments);

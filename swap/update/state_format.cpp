@@ -22,6 +22,7 @@ void append(std::vector<StateSegment>& chunk, const StateSegment& segment) {
                      chunk.back().format == StateFormat::kF32;
   if (joins) {
     chunk.back().elements += segment.elements;
+    chunk.back().padding = 0;
   } else {
     chunk.push_back(segment);
   }
@@ -56,6 +57,15 @@ StateFormat StateFormats::of(std::string_view parameter, std::uint64_t elements)
   return is_exempt ? StateFormat::kF32 : narrow;
 }
 
+StateSegment take_first(StateSegment& segment, std::uint64_t elements) noexcept {
+  const std::uint64_t of_a_parameter = segment.elements - segment.padding;
+  StateSegment first{std::min(elements, segment.elements), segment.format};
+  first.padding = first.elements - std::min(first.elements, of_a_parameter);
+  segment.elements -= first.elements;
+  segment.padding -= first.padding;
+  return first;
+}
+
 std::vector<std::vector<StateSegment>> cut_segments(std::span<const StateSegment> segments,
                                                     std::uint64_t chunk_elements) {
   std::vector<std::vector<StateSegment>> chunks;
@@ -66,10 +76,9 @@ std::vector<std::vector<StateSegment>> cut_segments(std::span<const StateSegment
         chunks.emplace_back();
         room = chunk_elements;
       }
-      const std::uint64_t count = std::min(room, segment.elements);
-      append(chunks.back(), {count, segment.format});
-      segment.elements -= count;
-      room -= count;
+      const StateSegment part = take_first(segment, room);
+      append(chunks.back(), part);
+      room -= part.elements;
     }
   }
   return chunks;

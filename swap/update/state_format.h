@@ -44,9 +44,13 @@ struct StateFormats {
 struct StateSegment {
   std::uint64_t elements = 0;
   StateFormat format = StateFormat::kF32;
+  std::uint64_t padding = 0;  ///< so many of the last elements are no parameter's
 
   bool operator==(const StateSegment&) const = default;
 };
+
+/// Cuts off the first elements, at most so many, and returns them. Pure but for `segment`.
+StateSegment take_first(StateSegment& segment, std::uint64_t elements) noexcept;
 
 /// Cuts a state into chunks of so many elements, the last one shorter. fp32 segments that follow
 /// each other become one. Pure.

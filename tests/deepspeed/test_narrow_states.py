@@ -10,7 +10,7 @@ import pytest
 import torch
 from checkpoint_player import Play, Played, play
 from conftest import Runner, free_port
-from habit_models import Stack
+from habit_models import Stack, loss_of
 from habit_process import Outcome
 from habit_process import run as run_habit
 from trial import Trial
@@ -226,3 +226,48 @@ def test_each_engine_of_a_process_has_its_own(compiled: None, tmp_path: Path) ->
     assert exact.seen != narrow.seen
     assert outcome("fp32", "8bit").seen[0] == exact.seen[0] + narrow.seen[0]
     assert outcome("8bit", "fp32").seen[0] == narrow.seen[0] + exact.seen[0]
+
+
+class Uneven(Stack):
+    """Two ranks divide the last matrix with an element of padding. It is too small to be swapped; its states are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(self.width, 13, bias=False)
+        self.last = torch.nn.Linear(13, 1023, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return loss_of(self.last(self.head(self.features(x))))
+
+
+def with_decay(states: str, unset: float, trial: Trial) -> None:
+    """Memory that torch.empty() gives holds `unset`, as heaps do now and then."""
+    empty = torch.empty
+
+    def filled(*args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = empty(*args, **kwargs)
+        return tensor.fill_(unset) if tensor.is_floating_point() else tensor
+
+    torch.manual_seed(5)
+    model, torch.empty = Uneven(), filled  # type: ignore[assignment]
+    optimizer = {"type": "Adam", "params": {"lr": 1e-3, "weight_decay": 0.1, "adam_w_mode": False}}
+    config = trial.config(penstock__optimizer_states=states, optimizer=optimizer)
+    engine = trial.initialize(model, config)
+    torch.empty = empty
+    trial.steps(engine, 3)
+    trial.record_weights(engine)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("states", ["8bit", "4bit"])
+def test_padding_of_an_uneven_partition_counts_for_nothing(compiled: None, tmp_path: Path, states: str) -> None:
+    def outcome(unset: float) -> Outcome:
+        training = functools.partial(with_decay, states, unset)
+        found = run_habit(training, tmp_path / str(unset), 2, False, free_port())
+        assert not found.errors, found.log
+        return found
+
+    clean = outcome(0.0)
+    assert "nan" not in str(clean.seen)
+    assert outcome(1000.0).seen == clean.seen
+    assert outcome(float("nan")).seen == clean.seen

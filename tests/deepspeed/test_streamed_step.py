@@ -202,7 +202,7 @@ def test_ranges_that_are_changed(tmp_path: Path, narrow: bool) -> None:
     for number, chunk_numel in enumerate((512, 2000, 4096)):
         group = SubGroup(engine, space, f"group {number}", 2000, chunk_numel)
         if narrow:
-            group.segments = [(1024, "8bit"), (976, "fp32")]
+            group.segments = [(1024, "8bit", 0), (976, "fp32", 0)]
         group.put("exp_avg", torch.linspace(-1, 1, 2000))
         for begin, numel in ((0, 2000), (0, 512), (511, 2), (300, 1100), (1999, 1), (2000, 0)):
             expected = group.read("exp_avg", torch.float32)

@@ -80,7 +80,7 @@ def test_in_memory_again_it_is_a_tensor_like_others(group: Any) -> None:
 def test_blocks_of_eight_bits(group: Any) -> None:
     import torch
 
-    group.segments = [(NUMEL, "8bit")]
+    group.segments = [(NUMEL, "8bit", 0)]
     state = swapped(group)
     before = state.clone()
     state.mul_(0.5)  # the blocks' scales halve

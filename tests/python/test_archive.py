@@ -178,8 +178,8 @@ def test_elements_that_blocks_of_the_file_would_cut(engine: SwapEngine, space: i
 @pytest.mark.parametrize("dtype", ["f4", "f2"])
 def test_moments_in_fewer_bits_pass_through_floats(engine: SwapEngine, space: int, tmp_path: Path, dtype: str) -> None:
     """Floats of a record become encoded chunks and come back as what these stand for; a second time nothing changes."""
-    segments = [(5000, "8bit"), (3, "fp32"), (2000, "4bit"), (77, "bf16")]
-    numel = sum(count for count, _ in segments)
+    segments = [(5000, "8bit", 0), (3, "fp32", 0), (2000, "4bit", 0), (77, "bf16", 0)]
+    numel = sum(count for count, _, _ in segments)
     values = numpy.random.default_rng(3).standard_normal(numel).astype(dtype)
     kind = {"f4": "f32", "f2": "f16"}[dtype]
     layouts = MomentLayout.cut("exp_avg", segments, 3000)
@@ -217,8 +217,8 @@ def test_moments_in_fewer_bits_pass_through_floats(engine: SwapEngine, space: in
 
 
 def test_layouts_that_do_not_fit(engine: SwapEngine, space: int, tmp_path: Path) -> None:
-    (layout,) = MomentLayout.cut("exp_avg_sq", [(1000, "8bit")], 1000)
-    assert layout is not None and MomentLayout.cut("exp_avg", [(7, "fp32"), (9, "fp32")], 100) == [None]
+    (layout,) = MomentLayout.cut("exp_avg_sq", [(1000, "8bit", 0)], 1000)
+    assert layout is not None and MomentLayout.cut("exp_avg", [(7, "fp32", 0), (9, "fp32", 0)], 100) == [None]
     tensor = engine.declare(space, "t", "u8", [layout.nbytes + 4])
     engine.put(tensor, numpy.zeros(layout.nbytes + 4, "u1")).result()
     archive = tmp_path / "out.pt"
@@ -231,4 +231,4 @@ def test_layouts_that_do_not_fit(engine: SwapEngine, space: int, tmp_path: Path)
     with pytest.raises(ArgumentError, match="1000 elements of float32 and 1016 bytes are expected"):
         layout.decode(numpy.zeros(layout.nbytes, "u1"), numpy.zeros(1000, "f8"))
     with pytest.raises(ArgumentError, match="is no format of states"):
-        MomentLayout.cut("exp_avg", [(1000, "9bit")], 1000)
+        MomentLayout.cut("exp_avg", [(1000, "9bit", 0)], 1000)

@@ -122,6 +122,28 @@ INSTANTIATE_TEST_SUITE_P(, MomentLayoutTest,
                                   (test.param.moment == Moment::kFirst ? "_first" : "_second");
                          });
 
+TEST(BlockScaleTest, WhatLiesInPaddingChangesNothing) {
+  constexpr std::size_t kOwn = 1001;
+  for (const StateFormat format : {StateFormat::k8Bit, StateFormat::k4Bit}) {
+    const auto rounded = [&](float unset, std::size_t padding) {
+      const StateSegment segment{kOwn + padding, format, padding};
+      const MomentLayout layout(Moment::kSecond, {&segment, 1});
+      std::vector<float> values = heavy_tailed(kOwn, Moment::kSecond, 1);
+      values.resize(kOwn + padding, unset);
+      std::vector<std::byte> bytes(layout.bytes());
+      layout.encode(values, bytes);
+      layout.decode(bytes, values);
+      return values;
+    };
+    for (const std::size_t padding : {1U, 2U, 9U, 300U}) {
+      const std::vector<float> zeros = rounded(0, padding);
+      EXPECT_EQ(rounded(1e9F, padding), zeros) << padding;
+      EXPECT_EQ(rounded(std::numeric_limits<float>::quiet_NaN(), padding), zeros) << padding;
+      EXPECT_EQ(rounded(0, 0), std::vector<float>(zeros.begin(), zeros.begin() + kOwn)) << padding;
+    }
+  }
+}
+
 TEST(BlockScaleTest, TheLargestOfABlockIsExactWhateverItsSign) {
   for (const StateFormat format : {StateFormat::k8Bit, StateFormat::k4Bit}) {
     const StateSegment segment{128, format};

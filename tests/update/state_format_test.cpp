@@ -44,5 +44,15 @@ TEST(StateFormatTest, CutsAtEqualElementsAndJoinsOnlyFp32) {
   EXPECT_TRUE(cut_segments({}, 10).empty());
 }
 
+TEST(StateFormatTest, PaddingStaysBehindTheElementsOfItsParameter) {
+  const std::vector<StateSegment> segments{{12, StateFormat::k8Bit, 5}, {9, StateFormat::k8Bit, 0}};
+  const auto chunks = cut_segments(segments, 5);
+  ASSERT_EQ(chunks.size(), 5U);
+  EXPECT_EQ(chunks[0], (std::vector<StateSegment>{{5, StateFormat::k8Bit, 0}}));
+  EXPECT_EQ(chunks[1], (std::vector<StateSegment>{{5, StateFormat::k8Bit, 3}}));
+  EXPECT_EQ(chunks[2],
+            (std::vector<StateSegment>{{2, StateFormat::k8Bit, 2}, {3, StateFormat::k8Bit, 0}}));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -121,9 +121,9 @@ class MomentLayout:
     """How a chunk of a moment lies in bytes that are not all float32."""
 
     @staticmethod
-    def cut(moment: str, segments: Sequence[tuple[int, str]], chunk_elements: int) -> list[MomentLayout | None]:
-        """Of each chunk of `moment`: "exp_avg_sq" has no signs. segments: elements in a row, and their format. None:
-        the chunk is float32.
+    def cut(moment: str, segments: Sequence[tuple[int, str, int]], chunk_elements: int) -> list[MomentLayout | None]:
+        """Of each chunk of `moment`: "exp_avg_sq" has no signs. segments: elements in a row, their format, and how
+        many of the last ones are padding, which is stored as 0. None: the chunk is float32.
         """
     @property
     def elements(self) -> int: ...

@@ -10,6 +10,7 @@ from torch import distributed
 from penstock import messages
 from penstock._core import state_format
 from penstock.deepspeed.naming import full_name, own_name
+from penstock.deepspeed.partition_ranks import own_range
 from penstock.deepspeed.states_setting import fp32_patterns, setting_of
 from penstock.errors import CompatibilityError, ConfigError
 
@@ -54,14 +55,16 @@ class NarrowStates:
         if distributed.get_rank() == 0:
             self._check_patterns(stage3)
 
-    def _segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str]]:
-        """Of sub-group `number`, this rank's `numel` elements: those in a row, and their format."""
-        partitions = stage3.fp16_partitioned_groups[number]
-        segments = [
-            (int(partition.ds_numel), self._format(_name(stage3, param), int(param.ds_numel)))
-            for param, partition in zip(stage3.fp16_groups[number], partitions, strict=True)
-        ]
-        if sum(count for count, _ in segments) != numel:
+    def _segments(self, stage3: Any, number: int, numel: int) -> list[tuple[int, str, int]]:
+        """Of sub-group `number`, this rank's `numel` elements: those in a row, their format, and how many of the last
+        ones are padding. DeepSpeed leaves that unset, and an optimizer with weight decay makes moments of it.
+        """
+        segments = []
+        for param, partition in zip(stage3.fp16_groups[number], stage3.fp16_partitioned_groups[number], strict=True):
+            count = int(partition.ds_numel)
+            _, own = own_range(stage3, param, count)
+            segments.append((count, self._format(_name(stage3, param), int(param.ds_numel)), count - own))
+        if sum(count for count, _, _ in segments) != numel:
             raise CompatibilityError(
                 f"the partitions of sub-group {number} have not its {numel} elements, so penstock.optimizer_states "
                 "cannot be applied to them: leave it out"

@@ -39,7 +39,8 @@ class SubGroup:
         self.tensors: dict[str, list[int]] = {}  # of "master" and of states, by name: a tensor a chunk
         self.dtypes: dict[str, torch.dtype] = {}  # of the same, as the optimizer sees them
         self.leases: dict[str, Lease] = {}  # of states of one chunk that are swapped in
-        self.segments: list[tuple[int, str]] = []  # of moments that are not all fp32: elements in a row, and format
+        # Of moments that are not all fp32: elements in a row, format, and how many of the last ones are padding.
+        self.segments: list[tuple[int, str, int]] = []
         # What the script has set, until the step: ds_id (None: the sub-group) -> offset, numel, tensor of the engine.
         self.set_gradients: dict[int | None, tuple[int, int, int]] = {}
         self.opened: OpenRange | None = None  # what the script is changing

@@ -24,6 +24,7 @@ from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.checkpoint.archive import LARGE_BYTES, Archive
 from penstock.deepspeed.checkpoint.intake import Intake, Piece
 from penstock.deepspeed.checkpoint.loaded_states import attach_weights, install_weights
+from penstock.deepspeed.partition_ranks import own_range, ranks_of
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.swapped_state import detach
 from penstock.deepspeed.torch_dtype import engine_dtype
@@ -127,14 +128,13 @@ class UniversalStates:
                 f"{path} has {saved.numel()} elements of a parameter {list(shapes.get(name, saved.shape))}, in this "
                 f"run it is {list(shape)}: it was saved with another model"
             )
-        ranks, rank = self._ranks_of(param)
+        ranks, _ = ranks_of(self._stage3, param)
         if math.ceil(numel / ranks) != partition or getattr(param, "ds_autotp_universal_checkpoint_meta", None):
             raise UnsupportedError(
                 f"{path} cannot be loaded while tensors are on NVMe: {name} is divided in another way than over the "
                 "data-parallel ranks (tensor parallelism); load with `device: cpu`"
             )
-        begin = min(rank * partition, numel)
-        elements = min(partition, numel - begin)
+        begin, elements = own_range(self._stage3, param, partition)
         place = archive.record_of(saved)
         if not saved.is_contiguous() or (place is None and numel > 0):
             raise UnsupportedError(f"{path} has no tensor in one piece, which is what ds_to_universal.py writes")
@@ -149,13 +149,6 @@ class UniversalStates:
             dtype=saved.dtype,
             begin=begin,
         )
-
-    def _ranks_of(self, param: Any) -> tuple[int, int]:
-        from deepspeed import comm
-
-        group_of = getattr(self._stage3, "_get_param_partition_group", None)
-        group = self._stage3.dp_process_group if group_of is None else group_of(param)
-        return comm.get_world_size(group=group), comm.get_rank(group=group)
 
     def _is_swapped(self, master: Any) -> bool:
         return self._swapper is not None and self._swapper.group(master) is not None
