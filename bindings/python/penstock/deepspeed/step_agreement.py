@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from penstock.deepspeed.agreement import gathered, of_others, said, together
 from penstock.deepspeed.gradient_cycle import cycle_of
 from penstock.deepspeed.session import current_session
@@ -47,10 +49,26 @@ def stepping(original: Callable[..., Any]) -> Callable[..., Any]:
             cycle.is_stepping = False
             if self.optimizer_swapper is not None:
                 self.optimizer_swapper.end_step()
+                if cycle.progress.stopped:
+                    _drop_half_step(self)
             if session is not None:
                 session.step_ended()
 
     return step
+
+
+def _drop_half_step(stage3: Any) -> None:
+    """What a sub-group that is stepped whole has in memory goes, so that all reads agree: its master and states are
+    those of before. States that the step has made are none.
+    """
+    for master in stage3.fp32_partitioned_groups_flat:
+        group = stage3.optimizer_swapper.group(master)
+        if group is None or master.numel() == 0:
+            continue
+        stage3.optimizer_swapper.release_swap_buffers(master)
+        states = stage3.optimizer_swapper.optimizer.state.get(master, {})
+        for name in [name for name, value in states.items() if torch.is_tensor(value) and value.numel() == 0]:
+            del states[name]
 
 
 def ending(original: Callable[..., Any]) -> Callable[..., Any]:
