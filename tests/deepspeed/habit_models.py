@@ -1,6 +1,8 @@
-"""Models of the habits: matrices above the swap threshold, biases and a norm below it."""
+"""Models of the habits: matrices above the swap threshold, biases and a norm below it; and a training of any."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import nn
@@ -99,3 +101,16 @@ class Tied(nn.Module):
 def loss_of(x: torch.Tensor) -> torch.Tensor:
     """Larger for outputs that point away from a fixed direction, so that every weight has a gradient."""
     return (x.float() - torch.linspace(-1, 1, x.shape[-1], device=x.device)).pow(2).mean()
+
+
+def train_and_evaluate(trial: Trial, model: nn.Module, **changes: Any) -> None:
+    """Accumulation and clipping, an evaluation now and then."""
+    config = trial.config(gradient_accumulation_steps=2, gradient_clipping=1.0, **changes)
+    engine = trial.initialize(model, config)
+    for _ in range(2):
+        trial.steps(engine, 3)
+        engine.eval()
+        with torch.no_grad():
+            trial.loss(engine)
+        engine.train()
+    trial.record_weights(engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from habit import habit
-from habit_models import loss_of
+from habit_models import loss_of, train_and_evaluate
 from torch import nn
 from trial import WIDTH, Trial
 
@@ -50,14 +50,4 @@ class Mixtures(nn.Module):
 @habit("experts divided among ranks (AutoEP), accumulation, clipping")
 def divided_experts(trial: Trial) -> None:
     experts = {"enabled": True, "autoep_size": trial.ranks, "preset_model": "mixtral", "top_k": 2}
-    config = trial.config(
-        expert_parallel={**experts, "use_grouped_mm": False}, gradient_accumulation_steps=2, gradient_clipping=1.0
-    )
-    engine = trial.initialize(Mixtures(), config)
-    for _ in range(2):
-        trial.steps(engine, 3)
-        engine.eval()
-        with torch.no_grad():
-            trial.loss(engine)
-        engine.train()
-    trial.record_weights(engine)
+    train_and_evaluate(trial, Mixtures(), expert_parallel={**experts, "use_grouped_mm": False})

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from habit import habit
-from habit_models import Layer, Stack
+from habit_models import Layer, Stack, train_and_evaluate
 from torch import nn
 from torch.nn import functional
 from trial import WIDTH, Trial
@@ -57,25 +57,14 @@ class FusedLoss(Tiled):
         return TiledFusedLogitsLoss.apply(Tiled.tile_loss, self, features[None], x[None], None, 2, head, "mean")
 
 
-def _trained(trial: Trial, model: nn.Module) -> None:
-    engine = trial.initialize(model, trial.config(gradient_accumulation_steps=2, gradient_clipping=1.0))
-    for _ in range(2):
-        trial.steps(engine, 3)
-        engine.eval()
-        with torch.no_grad():
-            trial.loss(engine)
-        engine.train()
-    trial.record_weights(engine)
-
-
 @habit("DeepSpeed's TiledMLP, and sequence_tiled_compute of the loss")
 def tiled(trial: Trial) -> None:
-    _trained(trial, TiledLoss())
+    train_and_evaluate(trial, TiledLoss())
 
 
 @habit("DeepSpeed's TiledMLP, and TiledFusedLogitsLoss, which computes gradients within forward")
 def fused(trial: Trial) -> None:
-    _trained(trial, FusedLoss())
+    train_and_evaluate(trial, FusedLoss())
 
 
 @habit("a sequence divided among ranks (Ulysses)", ranks=(2,))

@@ -228,7 +228,7 @@ def test_each_engine_of_a_process_has_its_own(compiled: None, tmp_path: Path) ->
     assert outcome("8bit", "fp32").seen[0] == narrow.seen[0] + exact.seen[0]
 
 
-class Uneven(Stack):
+class SmallUneven(Stack):
     """Two ranks divide the last matrix with an element of padding. It is too small to be swapped; its states are."""
 
     def __init__(self) -> None:
@@ -249,7 +249,7 @@ def with_decay(states: str, unset: float, trial: Trial) -> None:
         return tensor.fill_(unset) if tensor.is_floating_point() else tensor
 
     torch.manual_seed(5)
-    model, torch.empty = Uneven(), filled  # type: ignore[assignment]
+    model, torch.empty = SmallUneven(), filled  # type: ignore[assignment]
     optimizer = {"type": "Adam", "params": {"lr": 1e-3, "weight_decay": 0.1, "adam_w_mode": False}}
     config = trial.config(penstock__optimizer_states=states, optimizer=optimizer)
     engine = trial.initialize(model, config)
