@@ -18,7 +18,7 @@ def watch_leases() -> list[str]:
     read: dict[Any, int] = {}  # by lease: the sum of what it had when it came
 
     def key(lease: Any) -> Any:
-        """One that has ended with its engine leaves its id to another."""
+        """One that has ended leaves its id, and often its memory, to another: what comes to be written has no sum."""
         return lease and (id(lease), lease.name, lease.data_ptr)
 
     def compare(lease: Any) -> None:
@@ -26,11 +26,13 @@ def watch_leases() -> list[str]:
         if before is not None and lease.readonly and before != zlib.crc32(lease):
             written.append(lease.name)
 
-    def before_it(method: Any) -> Any:
+    def around(method: Any) -> Any:
         @functools.wraps(method)
-        def compared(self: Any, param: Any) -> Any:
+        def compared(self: Any, param: Any, *rest: Any) -> Any:
             compare(self._leases.get(param.ds_id))
-            return method(self, param)
+            done = method(self, param, *rest)
+            read.pop(key(self._leases.get(param.ds_id)), None)
+            return done
 
         return compared
 
@@ -38,11 +40,12 @@ def watch_leases() -> list[str]:
 
     def coming(self: HostDelivery) -> Any:
         data = result(self)
+        read.pop(key(self.lease), None)
         if self.lease is not None and self.lease.readonly:
             read[key(self.lease)] = zlib.crc32(self.lease)
         return data
 
     HostDelivery.result = coming  # type: ignore[method-assign]
-    for name in ("_release", "make_changeable"):
-        setattr(ParameterSwapper, name, before_it(getattr(ParameterSwapper, name)))
+    for name in ("_release", "make_changeable", "get_buffer"):
+        setattr(ParameterSwapper, name, around(getattr(ParameterSwapper, name)))
     return written
