@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from architectures import WORDS, configuration
+from architectures import configuration, generated, tokens
 from deepspeed.runtime.zero.partition_parameters import PartitionedParamStatus as Status
 from trial import Trial
 
@@ -76,9 +76,7 @@ def _train_one(adapter: str, trial: Trial) -> None:
         trial.record("with", repr(_loss(engine).item()))
         with engine.module.disable_adapter():
             trial.record("without", repr(_loss(engine).item()))
-        tokens = torch.randint(3, WORDS, (1, 6))
-        words = engine.module.generate(input_ids=tokens, max_new_tokens=3, do_sample=False, synced_gpus=trial.ranks > 1)
-        trial.record("generated", words.tolist())
+        trial.record("generated", generated(engine, trial))
     engine.train()
     _steps(engine, trial)
     saved = str(Path(trial.swap).parent / "adapters" / adapter.replace(" ", "-"))
@@ -113,6 +111,6 @@ def _steps(engine: Any, trial: Trial) -> None:
 
 
 def _loss(engine: Any) -> torch.Tensor:
-    tokens = torch.randint(3, WORDS, (1, 16))
-    loss: torch.Tensor = engine(input_ids=tokens, labels=tokens, use_cache=False).loss
+    batch = tokens(16)
+    loss: torch.Tensor = engine(input_ids=batch, labels=batch, use_cache=False).loss
     return loss

@@ -125,16 +125,21 @@ def _train_one(architecture: str, kind: str, micro_steps: int, trial: Trial) -> 
     with torch.no_grad():
         trial.record(architecture, repr(_loss(engine).item()))
         if kind != "MaskedLM":
-            words = engine.module.generate(_tokens(6), max_new_tokens=3, do_sample=False, synced_gpus=trial.ranks > 1)
-            trial.record(architecture, words.tolist())
+            trial.record(architecture, generated(engine, trial))
     trial.record_weights(engine)
 
 
-def _tokens(count: int) -> torch.Tensor:
+def generated(engine: Any, trial: Trial) -> Any:
+    """What follows six random tokens: their list with three more."""
+    words = engine.module.generate(input_ids=tokens(6), max_new_tokens=3, do_sample=False, synced_gpus=trial.ranks > 1)
+    return words.tolist()
+
+
+def tokens(count: int) -> torch.Tensor:
     return torch.randint(3, WORDS, (1, count))
 
 
 def _loss(engine: Any) -> torch.Tensor:
-    tokens = _tokens(16)
-    loss: torch.Tensor = engine(input_ids=tokens, labels=tokens).loss
+    batch = tokens(16)
+    loss: torch.Tensor = engine(input_ids=batch, labels=batch).loss
     return loss
