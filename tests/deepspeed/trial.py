@@ -162,8 +162,13 @@ class Trial:
         self.record("norm", repr(float(norm)) if norm is not None else None)
 
     def left_out(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor | float:
-        """A part that this micro-step does not use. The reference multiplies it by 0 instead: gradient zero."""
-        return compute() * 0 if self.reference else 0.0
+        """A part that this micro-step does not use. The reference computes and masks it: its gradient is zero, also
+        where the loss is infinite.
+        """
+        if not self.reference:
+            return 0.0
+        result = compute()
+        return torch.where(torch.zeros_like(result, dtype=torch.bool), result, 0.0)
 
     def record_weights(self, engine: Any) -> None:
         """A digest of each weight as the model uses it and, where it is trained, of its master and states."""
