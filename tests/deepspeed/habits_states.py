@@ -233,3 +233,51 @@ def other_optimizer_loaded(trial: Trial) -> None:
     engine.optimizer.optimizer.state.clear()
     trial.steps(engine, 3)
     trial.record_weights(engine)
+
+
+class Around(torch.optim.Optimizer):
+    """Shows the groups and states of torch's AdamW, and keeps both in a form of its own."""
+
+    def __init__(self, groups: Any, **arguments: Any) -> None:
+        self.inner = torch.optim.AdamW(groups, **arguments)
+        self.defaults = self.inner.defaults
+        self.steps = torch.zeros(1)
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        return self.inner.state
+
+    @property
+    def param_groups(self) -> Any:  # type: ignore[override]
+        return self.inner.param_groups
+
+    def step(self, closure: Any = None) -> Any:
+        self.steps += 1
+        return self.inner.step(closure)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inner": [self.inner.state_dict()], "steps": self.steps}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.inner.load_state_dict(saved["inner"][0])
+        self.steps = saved["steps"].clone()
+
+
+@habit("an optimizer around another, with a `state_dict()` of its own form, saved and resumed in a new engine")
+def around_another(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    for loads in (False, True):
+        engine = _engine(trial, Around, lr=1e-3)
+        if loads:
+            engine.load_checkpoint(directory)
+        else:
+            trial.steps(engine, 2)
+            engine.save_checkpoint(directory)
+            torch.manual_seed(23 + trial.rank)
+        saved = engine.optimizer.state_dict()["optimizer_state_dict"]
+        for state in saved["inner"][0]["state"].values():
+            trial.record({name: digest(value) for name, value in state.items()})
+        trial.record(saved["steps"].item())
+        _train_on(trial, engine, 2)
+        engine.destroy()
+        trial.engines.remove(engine)

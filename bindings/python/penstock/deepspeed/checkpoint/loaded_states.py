@@ -78,12 +78,13 @@ class LoadedStates:
         """Says where records go, and reads what is small. with_states: of states, too."""
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
+        optimizer = self.saved["optimizer_state_dict"]
         for number, saved in enumerate(self.saved["fp32_flat_groups"]):
             self._collect_master(number, saved)
         if not with_states:
             return
         self._refuse_other_groups()
-        states = self.saved["optimizer_state_dict"]["state"]
+        states = _states_of(optimizer)
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
                 if self._swapper is not None and self._swapper.swaps_state(master, name, value):
@@ -94,7 +95,7 @@ class LoadedStates:
                     self._states.setdefault(id(master), {})[name] = plain_tensors.empty(0, value.dtype)
         if self._swapper is not None and self._prepared:
             self._swapper.settle_tensors()  # an error names tensors as users know them
-        self._optimizer = self._in_memory(self.saved["optimizer_state_dict"])
+        self._optimizer = self._in_memory(optimizer)
 
     def _refuse_other_groups(self) -> None:
         """As torch does when weights are loaded already. A script may make them fit, in a hook or a subclass."""
@@ -150,7 +151,7 @@ class LoadedStates:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
         if load_optimizer_states and self._swapper is not None:
-            stage3.optimizer.state = defaultdict(dict)  # a load makes it anew
+            _let_go_of_states(stage3.optimizer)
             for master in stage3.fp32_partitioned_groups_flat:
                 if (group := self._swapper.group(master)) is not None:
                     put_aside(group)
@@ -216,7 +217,7 @@ class LoadedStates:
 
         for number, master in enumerate(states_in_order(self.stage3)):
             state = self.stage3.optimizer.state.get(master, {})
-            for name, saved in self._optimizer["state"].get(number, {}).items():
+            for name, saved in _states_of(self._optimizer).get(number, {}).items():
                 now = state.get(name)
                 if torch.is_tensor(saved) and torch.is_tensor(now) and saved.dtype != now.dtype:
                     if torch.equal(saved.to(now), now):
@@ -228,14 +229,31 @@ class LoadedStates:
         """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
-        kept = {**optimizer, "state": dict(optimizer["state"])}  # a script may have put other keys and values there
-        for number, master in enumerate(states_in_order(self.stage3)):
-            if number in kept["state"]:
-                swapped = self._states.get(id(master), {})
-                states = kept["state"][number].items()
-                kept["state"][number] = {name: swapped.get(name, value) for name, value in states}
+        kept = optimizer
+        if states := dict(_states_of(optimizer)):  # a script may have put other keys and values there
+            for number, master in enumerate(states_in_order(self.stage3)):
+                if number in states:
+                    swapped = self._states.get(id(master), {})
+                    states[number] = {name: swapped.get(name, value) for name, value in states[number].items()}
+            kept = {**optimizer, "state": states}
         self.archive.read_all(kept)
         return kept
+
+
+def _states_of(optimizer: Any) -> dict[Any, Any]:
+    """By number, as torch's optimizers have them in their state_dict(). Empty where a class has a form of its own: its
+    states come through memory.
+    """
+    states = optimizer.get("state") if isinstance(optimizer, dict) else None
+    return states if isinstance(states, dict) else {}
+
+
+def _let_go_of_states(optimizer: Any) -> None:
+    """A load makes them anew."""
+    try:
+        optimizer.state = defaultdict(dict)
+    except AttributeError:  # it shows those of an optimizer that it wraps
+        optimizer.state.clear()
 
 
 def install_weights(stage3: Any, swapper: Any) -> None:

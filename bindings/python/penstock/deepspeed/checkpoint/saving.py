@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils import _pytree
 
 from penstock._core import SwapEngine
 from penstock.deepspeed.agreement import gathered, together
@@ -270,7 +271,6 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def rigid_state_dict(self: Any) -> Any:
-        from penstock.deepspeed.checkpoint.swapped import states_in_order
         from penstock.deepspeed.optimizer_swapper import OptimizerSwapper
 
         swapper = self.optimizer_swapper
@@ -282,27 +282,25 @@ def state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
             swapper.contents(master)  # what scripts have put there is taken over: hooks of the optimizer see that
         result = original(self)
         is_saving = self in _saving
-        as_asked = (lambda content: content) if is_saving else Content.read
+        as_asked = (lambda content: content) if is_saving else functools.cache(Content.read)
         kept = (lambda value: value) if is_saving else functools.cache(_cloned)  # by the tensor's identity
-        contents = {
-            id(master): {name: as_asked(content) for name, content in swapper.contents(master).items()}
-            for master in masters
-        }
+        contents = {id(master): swapper.contents(master) for master in masters}
         result["fp32_flat_groups"] = [
-            contents[id(master)]["master"] if "master" in contents[id(master)] else kept(master) for master in masters
+            as_asked(contents[id(master)]["master"]) if contents[id(master)] else kept(master) for master in masters
         ]
-        base = dict(result["optimizer_state_dict"])
-        base["state"] = dict(base["state"])  # a script may have put other keys and values there
-        for number, master in enumerate(states_in_order(self)):
-            if number in base["state"]:
-                states, own = dict(base["state"][number]), self.optimizer.state.get(master, {})
-                for name, value in states.items():
-                    if name in contents[id(master)] and value is own.get(name):
-                        states[name] = contents[id(master)][name]
-                    elif torch.is_tensor(value):  # in memory, or given by a hook
-                        states[name] = kept(value)
-                base["state"][number] = states
-        result["optimizer_state_dict"] = base
+        swapped = {  # by what stands for them in the optimizer, whose state_dict() may have any form
+            id(self.optimizer.state[master][name]): content
+            for master in masters
+            for name, content in contents[id(master)].items()
+            if name != "master"
+        }
+
+        def replaced(value: Any) -> Any:
+            if id(value) in swapped:
+                return as_asked(swapped[id(value)])
+            return kept(value) if torch.is_tensor(value) else value  # in memory, or given by a hook
+
+        result["optimizer_state_dict"] = _pytree.tree_map(replaced, result["optimizer_state_dict"])
         return result
 
     return rigid_state_dict
