@@ -9,6 +9,7 @@
 
 #include "bindings/deepspeed/config_key.h"
 #include "bindings/deepspeed/deepspeed_keys.h"
+#include "bindings/deepspeed/penstock_keys.h"
 
 namespace penstock {
 namespace {
@@ -192,6 +193,18 @@ Json schema_of(const ConfigTable& table) {
   return schema;
 }
 
+// Keys of the block at the top, where neither it nor a section of DeepSpeed's is: they would not be
+// read.
+void refuse_misplaced_keys(Json& schema) {
+  const auto required = [](const char* key) {
+    Json form = Json::object();
+    form["required"] = Json::array({key});
+    return form;
+  };
+  schema["if"]["not"] = any_of({required("penstock"), required("zero_optimization")});
+  schema["then"]["propertyNames"]["not"]["enum"] = kPenstockTable.names();
+}
+
 }  // namespace
 
 Json config_schema() {
@@ -199,6 +212,7 @@ Json config_schema() {
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "DeepSpeed's configuration, with the block that penstock reads";
   schema.update(schema_of(kDeepSpeedTable));
+  refuse_misplaced_keys(schema);
   return schema;
 }
 

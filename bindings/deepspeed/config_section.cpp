@@ -193,4 +193,18 @@ void ConfigSection::refuse_others() {
   }
 }
 
+void ConfigSection::refuse_keys_of(std::string_view name, const ConfigTable& inside) {
+  for (const auto& [key, value] : object_.items()) {
+    if (inside.find(key) != nullptr) {
+      refuse(key, fmt::format("belongs into the {0} block: write {{\"{0}\": {{\"{1}\": …}}}}", name,
+                              key));
+      return;
+    }
+  }
+}
+
+bool ConfigSection::has(std::string_view key) const {
+  return object_.contains(key);
+}
+
 }  // namespace penstock

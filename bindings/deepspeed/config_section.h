@@ -54,6 +54,9 @@ class ConfigSection {
 
   /// Refuses the first key that is not in the table, with the nearest that is.
   void refuse_others();
+  /// Refuses the first key that belongs into a block `name`, whose keys are `inside`.
+  void refuse_keys_of(std::string_view name, const ConfigTable& inside);
+  bool has(std::string_view key) const;
   /// Warns of every such key: `<dotted key> is not a key of <program>; <consequence>`.
   void warn_of_others(std::string_view program, std::string_view consequence);
   /// Records the problem `<dotted key> in <origin> <what>`, unless there is one already.

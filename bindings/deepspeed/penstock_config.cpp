@@ -152,6 +152,10 @@ PenstockConfig read_penstock_config(ConfigSection& top) {
   EngineConfig& config = read.engine;
   std::optional<ConfigSection> block = top.section("penstock");
   if (!block) {
+    // Of a document without a section of DeepSpeed's nothing would be read, and nothing said.
+    if (!top.has("penstock") && !top.has("zero_optimization")) {
+      top.refuse_keys_of("penstock", kPenstockTable);
+    }
     return read;
   }
   block->refuse_others();

@@ -163,3 +163,14 @@ def test_a_configuration_may_name_its_schema(validator, penstock, write):
     # It is no key of DeepSpeed's: the file alone says nothing of how training is to be.
     alone = write("alone.json", {"$schema": "penstock.schema.json"})
     assert penstock.json("plan", inventory, "--config", alone, "--memory", "64GiB")["deepspeed_bytes"] is None
+
+
+def test_keys_of_the_block_outside_of_it_are_refused_where_nothing_else_is_read(validator, takes):
+    for document, is_taken in (
+        ({"mode": "durable"}, False),
+        ({"aio": {}, "ram_bytes": 0}, False),
+        ({"zero_optimization": {"stage": 3}, "mode": "the script's own"}, True),
+        ({"penstock": {}, "mode": "the script's own"}, True),
+        ({"the script's own": 1}, True),
+    ):
+        assert validator.is_valid(document) == takes(document) == is_taken, document

@@ -245,6 +245,15 @@ TEST(ConfigTest, UnknownKeysOfOursAreErrorsWithTheNearestName) {
                     testing::Not(HasSubstr("did you mean"))));
 }
 
+TEST(ConfigTest, KeysOfOursOutsideOfTheirBlockAreErrorsWhereNothingElseIsRead) {
+  EXPECT_THAT(
+      problem(R"({"mode": "durable"})"),
+      HasSubstr(
+          R"(mode in ds.json belongs into the penstock block: write {"penstock": {"mode": …}})"));
+  EXPECT_THAT(problem(R"({"aio": {}, "ram_bytes": 0})"), HasSubstr("ram_bytes"));
+  EXPECT_EQ(problem(R"({"zero_optimization": {}, "mode": "the script's own"})"), "no error");
+}
+
 TEST(ConfigTest, WrongValuesOfOursSayWhatIsAllowed) {
   EXPECT_THAT(
       problem(R"({"penstock": {"ram_bytes": "8 gigs"}})"),
