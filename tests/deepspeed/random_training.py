@@ -36,6 +36,8 @@ class RandomTraining(Changes, Uses):
         self.tags = 0
         self.accumulation = 0  # micro-steps a cycle, where the script has changed them
         deepspeed.get_accelerator().is_fp16_supported = lambda: True  # torch computes with it on any processor
+        # DeepSpeed compiles Muon's update, whose digits depend on what the compiler has seen before in this process.
+        torch.compiler.set_stance("force_eager")
         self.settle_sizes()
         self.config = trial.on_reference(change(trial.config(), drawn["config"]))
         block = self.config.get("penstock") or {}
