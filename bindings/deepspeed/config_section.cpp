@@ -193,6 +193,16 @@ void ConfigSection::refuse_others() {
   }
 }
 
+void ConfigSection::refuse_misspelt(std::string_view name) {
+  const std::vector<std::string_view> names{name};
+  for (const auto& [key, value] : object_.items()) {
+    if (key.find(name) == std::string::npos && !nearest_name(key, names).empty()) {
+      refuse(key, fmt::format("is not a key{}", did_you_mean(key, names)));
+      return;
+    }
+  }
+}
+
 void ConfigSection::refuse_keys_of(std::string_view name, const ConfigTable& inside) {
   for (const auto& [key, value] : object_.items()) {
     if (inside.find(key) != nullptr) {

@@ -54,6 +54,8 @@ class ConfigSection {
 
   /// Refuses the first key that is not in the table, with the nearest that is.
   void refuse_others();
+  /// Refuses the first key that is nearly `name`. One such as `_name` sets a section aside.
+  void refuse_misspelt(std::string_view name);
   /// Refuses the first key that belongs into a block `name`, whose keys are `inside`.
   void refuse_keys_of(std::string_view name, const ConfigTable& inside);
   bool has(std::string_view key) const;

@@ -152,9 +152,12 @@ PenstockConfig read_penstock_config(ConfigSection& top) {
   EngineConfig& config = read.engine;
   std::optional<ConfigSection> block = top.section("penstock");
   if (!block) {
-    // Of a document without a section of DeepSpeed's nothing would be read, and nothing said.
-    if (!top.has("penstock") && !top.has("zero_optimization")) {
-      top.refuse_keys_of("penstock", kPenstockTable);
+    // What is meant for the block would not be read, and nothing said of it.
+    if (!top.has("penstock")) {
+      top.refuse_misspelt("penstock");
+      if (!top.has("zero_optimization")) {
+        top.refuse_keys_of("penstock", kPenstockTable);
+      }
     }
     return read;
   }

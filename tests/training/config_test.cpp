@@ -245,6 +245,14 @@ TEST(ConfigTest, UnknownKeysOfOursAreErrorsWithTheNearestName) {
                     testing::Not(HasSubstr("did you mean"))));
 }
 
+TEST(ConfigTest, AMisspeltBlockIsAnError) {
+  EXPECT_THAT(problem(R"({"zero_optimization": {}, "penstok": {"mode": "durable"}})"),
+              HasSubstr(R"(penstok in ds.json is not a key; did you mean "penstock"?)"));
+  EXPECT_THAT(problem(R"({"Penstock": {}})"), HasSubstr("did you mean"));
+  EXPECT_EQ(problem(R"({"stock": {}, "pen": 1, "_penstock": {}})"), "no error");
+  EXPECT_EQ(problem(R"({"penstock": {}, "penstok": {}})"), "no error");
+}
+
 TEST(ConfigTest, KeysOfOursOutsideOfTheirBlockAreErrorsWhereNothingElseIsRead) {
   EXPECT_THAT(
       problem(R"({"mode": "durable"})"),
