@@ -196,8 +196,9 @@ void ConfigSection::refuse_others() {
 void ConfigSection::refuse_misspelt(std::string_view name) {
   const std::vector<std::string_view> names{name};
   for (const auto& [key, value] : object_.items()) {
-    if (key.find(name) == std::string::npos && !nearest_name(key, names).empty()) {
-      refuse(key, fmt::format("is not a key{}", did_you_mean(key, names)));
+    const std::string question = did_you_mean(key, names);
+    if (!question.empty() && key.find(name) == std::string::npos) {
+      refuse(key, "is not a key" + question);
       return;
     }
   }

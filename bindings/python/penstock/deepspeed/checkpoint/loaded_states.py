@@ -78,12 +78,12 @@ class LoadedStates:
         """Says where records go, and reads what is small. with_states: of states, too."""
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
-        optimizer = self.saved["optimizer_state_dict"]
         for number, saved in enumerate(self.saved["fp32_flat_groups"]):
             self._collect_master(number, saved)
         if not with_states:
             return
         self._refuse_other_groups()
+        optimizer = self.saved["optimizer_state_dict"]
         states = _states_of(optimizer)
         for number, master in enumerate(states_in_order(self.stage3)):
             for name, value in states.get(number, {}).items():
