@@ -55,8 +55,12 @@ Result<std::unique_ptr<SwapEngine>> SwapEngine::open(SwapEngineOptions options) 
       options.trace.empty() && wanted != nullptr ? std::string(wanted) : options.trace;
   options.warn = warning_to(std::move(options.warn));
   const auto warn = options.warn;
+  const std::vector<std::string> unread = options.config.unread;
   Result<std::shared_ptr<EngineCore>> core = EngineCore::make(std::move(options));
   PENSTOCK_TRY(core);
+  for (const std::string& setting : unread) {
+    warn({WarningCode::kUnreadKey, setting});
+  }
   std::shared_ptr<TraceLog> trace;
   if (!target.empty()) {
     Result<std::shared_ptr<TraceLog>> log = TraceLog::open(

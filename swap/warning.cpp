@@ -11,7 +11,7 @@ constexpr std::array kCodes = {
     WarningCode::kOverflow,     WarningCode::kNoPinnedBuffers,   WarningCode::kUnregisteredBuffers,
     WarningCode::kLoopCores,    WarningCode::kThroughHostMemory, WarningCode::kKeptInRam,
     WarningCode::kDriveMissing, WarningCode::kTraceIncomplete,   WarningCode::kLogFile,
-    WarningCode::kLogLines,     WarningCode::kCallbackThrew,
+    WarningCode::kLogLines,     WarningCode::kCallbackThrew,     WarningCode::kUnreadKey,
 };
 
 }  // namespace
@@ -44,6 +44,8 @@ std::string_view warning_code_name(WarningCode code) noexcept {
       return "log-lines";
     case WarningCode::kCallbackThrew:
       return "callback-threw";
+    case WarningCode::kUnreadKey:
+      return "unread-key";
   }
   return "?";
 }

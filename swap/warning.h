@@ -20,6 +20,7 @@ enum class WarningCode : std::uint8_t {
   kLogFile,              ///< PENSTOCK_LOG_FILE cannot be written
   kLogLines,             ///< lines of the log were dropped
   kCallbackThrew,        ///< a ticket's callback
+  kUnreadKey,            ///< a setting stands where nothing reads it
 };
 
 /// All of them.

@@ -134,6 +134,19 @@ void read_states(ConfigSection& block, StateFormats& states) {
   }
 }
 
+// DeepSpeed ignores what it does not know at the top: without a word, a user's limit would not
+// hold.
+void read_misplaced(std::vector<PlanWarning>& warnings, std::vector<std::string>& unread) {
+  for (PlanWarning& warning : warnings) {
+    if (warning.code == "unknown-key" && kPenstockTable.find(warning.key) != nullptr) {
+      warning.text = fmt::format("{} is a key of the penstock block, and is not read outside of it",
+                                 warning.key);
+      warning.nearest = fmt::format("penstock.{}", warning.key);
+      unread.push_back(warning.text);
+    }
+  }
+}
+
 }  // namespace
 
 Result<EngineKind> parse_storing_engine(std::string_view text) {
@@ -150,6 +163,7 @@ Result<EngineKind> parse_storing_engine(std::string_view text) {
 PenstockConfig read_penstock_config(ConfigSection& top) {
   PenstockConfig read;
   EngineConfig& config = read.engine;
+  read_misplaced(top.reading().warnings, config.unread);
   std::optional<ConfigSection> block = top.section("penstock");
   if (!block) {
     // What is meant for the block would not be read, and nothing said of it.

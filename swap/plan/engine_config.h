@@ -38,6 +38,9 @@ struct EngineConfig {
   /// The setting that asks for contents to go straight between drives and devices; empty: none
   /// does.
   std::string direct_storage_setting;
+  /// Sentences about settings that stand where nothing reads them. An engine that opens warns of
+  /// each.
+  std::vector<std::string> unread;
 };
 
 }  // namespace penstock

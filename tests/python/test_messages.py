@@ -197,6 +197,15 @@ def test_a_log_has_the_warnings_too(tmp_path: Path) -> None:
     assert any(" fallback tensor='" in line for line in lines)
 
 
+def test_a_key_of_ours_that_nothing_reads_is_warned_of(tmp_path: Path) -> None:
+    script = """
+document = {"zero_optimization": {"stage": 3}, "max_pinned_bytes": "4MiB", "penstock": {"ram_bytes": 0}}
+penstock.Engine(document, path=sys.argv[1]).close()
+"""
+    [line] = run(tmp_path, script).stderr.splitlines()
+    assert line.startswith("penstock: warning: [unread-key] max_pinned_bytes is a key of the penstock block"), line
+
+
 def test_the_table_has_every_code() -> None:
     text = (ROOT / "docs" / "TUNING.md").read_text(encoding="utf-8")
     table = text.partition("\n| code |")[2].partition("\n\n")[0]

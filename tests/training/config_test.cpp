@@ -259,7 +259,19 @@ TEST(ConfigTest, KeysOfOursOutsideOfTheirBlockAreErrorsWhereNothingElseIsRead) {
       HasSubstr(
           R"(mode in ds.json belongs into the penstock block: write {"penstock": {"mode": …}})"));
   EXPECT_THAT(problem(R"({"aio": {}, "ram_bytes": 0})"), HasSubstr("ram_bytes"));
-  EXPECT_EQ(problem(R"({"zero_optimization": {}, "mode": "the script's own"})"), "no error");
+}
+
+TEST(ConfigTest, KeysOfOursBesideTheirBlockAreWarnedOf) {
+  const Config config =
+      parse_config(R"({"zero_optimization": {}, "mode": "its own", "other": 1})", "ds.json")
+          .value();
+  const std::string sentence = "mode is a key of the penstock block, and is not read outside of it";
+  ASSERT_EQ(config.warnings.size(), 2U);
+  EXPECT_EQ(config.warnings[0].text, sentence);
+  EXPECT_EQ(config.warnings[0].nearest, "penstock.mode");
+  EXPECT_EQ(config.engine_config().unread, std::vector<std::string>{sentence});
+  EXPECT_EQ(parse_config(R"({"penstock": {}, "ram_bytes": 1})", "ds.json")->penstock.unread.size(),
+            1U);
 }
 
 TEST(ConfigTest, WrongValuesOfOursSayWhatIsAllowed) {
