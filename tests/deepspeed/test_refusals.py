@@ -72,6 +72,18 @@ def test_the_path_none_of_accelerate_is_warned_of(runner: Runner, swap: Path) ->
     assert "Set ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH, or" in run.output
 
 
+def test_a_misspelt_block_is_refused_and_a_key_beside_the_block_warned_of(runner: Runner, swap: Path) -> None:
+    config = linear_config(swap, max_pinned_bytes="16MiB")
+    run = runner.script(SCRIPT, [runner.config(config), "1", "AdamW"])
+    assert run.returncode == 0, run.output
+    assert run.output.count("[unread-key] max_pinned_bytes is a key of the penstock block") == 1, run.output
+    config["penstok"] = config.pop("penstock")
+    run = runner.script(SCRIPT, [runner.config(config), "1", "AdamW"])
+    assert run.returncode == 1 and 'penstok in the DeepSpeed configuration is not a key; did you mean "penstock"?' in (
+        run.last_line
+    ), run.output
+
+
 def test_it_is_refused_while_the_model_is_built(runner: Runner, swap: Path) -> None:
     is_refused(runner, swap, linear_config(swap, **REFUSED["deepcompile"]), "deepcompile")
 

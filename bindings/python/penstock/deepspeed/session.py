@@ -34,7 +34,8 @@ class Session:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
-        sections = {key: config[key] for key in _SECTIONS if key in config}
+        # Of all else the names alone: a misspelt block is refused, and what stands beside the block is warned of.
+        sections = {str(key): value if key in _SECTIONS else None for key, value in config.items()}
         if (config.get("penstock") or {}).get("mode") == "durable":
             raise ConfigError(
                 "penstock.mode is 'durable': training swaps to scratch stores, leave it out or say 'scratch'"
