@@ -80,6 +80,21 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
 
 
 @pytest.mark.deep
+def test_what_moves_into_ram_leaves_no_pinned_memory(
+    runner: Runner, small_model: Path, swap: Path, tmp_path: Path
+) -> None:
+    """All parameters do, behind `max_in_cpu`, so that nothing uses the engine any more."""
+    offload = {"offload_param__max_in_cpu": 10**9, "offload_optimizer": {"device": "cpu"}}
+    changes = {f"zero_optimization__{key}": value for key, value in offload.items()}
+    config = full_finetune_config(swap, penstock={"ram_bytes": 0}, **changes)
+    run = runner.full_finetune(small_model, config, 2)
+    assert run.returncode == 0, run.output
+    stats = runner.stats()
+    compare(planned(small_model, config, tmp_path, "--trainable", "all"), stats["plan"])
+    assert stats["stats"]["pinned_bytes"] == 0 < stats["stats"]["tensor_read_bytes"]
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("has_narrow_states", [False, True], ids=["states of fp32", "states of bf16"])
 def test_masters_of_16_bits(
     runner: Runner, small_model: Path, swap: Path, tmp_path: Path, has_narrow_states: bool

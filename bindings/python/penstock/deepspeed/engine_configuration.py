@@ -19,13 +19,17 @@ def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
 
         token = _being_built.set(self._config._param_dict)
         try:
-            return original(self, optimizer)
+            made = original(self, optimizer)
         finally:
             _being_built.reset(token)
             session = current_session()
             if session is not None:
                 session.plan_is_stale = True  # which parameters are frozen is settled by now
                 session.collect_dead_parameters()
+        if session is not None:
+            session.plan_if_stale()  # `max_in_cpu` may leave nothing to swap, so that no use of the engine comes
+            session.plan_is_stale = True
+        return made
 
     return configure
 
