@@ -68,7 +68,8 @@ class HandleTable {
   Error missing(const Handle* handle) const {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
     if (number == 0) {
-      return fault(Fault::kInvalidArgument, fmt::format("the {} is a null pointer", words_.noun));
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("a null pointer is given for the {}", words_.noun));
     }
     if (number < next_ && number > kKinds && number % kKinds == next_ % kKinds) {
       return fault(Fault::kClosed, fmt::format("this {} {}", words_.noun, words_.gone));

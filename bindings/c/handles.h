@@ -49,7 +49,7 @@ Result<NamedTensor> find_tensor(const penstock_engine* engine, const char* name)
 template <class Pointee>
 Result<void> required(Pointee* pointer, std::string_view what) {
   if (pointer == nullptr) {
-    return fault(Fault::kInvalidArgument, fmt::format("{} is a null pointer", what));
+    return fault(Fault::kInvalidArgument, fmt::format("a null pointer is given for {}", what));
   }
   return {};
 }

@@ -33,7 +33,7 @@ template <class Struct>
 Result<std::size_t> size_of_given(const Struct* given, std::string_view name) {
   static_assert(sizeof(Struct) >= kFirstBytes<Struct> && kFirstBytes<Struct> != 0);
   if (given == nullptr) {
-    return fault(Fault::kInvalidArgument, fmt::format("the {} are a null pointer", name));
+    return fault(Fault::kInvalidArgument, fmt::format("a null pointer is given for the {}", name));
   }
   const std::size_t bytes = given->struct_size;
   if (bytes < kFirstBytes<Struct> || bytes > kStructBytesMax) {

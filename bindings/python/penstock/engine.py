@@ -155,7 +155,10 @@ class Engine:
         return self._core.state(self._known(name)[0])
 
     def names(self) -> list[str]:
-        """In the order of their first puts, behind what a durable store has brought."""
+        """In the order of their first puts, behind what a durable store has brought.
+
+        Not those without elements, which `penstock import` and `export` carry: an engine holds none.
+        """
         tensors = self._core.tensors(self._space)
         return sorted(tensors, key=lambda name: max(tensors[name][0], self._last_brought))
 
