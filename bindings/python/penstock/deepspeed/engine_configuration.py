@@ -28,7 +28,7 @@ def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
                 session.collect_dead_parameters()
         if session is not None:
             session.plan_if_stale()  # `max_in_cpu` may leave nothing to swap, so that no use of the engine comes
-            session.plan_is_stale = True
+            session.plan_is_stale = True  # the script may still freeze some before its first step
         return made
 
     return configure
