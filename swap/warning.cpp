@@ -12,6 +12,7 @@ constexpr std::array kCodes = {
     WarningCode::kLoopCores,    WarningCode::kThroughHostMemory, WarningCode::kKeptInRam,
     WarningCode::kDriveMissing, WarningCode::kTraceIncomplete,   WarningCode::kLogFile,
     WarningCode::kLogLines,     WarningCode::kCallbackThrew,     WarningCode::kUnreadKey,
+    WarningCode::kBeyondMemory,
 };
 
 }  // namespace
@@ -46,6 +47,8 @@ std::string_view warning_code_name(WarningCode code) noexcept {
       return "callback-threw";
     case WarningCode::kUnreadKey:
       return "unread-key";
+    case WarningCode::kBeyondMemory:
+      return "beyond-memory";
   }
   return "?";
 }

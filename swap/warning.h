@@ -21,6 +21,7 @@ enum class WarningCode : std::uint8_t {
   kLogLines,             ///< lines of the log were dropped
   kCallbackThrew,        ///< a ticket's callback
   kUnreadKey,            ///< a setting stands where nothing reads it
+  kBeyondMemory,         ///< the plan keeps more in RAM than the machine has
 };
 
 /// All of them.

@@ -37,6 +37,11 @@ Budgets Planner::open() {
   const SwapEngineOptions& options = context_.options;
   facts_ = {options.mem_available_bytes.value_or(read_mem_available_bytes()), options.ranks_on_node,
             0};
+  if (facts_.mem_available_bytes != 0) {
+    // What it holds already may make room: a model whose tensors are put.
+    reachable_bytes_ =
+        facts_.mem_available_bytes / std::max(facts_.ranks_on_node, 1U) + read_resident_bytes();
+  }
   return options.budgets.value_or(resolve_budgets(options.config, facts_));
 }
 
@@ -58,7 +63,22 @@ Result<void> Planner::plan() {
     context_.operation_begun();  // it keeps the pool
   }
   shape_pool(classes);
+  warn_beyond_memory();
   return {};
+}
+
+void Planner::warn_beyond_memory() {
+  const BriefLock lock(context_);
+  if (placement_.ram_bytes + placement_.pinned_bytes <= reachable_bytes_ ||
+      std::exchange(beyond_memory_, true)) {
+    return;
+  }
+  context_.warn(
+      WarningCode::kBeyondMemory,
+      fmt::format("{} of tensors are to stay in RAM and {} are pinned, but this process can have "
+                  "{} of memory at most; lower ram_bytes (now {}), or the kernel may kill it",
+                  format_bytes(placement_.ram_bytes), format_bytes(placement_.pinned_bytes),
+                  format_bytes(reachable_bytes_), format_bytes(placement_.budgets.ram_bytes)));
 }
 
 Result<void> Planner::plan_before_use(TensorId tensor) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,11 +46,16 @@ class Planner : private EnginePart {
   std::vector<ClassPlan> apply(Placement placement, const std::vector<TensorId>& ids,
                                Locked& locked) PENSTOCK_NEEDS_LOCK;
   void drop_read_ahead(Locked& locked) PENSTOCK_NEEDS_LOCK;
+  /// Once an engine: the kernel kills a process without a word.
+  void warn_beyond_memory();
   void shape_pool(const std::vector<ClassPlan>& classes);
 
   MemoryBroker& broker_;
   const DeviceStagings& devices_;
   BudgetFacts facts_;  // of the machine, when the engine was opened
+  /// This rank's share of what was free when the engine was opened, and what it held then.
+  std::uint64_t reachable_bytes_ = std::numeric_limits<std::uint64_t>::max();
+  bool beyond_memory_ PENSTOCK_GUARDED = false;
   Placement placement_ PENSTOCK_GUARDED;
   PinnedNeed pinned_need_ PENSTOCK_GUARDED;
 };

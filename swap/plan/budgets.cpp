@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "alloc/bytes.h"
 #include "swap/plan/control_group.h"
@@ -18,6 +20,17 @@ namespace {
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 // What two slots of ordinary tensors and the staging need on every machine that we know.
 constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
+
+/// Bytes, of a line `<key> <number> kB`; nothing where there is none.
+std::optional<std::uint64_t> read_memory_line(const char* path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) {
+      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * kKiB;
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -58,15 +71,12 @@ Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts) {
 
 std::uint64_t read_mem_available_bytes() {
   const std::optional<std::uint64_t> group = control_group_free_bytes();
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::uint64_t kib = 0;
-  for (std::string line; meminfo >> key >> kib; std::getline(meminfo, line)) {
-    if (key == "MemAvailable:") {
-      return std::min(group.value_or(kib * kKiB), kib * kKiB);
-    }
-  }
-  return group.value_or(0);
+  const std::optional<std::uint64_t> machine = read_memory_line("/proc/meminfo", "MemAvailable:");
+  return machine ? std::min(group.value_or(*machine), *machine) : group.value_or(0);
+}
+
+std::uint64_t read_resident_bytes() {
+  return read_memory_line("/proc/self/status", "VmRSS:").value_or(0);
 }
 
 }  // namespace penstock

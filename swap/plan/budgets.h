@@ -39,4 +39,7 @@ Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts);
 /// be read.
 std::uint64_t read_mem_available_bytes();
 
+/// Memory that this process holds now, in bytes; 0 where that cannot be read.
+std::uint64_t read_resident_bytes();
+
 }  // namespace penstock

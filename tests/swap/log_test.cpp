@@ -265,7 +265,7 @@ TEST_F(LogTest, EveryWarningHasACodeOfItsOwn) {
     names.insert(warning_code_name(code));
   }
   EXPECT_EQ(names.size(), warning_codes().size());
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(WarningCode::kUnreadKey) + 1);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(WarningCode::kBeyondMemory) + 1);
 }
 
 }  // namespace

@@ -32,6 +32,20 @@ TEST_F(SwapEngineMemoryTest, ResidentsNeverTouchTheDrive) {
   EXPECT_EQ(stats.pool.overflow_bytes_max, 0u);
 }
 
+TEST_F(SwapEngineMemoryTest, APlanBeyondTheMachinesMemoryIsWarnedOfOnce) {
+  constexpr std::uint64_t kPebibyte = std::uint64_t{1} << 50;
+  open(8 * kMiB, kPebibyte);
+  declare("fits", 4 * kMiB);
+  ASSERT_TRUE(engine_->plan().has_value());
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+  declare("does not", kPebibyte / 2);
+  ASSERT_TRUE(engine_->plan().has_value());
+  ASSERT_TRUE(engine_->plan().has_value());
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_TRUE(warnings_[0].starts_with("[beyond-memory] 512.0 TiB of tensors are to stay in RAM"))
+      << warnings_[0];
+}
+
 // Fresh pages cost as much CPU as the reads themselves: what one lease gives back, the next read
 // takes.
 TEST_F(SwapEngineMemoryTest, PassesReadAheadIntoPagesThatLeasesGaveBack) {
