@@ -90,6 +90,28 @@ def marked_in_hooks(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("a hook of all modules that renews a few elements of each linear layer's weight", ranks=(1,))
+def marked_in_global_hook(trial: Trial) -> None:
+    def mark(module: nn.Module, *_: Any) -> None:
+        if type(module) is nn.Linear:
+            _mark(module.weight)
+
+    nn.modules.module.register_module_forward_hook(mark)
+    _trained(trial, Stack())
+
+
+@habit("nn.Linear.forward replaced by one that renews a few elements of its weight", ranks=(1,))
+def marked_in_replaced_forward(trial: Trial) -> None:
+    forward = nn.Linear.forward
+
+    def marking(self: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        _mark(self.weight)
+        return forward(self, x)
+
+    nn.Linear.forward = marking  # type: ignore[method-assign]
+    _trained(trial, Stack())
+
+
 class Encoders(nn.Module):
     """In evaluation its layers use the weights of modules that do not run, and DeepSpeed records that as a new use. The
     first may be left out.

@@ -18,6 +18,13 @@ from penstock._core import checksum
 _ATTRIBUTE = "penstock_changes_itself"
 _SHARED = "penstock_is_used_elsewhere"
 _READERS = (nn.Linear, nn.Embedding, nn.EmbeddingBag, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm, nn.Bilinear)
+# torch.nn.modules.module keeps those of register_module_forward_hook() and the like there.
+_HOOKS_OF_ALL = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)
 _ROW_BYTES = 16384
 _SAMPLE_BYTES = 64  # of each row
 _WHOLE_ROWS = 4  # what is not larger is compared in all bytes
@@ -49,12 +56,18 @@ def may_write(module: nn.Module) -> bool:
     """Whether the forward or the backward of a module may write into its parameters: torch's own layers do not, where a
     script has put nothing beside them. `max_norm` is known beforehand, and torch counts that change.
     """
-    if type(module) not in _READERS or "forward" in module.__dict__:
+    if type(module) not in _READERS or "forward" in module.__dict__ or not _is_of_torch(type(module).forward):
         return True
     hooks = [module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks]
+    hooks += [getattr(nn.modules.module, name, {}) for name in _HOOKS_OF_ALL]
     for param in module.parameters(recurse=False):
         hooks += [param._backward_hooks or {}, getattr(param, "_post_accumulate_grad_hooks", None) or {}]
     return any(_is_of_script(hook) for by_id in hooks for hook in by_id.values())
+
+
+def _is_of_torch(forward: Any) -> bool:
+    """A script may have replaced the method of the class. A function knows by its globals where its code stands."""
+    return str(getattr(forward, "__globals__", {}).get("__name__", "")).startswith("torch.")
 
 
 def _is_of_script(hook: Any) -> bool:
