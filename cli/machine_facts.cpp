@@ -39,7 +39,11 @@ PathFacts look_at(const std::string& path) {
     return facts;
   }
   const std::string there = facts.exists ? path : nearest_existing(path);
-  if (::stat(there.c_str(), &entry) == 0 && !S_ISDIR(entry.st_mode)) {
+  const bool is_found = ::stat(there.c_str(), &entry) == 0;
+  if (is_found) {
+    facts.drive = entry.st_dev;
+  }
+  if (is_found && !S_ISDIR(entry.st_mode)) {
     facts.problem = fmt::format("{} is not a directory", there);
   } else if (::access(there.c_str(), W_OK | X_OK) != 0) {
     facts.problem = fmt::format("{}: {}", there, std::strerror(errno));

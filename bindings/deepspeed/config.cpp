@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -38,13 +39,9 @@ std::optional<Error> apply_environment(Config& config) {
   return std::nullopt;
 }
 
-void append_nvme_paths(const std::optional<OffloadConfig>& offload,
-                       std::vector<PathConfig>& paths) {
-  if (offload && offload->device == OffloadDevice::kNvme) {
-    for (const std::string& path : offload->nvme_paths) {
-      paths.push_back({path, std::nullopt, std::nullopt});
-    }
-  }
+std::vector<std::string> nvme_paths(const std::optional<OffloadConfig>& offload) {
+  return offload && offload->device == OffloadDevice::kNvme ? offload->nvme_paths
+                                                            : std::vector<std::string>();
 }
 
 std::uint64_t bytes_of_buffer(const DeepSpeedConfig& config) {
@@ -66,12 +63,22 @@ std::vector<PathConfig> Config::paths() const {
   if (!penstock.paths.empty()) {
     return penstock.paths;
   }
+  std::vector<std::string> names = nvme_paths(deepspeed.offload_param);
+  for (std::string& path : nvme_paths(deepspeed.offload_optimizer)) {
+    if (std::ranges::find(names, path) == names.end()) {
+      names.push_back(std::move(path));
+    }
+  }
   std::vector<PathConfig> paths;
-  append_nvme_paths(deepspeed.offload_param, paths);
-  if (paths.empty()) {
-    append_nvme_paths(deepspeed.offload_optimizer, paths);
+  for (std::string& name : names) {
+    paths.push_back({std::move(name), std::nullopt, std::nullopt});
   }
   return paths;
+}
+
+bool Config::has_path_for_each() const {
+  return penstock.paths.empty() && nvme_paths(deepspeed.offload_param).size() == 1 &&
+         nvme_paths(deepspeed.offload_optimizer).size() == 1 && paths().size() == 2;
 }
 
 EngineConfig Config::engine_config() const {

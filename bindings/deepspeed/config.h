@@ -86,8 +86,11 @@ struct Config {
   /// Keys that DeepSpeed does not know; what stands for "auto" in a plan.
   std::vector<PlanWarning> warnings;
 
-  /// `penstock.paths`, else the nvme_path of whatever is on NVMe (parameters first).
+  /// `penstock.paths`, else the nvme_path of whatever is on NVMe: parameters', then the optimizer's
+  /// where it is another one.
   std::vector<PathConfig> paths() const;
+  /// Whether parameters lie on the first of paths() and the optimizer's states on the second.
+  bool has_path_for_each() const;
   /// What the whole file says to an engine: its block, paths(), and what follows from the keys of
   /// buffers (`offload_param`) and from `aio.use_gds`.
   EngineConfig engine_config() const;

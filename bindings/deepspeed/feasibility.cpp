@@ -71,6 +71,23 @@ std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
   return demand.bytes(1);
 }
 
+std::vector<std::uint64_t> drive_bytes_by_path(const TrainingSetup& setup,
+                                               const std::vector<PlanTensor>& tensors,
+                                               const DriveContents& contents) {
+  if (!setup.config.has_path_for_each()) {
+    return {drive_bytes_needed(tensors, contents)};
+  }
+  const std::vector<TensorInfo>& listed = setup.inventory.tensors;
+  DriveDemand parameters(contents.behind_bytes);
+  DriveDemand states(contents.behind_bytes);
+  for (const DriveTensor& tensor : contents.tensors) {
+    const bool is_parameter =
+        tensor.index < listed.size() && listed[tensor.index].role == Role::kParam;
+    (is_parameter ? parameters : states).add(tensors[tensor.index], tensor.is_rewritten);
+  }
+  return {parameters.bytes(1), states.bytes(1)};
+}
+
 Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,
                          const std::vector<PathConfig>& paths) {
   std::uint64_t limit = 0;

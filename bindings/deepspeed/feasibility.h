@@ -34,6 +34,12 @@ Feasibility infeasible(const Error& error);
 std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
                                  const DriveContents& contents);
 
+/// The same for each of Config::paths() where parameters and states have one each, in that order;
+/// else one number for all of them.
+std::vector<std::uint64_t> drive_bytes_by_path(const TrainingSetup& setup,
+                                               const std::vector<PlanTensor>& tensors,
+                                               const DriveContents& contents);
+
 /// Looks at the drives' stated limits (`penstock.paths[].max_bytes`); a path without one has no
 /// limit here. The other budgets have been held by place_tensors().
 Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -22,11 +25,54 @@ PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::str
   return {std::move(code), std::move(text), {}, {}, !machine.is_elsewhere};
 }
 
-void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
-                      std::uint64_t drive_bytes, std::vector<PlanWarning>& warnings) {
+// What some paths hold together: all of them, or each its own.
+struct DriveUse {
+  std::span<const PathFacts> paths;
+  std::uint64_t needed = 0;
+};
+
+// A file system that several paths are on is free once.
+std::uint64_t free_bytes_of(std::span<const PathFacts> paths) {
+  std::set<std::uint64_t> counted;
+  std::uint64_t bytes = 0;
+  for (const PathFacts& path : paths) {
+    if (!path.drive || counted.insert(*path.drive).second) {
+      bytes += path.free_bytes;
+    }
+  }
+  return bytes;
+}
+
+std::vector<DriveUse> uses_of(std::span<const PathFacts> paths,
+                              const std::vector<std::uint64_t>& bytes) {
+  const bool is_divided = bytes.size() == 2 && paths.size() == 2;
+  if (is_divided && !(paths[0].drive && paths[0].drive == paths[1].drive)) {
+    return {{paths.first(1), bytes[0]}, {paths.last(1), bytes[1]}};
+  }
+  return {{paths, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0})}};
+}
+
+void warn_about_space(const MachineFacts& machine, const TrainingSetup& setup,
+                      const std::vector<std::uint64_t>& drive_bytes,
+                      std::vector<PlanWarning>& warnings) {
+  for (const DriveUse& use : uses_of(machine.paths, drive_bytes)) {
+    const std::uint64_t needed = multiply_saturating(use.needed, setup.ranks_on_node);
+    const std::uint64_t free_bytes = free_bytes_of(use.paths);
+    if (!use.paths.empty() && free_bytes < needed) {
+      const std::string drive = use.paths.size() == machine.paths.size()
+                                    ? "the drives are"
+                                    : fmt::format("the drive of {} is", use.paths[0].path);
+      warnings.push_back(
+          drive_misfit(machine, "drive-space",
+                       fmt::format("{} {} short: {} of this machine need {}, {} are free", drive,
+                                   format_bytes(needed - free_bytes), ranks(setup), amount(needed),
+                                   amount(free_bytes))));
+    }
+  }
+}
+
+void warn_about_paths(const MachineFacts& machine, std::vector<PlanWarning>& warnings) {
   // Looked at even where everything is kept in RAM: training opens a store there all the same.
-  const std::uint64_t needed = multiply_saturating(drive_bytes, setup.ranks_on_node);
-  std::uint64_t free_bytes = 0;
   for (const PathFacts& path : machine.paths) {
     if (!path.problem.empty()) {
       warnings.push_back(drive_misfit(
@@ -37,22 +83,14 @@ void warn_about_paths(const MachineFacts& machine, const TrainingSetup& setup,
                                        "training starts",
                                        path.path)});
     }
-    free_bytes += path.free_bytes;
-  }
-  if (!machine.paths.empty() && free_bytes < needed) {
-    warnings.push_back(
-        drive_misfit(machine, "drive-space",
-                     fmt::format("the drives are {} short: {} of this machine need {}, {} are "
-                                 "free",
-                                 format_bytes(needed - free_bytes), ranks(setup), amount(needed),
-                                 amount(free_bytes))));
   }
 }
 
 }  // namespace
 
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
-                                            const Placement& placement, std::uint64_t drive_bytes,
+                                            const Placement& placement,
+                                            const std::vector<std::uint64_t>& drive_bytes,
                                             const std::vector<MemoryRow>& memory) {
   std::vector<PlanWarning> warnings;
   const std::uint64_t host = multiply_saturating(
@@ -74,7 +112,8 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                 "`ulimit -l` or memlock in /etc/security/limits.conf",
                                 amount(placement.pinned_bytes), amount(*machine.memlock_bytes))});
   }
-  warn_about_paths(machine, setup, drive_bytes, warnings);
+  warn_about_paths(machine, warnings);
+  warn_about_space(machine, setup, drive_bytes, warnings);
   return warnings;
 }
 

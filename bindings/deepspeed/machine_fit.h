@@ -21,6 +21,7 @@ struct PathFacts {
   std::uint64_t free_bytes =
       0;                ///< on its file system, for this user; of the nearest parent if missing
   std::string problem;  ///< why it cannot be used: an errno's text; empty where nothing is known
+  std::optional<std::uint64_t> drive = {};  ///< its file system's number; nothing: not known
 };
 
 /// What this machine has. Nothing in it decides whether a plan is feasible within its budgets: what
@@ -35,10 +36,11 @@ struct MachineFacts {
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 
-/// One warning for everything in the plan that this machine cannot hold. `drive_bytes`: what the
-/// drives need for one rank.
+/// One warning for everything in the plan that this machine cannot hold. `drive_bytes`:
+/// drive_bytes_by_path() of one rank.
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
-                                            const Placement& placement, std::uint64_t drive_bytes,
+                                            const Placement& placement,
+                                            const std::vector<std::uint64_t>& drive_bytes,
                                             const std::vector<MemoryRow>& memory);
 
 }  // namespace penstock

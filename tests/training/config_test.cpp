@@ -339,6 +339,23 @@ TEST(ConfigTest, PenstocksPathsStandAboveNvmePath) {
   EXPECT_EQ(optimizer.paths()[0].path, "/o");
 }
 
+TEST(ConfigTest, ParametersAndStatesMayHaveAPathEach) {
+  const auto config = [](const char* param, const char* optimizer) {
+    return parse_config(fmt::format(R"({{"zero_optimization": {{"offload_param": {{"device": "nvme",
+        "nvme_path": "{}"}}, "offload_optimizer": {{"device": "nvme", "nvme_path": "{}"}}}}}})",
+                                    param, optimizer),
+                        "ds.json")
+        .value();
+  };
+  EXPECT_EQ(config("/a", "/a").paths().size(), 1U);
+  EXPECT_FALSE(config("/a", "/a").has_path_for_each());
+  const Config two = config("/a", "/b");
+  ASSERT_EQ(two.paths().size(), 2U);
+  EXPECT_EQ(two.paths()[0].path, "/a");
+  EXPECT_EQ(two.paths()[1].path, "/b");
+  EXPECT_TRUE(two.has_path_for_each());
+}
+
 TEST(ConfigTest, AMissingFileIsTheWorldsFault) {
   const Result<Config> config = load_config("/nonexistent/ds.json");
   ASSERT_TRUE(config.has_error());

@@ -172,5 +172,23 @@ TEST(MachineFitTest, RanksShareTheMachine) {
   EXPECT_TRUE(make_swap_plan(setup, machine).fits()) << "the drives of this machine are others";
 }
 
+TEST(MachineFitTest, ParametersAndStatesAreChargedToTheirOwnDrives) {
+  const TrainingSetup setup = test::setup_with(test::data_inventory("qwen3-0.6b"), R"({
+      "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/a"},
+      "offload_optimizer": {"device": "nvme", "nvme_path": "/b"}}, "bf16": {"enabled": true},
+      "penstock": {"ram_bytes": 0}})");
+  MachineFacts machine = test::baseline_machine();
+  // 1.2 GB of parameters with room for new ones, 7.2 GB of states.
+  machine.paths = {{"/a", true, 4'000'000'000, "", 1}, {"/b", true, 9'000'000'000, "", 2}};
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
+  std::swap(machine.paths[0].free_bytes, machine.paths[1].free_bytes);
+  const SwapPlan plan = make_swap_plan(setup, machine);
+  EXPECT_THAT(plan.warnings, Contains(AllOf(Warns("drive-space", ""), Says("the drive of /b is"))));
+  EXPECT_FALSE(plan.fits());
+  machine.paths = {{"/a", true, 9'000'000'000, "", 1}, {"/b", true, 9'000'000'000, "", 1}};
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("drive-space", "")))
+      << "one drive, whose free space counts once";
+}
+
 }  // namespace
 }  // namespace penstock
