@@ -30,29 +30,36 @@ bool is_swapped(const SwapPlan& plan, std::size_t i) {
   return plan.setup.inventory.tensors[i].role == Role::kParam && plan.tensors[i].swappable;
 }
 
+// Stock builds the model with all of these in its buffers, also those that it keeps in memory
+// later: persistent ones, and what max_in_cpu moves.
+bool is_built_on_drive(const SwapPlan& plan, std::size_t i) {
+  const TensorInfo& tensor = plan.setup.inventory.tensors[i];
+  return tensor.role == Role::kParam && plan.setup.is_large(tensor);
+}
+
 struct Largest {
   std::uint64_t count = 0;
   std::string name;
 };
 
-// Elements of the largest partition that is swapped, and whose they are.
+// Elements of the largest partition, and whose they are.
 Largest largest_partition(const SwapPlan& plan) {
   Largest largest;
   for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
     const std::uint64_t elements = plan.setup.rank_elements(plan.setup.inventory.tensors[i]);
-    if (is_swapped(plan, i) && elements > largest.count) {
+    if (is_built_on_drive(plan, i) && elements > largest.count) {
       largest = {elements, plan.tensors[i].name};
     }
   }
   return largest;
 }
 
-// How many swapped parameters one module has at most, and which module.
+// How many of these parameters one module has at most, and which module.
 Largest largest_gathering(const SwapPlan& plan) {
   std::unordered_map<std::string, std::uint64_t> swapped_in;
   Largest largest;
   for (std::size_t i = 0; i < plan.setup.inventory.tensors.size(); ++i) {
-    if (is_swapped(plan, i)) {
+    if (is_built_on_drive(plan, i)) {
       const std::string module = module_above(plan.tensors[i].name);
       if (++swapped_in[module] > largest.count) {
         largest = {swapped_in[module], module};

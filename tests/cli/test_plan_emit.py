@@ -54,6 +54,16 @@ def test_emitting_into_a_file_tells_old_and_new(penstock, tmp_path):
     }
 
 
+def test_a_buffer_holds_what_max_in_cpu_moves_to_memory_later(penstock, write, tmp_path):
+    """Stock builds the model in its buffers first, and dies there with a smaller one."""
+    config = json.loads(FULL.read_text())
+    config["zero_optimization"]["offload_param"].update(buffer_size=160_000_000, max_in_cpu=1_000_000_000)
+    emitted, _ = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["zero_optimization"]["offload_param"]["buffer_size"] == 155582464
+    again = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
+    assert again["deepspeed_error"] is None
+
+
 def test_standard_output_keeps_what_it_has(penstock, tmp_path):
     """Where it goes to a file, /dev/stdout is no file to be replaced."""
     log = tmp_path / "log.txt"
