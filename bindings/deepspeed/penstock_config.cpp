@@ -94,10 +94,10 @@ TensorRule read_rule(ConfigSection& entry, const json& value) {
     entry.refuse("min_bytes",
                  "is larger than max_bytes of the same rule, which then matches nothing");
   }
-  std::size_t place = kPlaceNames.size();
+  std::size_t place = kRulePlaceNames.size();
   entry.read_choice("place", place);
-  if (place == kPlaceNames.size()) {
-    entry.refuse("place", fmt::format("is missing; allowed: {}", fmt::join(kPlaceNames, ", ")));
+  if (place == kRulePlaceNames.size()) {
+    entry.refuse("place", fmt::format("is missing; allowed: {}", fmt::join(kRulePlaceNames, ", ")));
     place = 0;
   }
   rule.place = static_cast<Place>(place);

@@ -103,8 +103,8 @@ constexpr auto kRule = std::to_array<ConfigKey>({
      .kind = KeyKind::kChoice,
      .meaning =
          "class: a slot shared by size; dedicated: a pinned buffer of its own; ram: stays in "
-         "RAM; stream: read into pageable memory; device: never offloaded",
-     .choices = kPlaceNames,
+         "RAM; stream: read into pageable memory",
+     .choices = kRulePlaceNames,
      .is_required = true},
 });
 

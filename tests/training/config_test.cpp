@@ -12,6 +12,7 @@ namespace penstock {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 std::string problem(std::string_view text) {
@@ -286,8 +287,11 @@ TEST(ConfigTest, WrongValuesOfOursSayWhatIsAllowed) {
               HasSubstr("allowed: scratch, durable"));
   EXPECT_THAT(problem(R"({"penstock": {"tensors": [{"match": "*"}]}})"),
               HasSubstr("penstock.tensors[0].place in ds.json is missing"));
-  EXPECT_THAT(problem(R"({"penstock": {"tensors": [{"place": "disk"}]}})"),
-              HasSubstr("allowed: class, dedicated, ram, stream, device"));
+  for (const char* place : {"disk", "device"}) {
+    EXPECT_THAT(
+        problem(fmt::format(R"({{"penstock": {{"tensors": [{{"place": "{}"}}]}}}})", place)),
+        EndsWith("allowed: class, dedicated, ram, stream"));
+  }
   EXPECT_THAT(problem(R"({"penstock": {"tensors": {"place": "ram"}}})"),
               HasSubstr("penstock.tensors in ds.json is an object; a list"));
   EXPECT_THAT(
