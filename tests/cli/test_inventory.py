@@ -114,6 +114,73 @@ def is_planned(penstock, listed, write):
         assert len(plan["tensors"]) == len(tensors)
 
 
+# What _write() makes of an inventory, without building a model: arguments are the script and where to write.
+WRITE = "import runpy, sys; runpy.run_path(sys.argv[1])['_write']({'tensors': []}, sys.argv[2])"
+WRITTEN = '{"tensors":[]}\n'
+
+
+def write_to(out, **streams):
+    script = ROOT / "bindings" / "python" / "penstock" / "inventory.py"
+    command = [sys.executable, "-c", WRITE, str(script), str(out)]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **streams)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, is_there):
+    (tmp_path / "kept").mkdir()
+    file = tmp_path / "kept" / "file.json"
+    if is_there:
+        file.write_text("old")
+        file.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to("kept/file.json")
+    assert write_to(link).returncode == 0
+    assert link.is_symlink() and file.read_text() == WRITTEN
+    assert list(file.parent.iterdir()) == [file]
+    assert not is_there or file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = write_to(pipe)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert pipe.is_fifo() and os.read(reader, 100).decode() == WRITTEN
+    finally:
+        os.close(reader)
+
+
+def test_a_device_is_written_to(tmp_path):
+    # By a link, so that a fault replaces the link and not the machine's /dev/null.
+    device = tmp_path / "device"
+    device.symlink_to("/dev/null")
+    done = write_to(device)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert device.is_symlink() and device.is_char_device()
+
+
+def test_standard_output_by_its_name(tmp_path):
+    output = tmp_path / "stdout"
+    output.symlink_to("/dev/stdout")
+    assert write_to(output, stdout=subprocess.PIPE).stdout == WRITTEN
+    with (tmp_path / "log").open("w") as log:
+        log.write("before\n")
+        log.flush()
+        assert write_to(output, stdout=log).returncode == 0
+        log.seek(0, os.SEEK_END)
+        log.write("behind\n")
+    assert (tmp_path / "log").read_text() == f"before\n{WRITTEN}behind\n"
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    done = write_to(tmp_path)
+    assert done.returncode == 1
+    assert f"cannot write {tmp_path}: it is no file" in done.stderr
+    assert not list(tmp_path.parent.glob("*.tmp"))
+
+
 def test_an_unknown_model(tmp_path):
     pytest.importorskip("transformers")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "unknown_model"}))

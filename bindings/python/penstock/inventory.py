@@ -7,11 +7,13 @@ result. Needs torch and transformers, which are imported only when this runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 _EXAMPLE = """example:
   python -m penstock.inventory Qwen3-0.6B/ -o qwen3-0.6b.json
@@ -98,21 +100,44 @@ def make_inventory(config_dir: str) -> dict[str, Any]:
     return {"model": Path(config_dir).resolve().name, "tensors": model_tensors(build_on_meta(config_dir))}
 
 
-def _write(inventory: dict[str, Any], out: str | None) -> None:
-    text = json.dumps(inventory, separators=(",", ":")) + "\n"
-    if out is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    # Whole or not at all: a half inventory is valid nowhere.
-    unfinished = f"{out}.{os.getpid()}.tmp"
+def _own_stream(out: str) -> TextIO | None:
+    """Standard output or error, if `out` names what that goes to: a file there may have other contents, too."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):  # no file there yet; a stream that is closed
+            if os.path.samestat(os.stat(out), os.fstat(stream.fileno())):
+                return stream
+    return None
+
+
+def _replace(place: str, text: str) -> None:
+    """Whole or not at all: a half inventory is valid nowhere."""
+    unfinished = f"{place}.{os.getpid()}.tmp"
     try:
         with open(unfinished, "w", encoding="utf-8") as file:
             file.write(text)
-        os.replace(unfinished, out)
+        if os.path.isfile(place):
+            shutil.copymode(place, unfinished)
+        os.replace(unfinished, place)
     except OSError:
         Path(unfinished).unlink(missing_ok=True)
         raise
+
+
+def _write(inventory: dict[str, Any], out: str | None) -> None:
+    """As `penstock plan -o`: a link stays and the file that it names is replaced; a pipe or device is written to."""
+    text = json.dumps(inventory, separators=(",", ":")) + "\n"
+    stream = sys.stdout if out is None else _own_stream(out)
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
+    elif out is not None:
+        path = Path(out)
+        if path.is_fifo() or path.is_char_device():
+            path.write_text(text, encoding="utf-8")
+        elif path.exists() and not path.is_file():
+            raise InventoryError(f"cannot write {out}: it is no file")
+        else:
+            _replace(os.path.realpath(out), text)
 
 
 def main(arguments: list[str] | None = None) -> int:
