@@ -181,9 +181,37 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     assert not list(tmp_path.parent.glob("*.tmp"))
 
 
-def test_an_unknown_model(tmp_path):
+LAYER = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 1}
+# What config.json says, and what the sentence about it says.
+REFUSED = [
+    ({"model_type": "unknown_model"}, "cannot read"),
+    ({"model_type": "clip"}, "cannot build the model of"),
+    ({**LAYER, "hidden_size": 100, "num_attention_heads": 32}, "not a multiple"),
+    ({**LAYER, "torch_dtype": "float8_e4m3fn"}, "cannot build the model of"),
+    ({**LAYER, "torch_dtype": "unknown_type"}, "unknown_type"),
+    ({**LAYER, "architectures": 7}, "cannot build the model of"),
+]
+# In one process, since torch takes seconds to import.
+BUILD = """
+import runpy, sys
+main = runpy.run_path(sys.argv[1])["main"]
+print([main([directory, "-o", directory + "/out.json"]) for directory in sys.argv[2:]])
+"""
+
+
+def test_models_that_cannot_be_built(tmp_path):
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "unknown_model"}))
-    done = run(tmp_path)
-    assert done.returncode == 1
-    assert "cannot read" in done.stderr and "Traceback" not in done.stderr
+    directories = [tmp_path / str(number) for number in range(len(REFUSED))]
+    for directory, (config, _) in zip(directories, REFUSED, strict=True):
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+    script = ROOT / "bindings" / "python" / "penstock" / "inventory.py"
+    command = [sys.executable, "-c", BUILD, *map(str, [script, *directories])]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{[1] * len(REFUSED)}\n"), done.stderr
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("penstock.inventory: transformers ")]
+    assert len(sentences) == len(REFUSED) and "Traceback" not in done.stderr, done.stderr
+    for sentence, directory, (_, part) in zip(sentences, directories, REFUSED, strict=True):
+        assert f"{directory}/config.json" in sentence and part in sentence
+        assert len(sentence) < 1000 and not (directory / "out.json").exists()

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -37,6 +38,10 @@ _DTYPE_NAMES = {
     "uint32": "u32",
     "uint64": "u64",
 }
+
+
+# Letters of what transformers says: a list of all models that it knows is no help.
+_REASON_MAX = 300
 
 
 class InventoryError(Exception):
@@ -79,20 +84,29 @@ def build_on_meta(config_dir: str) -> Any:
         raise InventoryError(f"torch and transformers are needed to build the model: {error}") from error
     try:
         config = transformers.AutoConfig.from_pretrained(config_dir, local_files_only=True)
-    except (ValueError, KeyError, OSError) as error:
-        raise InventoryError(
-            f"transformers {transformers.__version__} cannot read {config_dir}/config.json: {error}"
-        ) from error
-    dtype = getattr(config, "dtype", None) or torch.float32
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    with torch.device("meta"):
-        if hasattr(transformers, architecture):
-            model = getattr(transformers, architecture)._from_config(config, dtype=dtype)
-        else:
-            automatic: Any = transformers.AutoModelForCausalLM
-            model = automatic.from_config(config, dtype=dtype)
-    model.tie_weights()
+    except Exception as error:
+        raise _refusal("read", config_dir, error) from error
+    try:
+        dtype = getattr(config, "dtype", None) or torch.float32
+        architecture = (getattr(config, "architectures", None) or [""])[0]
+        with torch.device("meta"):
+            if hasattr(transformers, architecture):
+                model = getattr(transformers, architecture)._from_config(config, dtype=dtype)
+            else:
+                automatic: Any = transformers.AutoModelForCausalLM
+                model = automatic.from_config(config, dtype=dtype)
+        model.tie_weights()
+    except Exception as error:
+        raise _refusal("build the model of", config_dir, error) from error
     return model
+
+
+def _refusal(verb: str, config_dir: str, error: Exception) -> InventoryError:
+    """Of an error of any type: what a strange config.json raises is up to each model's code."""
+    import transformers
+
+    why = textwrap.shorten(f"{type(error).__name__}: {error}", _REASON_MAX, placeholder=" ...")
+    return InventoryError(f"transformers {transformers.__version__} cannot {verb} {config_dir}/config.json: {why}")
 
 
 def make_inventory(config_dir: str) -> dict[str, Any]:
