@@ -130,8 +130,9 @@ int run_export(ExportArguments& arguments) {
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
   } else {
-    fmt::print("exported {} tensors, {}, to {} in {:.2f} s\n", report->tensors,
-               format_bytes(report->bytes), arguments.options.target, seconds);
+    fmt::print("exported {} tensor{}, {}, to {} in {:.2f} s\n", report->tensors,
+               report->tensors == 1 ? "" : "s", format_bytes(report->bytes),
+               arguments.options.target, seconds);
   }
   return kDone;
 }

@@ -45,10 +45,12 @@ Result<void> check_paths(const StoreChoice& store) {
 
 void note_unnamed(const Checkpoint& checkpoint, const std::string& source) {
   if (checkpoint.unnamed > 0) {
+    const bool is_one = checkpoint.unnamed == 1;
     fmt::print(stderr,
-               "penstock: {}: {} tensors of its shards are not in the index's weight_map and are "
+               "penstock: {}: {} tensor{} of its shards {} not in the index's weight_map and {} "
                "not imported; the first is {}\n",
-               printable(source), checkpoint.unnamed, excerpt(checkpoint.first_unnamed));
+               printable(source), checkpoint.unnamed, is_one ? "" : "s", is_one ? "is" : "are",
+               is_one ? "is" : "are", excerpt(checkpoint.first_unnamed));
   }
 }
 
@@ -100,8 +102,9 @@ int run_import(const ImportOptions& options) {
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
   } else {
-    fmt::print("imported {} tensors, {}, into {} in {:.2f} s\n", report->tensors,
-               format_bytes(report->bytes), options.store.directory, seconds);
+    fmt::print("imported {} tensor{}, {}, into {} in {:.2f} s\n", report->tensors,
+               report->tensors == 1 ? "" : "s", format_bytes(report->bytes),
+               options.store.directory, seconds);
   }
   return kDone;
 }

@@ -79,8 +79,9 @@ std::vector<PlanWarning> warnings_of(const CheckpointSummary& summary, const std
   std::vector<PlanWarning> warnings;
   if (untyped != 0) {
     warnings.push_back({"assumed", fmt::format("the checkpoint {} does not say the type of {} "
-                                               "tensors; planned with {}",
-                                               excerpt(path), untyped, dtype_name(usual))});
+                                               "tensor{}; planned with {}",
+                                               excerpt(path), untyped, untyped == 1 ? "" : "s",
+                                               dtype_name(usual))});
   }
   const auto broken = static_cast<std::size_t>(std::ranges::count_if(
       summary.files, [](const CheckpointFile& file) { return !file.problem.empty(); }));

@@ -65,11 +65,13 @@ void add_model(const SwapPlan& plan, Screen& screen) {
     bytes += setup.rank_bytes(info);
     trained += setup.trains(info) ? info.elements() : 0;
   }
-  screen.add("Model", fmt::format("{} tensors, {} elements as {}, {} on a rank; {} trained",
-                                  setup.inventory.tensors.size(), setup.inventory.elements(),
-                                  setup.has_config ? dtype_name(setup.config.deepspeed.held_dtype())
-                                                   : std::string_view("listed"),
-                                  format_bytes(bytes), trained));
+  screen.add("Model",
+             fmt::format("{} tensor{}, {} elements as {}, {} on a rank; {} trained",
+                         setup.inventory.tensors.size(),
+                         setup.inventory.tensors.size() == 1 ? "" : "s", setup.inventory.elements(),
+                         setup.has_config ? dtype_name(setup.config.deepspeed.held_dtype())
+                                          : std::string_view("listed"),
+                         format_bytes(bytes), trained));
   screen.add("Run",
              setup.has_config
                  ? fmt::format("{} rank{}, ZeRO stage {}, {}; parameters {}, optimizer {}",
@@ -95,8 +97,9 @@ void add_buffers(const SwapPlan& plan, Screen& screen) {
   std::string buffers;
   for (std::size_t i = 0; i < std::min(placement.classes.size(), kClassesMax); ++i) {
     const PlacedClass& placed = placement.classes[i];
-    buffers += fmt::format("{}{} x {} ({} tensors)", i == 0 ? "" : ", ", placed.slots,
-                           format_bytes(placed.slot_bytes), placed.tensors);
+    buffers += fmt::format("{}{} x {} ({} tensor{})", i == 0 ? "" : ", ", placed.slots,
+                           format_bytes(placed.slot_bytes), placed.tensors,
+                           placed.tensors == 1 ? "" : "s");
   }
   if (placement.classes.size() > kClassesMax) {
     buffers += fmt::format(" and {} sizes more", placement.classes.size() - kClassesMax);

@@ -40,9 +40,10 @@ std::string what_was_asked(const SwapPlan& plan) {
                                               dtype_name(setup.config.deepspeed.held_dtype()))
                                 : "types as in the inventory, no DeepSpeed configuration";
   return fmt::format(
-      "{} tensors, {} elements, {} on a rank; world size {}, ZeRO stage {}, optimizer {}; {}\n",
-      setup.inventory.tensors.size(), setup.inventory.elements(), exact(rank_bytes),
-      setup.world_size, setup.stage, optimizer_name(setup.optimizer), dtype);
+      "{} tensor{}, {} elements, {} on a rank; world size {}, ZeRO stage {}, optimizer {}; {}\n",
+      setup.inventory.tensors.size(), setup.inventory.tensors.size() == 1 ? "" : "s",
+      setup.inventory.elements(), exact(rank_bytes), setup.world_size, setup.stage,
+      optimizer_name(setup.optimizer), dtype);
 }
 
 std::string origin(const Config& config, const char* key, std::string by_default) {
