@@ -83,6 +83,9 @@ class Engine:
         change it and commit(). A lease that is dropped instead leaves the content as it was, but for a tensor that is
         kept in RAM (`ram_bytes`, rules): that has one copy, which the caller has changed. Until the commit another
         get has the last committed content from the drive; of the tensor with one copy it is an ArgumentError.
+
+        torch and DLPack before 1.0 ignore that a lease is to read only: what is written into torch.from_dlpack(lease)
+        changes the content for its other readers.
         """
         lease: Lease = self.get_async(name, update=update).result()
         return lease
