@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "io/drive_cores.h"
@@ -21,6 +23,23 @@ std::string list_names(std::vector<std::string> names) {
     names.emplace_back("…");
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::filesystem::path place_of(const PathConfig& path) {
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::weakly_canonical(path.path, error);
+  return error ? std::filesystem::path(path.path).lexically_normal() : place;
+}
+
+/// A bare directory of a caller's that the configuration lists, too: its limit and weight hold.
+void add_settings(std::vector<PathConfig>& paths, const std::vector<PathConfig>& configured) {
+  for (PathConfig& path : paths) {
+    const auto listed = std::ranges::find(configured, place_of(path), place_of);
+    if (listed != configured.end() && !path.weight && !path.max_bytes) {
+      path.weight = listed->weight;
+      path.max_bytes = listed->max_bytes;
+    }
+  }
 }
 
 }  // namespace
@@ -74,6 +93,8 @@ Result<std::shared_ptr<SwapStore>> NamespaceSet::open_store(
 Result<NamespaceId> NamespaceSet::open(std::string name, std::vector<PathConfig> paths) {
   if (paths.empty()) {
     paths = context_.options.config.paths;
+  } else {
+    add_settings(paths, context_.options.config.paths);
   }
   Result<std::shared_ptr<SwapStore>> store = open_store(paths);
   if (store.has_error()) {

@@ -1,6 +1,7 @@
 // What a namespace took it gives back when it is closed: several, one after the other, cost no more
 // than one.
 
+#include <cerrno>
 #include <filesystem>
 
 #include "tests/alloc/refusing_source.h"
@@ -94,6 +95,17 @@ TEST_F(SwapEngineNamespacesTest, RoundsGiveBackWhatTheyTook) {
     EXPECT_EQ(engine_->stats().pool.pinned_bytes, 0U);
   }
   (void)engine_->overflow_advice();
+}
+
+// Python's `path=` and C's `paths` name directories only; the configuration may list them, too.
+TEST_F(SwapEngineNamespacesTest, ALimitOfTheConfigurationHoldsForADirectoryThatACallerNames) {
+  EngineConfig config;
+  config.paths = {{directory_.path() + "/.", std::nullopt, 6 * kMiB}};
+  open(8 * kMiB, 0, config);
+  put(declare("fits", 2 * kMiB), content(2 * kMiB, 1));
+  const Result<void> put = engine_->put(declare("too much", 8 * kMiB), content(8 * kMiB, 2)).wait();
+  ASSERT_TRUE(put.has_error());
+  EXPECT_EQ(put.error().system_errno(), ENOSPC) << put.error().message;
 }
 
 TEST_F(SwapEngineNamespacesTest, WritesInFlightAndLeasesOutGiveBackLater) {
