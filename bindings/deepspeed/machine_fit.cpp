@@ -17,8 +17,10 @@ std::string amount(std::uint64_t bytes) {
   return fmt::format("{} bytes ({})", bytes, format_bytes(bytes));
 }
 
-std::string ranks(const TrainingSetup& setup) {
-  return fmt::format("{} rank{}", setup.ranks_on_node, setup.ranks_on_node == 1 ? "" : "s");
+std::string ranks_need(const TrainingSetup& setup) {
+  return setup.ranks_on_node == 1
+             ? "1 rank of this machine needs"
+             : fmt::format("{} ranks of this machine need", setup.ranks_on_node);
 }
 
 PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::string text) {
@@ -62,11 +64,10 @@ void warn_about_space(const MachineFacts& machine, const TrainingSetup& setup,
       const std::string drive = use.paths.size() == machine.paths.size()
                                     ? "the drives are"
                                     : fmt::format("the drive of {} is", use.paths[0].path);
-      warnings.push_back(
-          drive_misfit(machine, "drive-space",
-                       fmt::format("{} {} short: {} of this machine need {}, {} are free", drive,
-                                   format_bytes(needed - free_bytes), ranks(setup), amount(needed),
-                                   amount(free_bytes))));
+      warnings.push_back(drive_misfit(
+          machine, "drive-space",
+          fmt::format("{} {} short: {} {}, {} are free", drive, format_bytes(needed - free_bytes),
+                      ranks_need(setup), amount(needed), amount(free_bytes))));
     }
   }
 }
@@ -91,17 +92,18 @@ void warn_about_paths(const MachineFacts& machine, std::vector<PlanWarning>& war
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
                                             const Placement& placement,
                                             const std::vector<std::uint64_t>& drive_bytes,
-                                            const std::vector<MemoryRow>& memory) {
+                                            const ProcessMemory& process) {
   std::vector<PlanWarning> warnings;
+  // Not what loading takes: a mapped checkpoint gives way.
   const std::uint64_t host = multiply_saturating(
-      bytes_in(memory, Storage::kRam) + bytes_in(memory, Storage::kPinned), setup.ranks_on_node);
+      process.runtime_bytes + process.planned_bytes + process.device_bytes, setup.ranks_on_node);
   if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
     warnings.push_back(
         {"memory",
-         fmt::format("memory is {} short: {} of this machine need {} of RAM, pinned memory and "
-                     "what the runtime holds at once, {} are available",
-                     format_bytes(host - machine.mem_available_bytes), ranks(setup), amount(host),
-                     amount(machine.mem_available_bytes)),
+         fmt::format("memory is {} short: {} {} with Python, torch and what "
+                     "the runtime holds at once, {} are available",
+                     format_bytes(host - machine.mem_available_bytes), ranks_need(setup),
+                     amount(host), amount(machine.mem_available_bytes)),
          {},
          {},
          true});

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bindings/deepspeed/feasibility.h"
-#include "bindings/deepspeed/memory_table.h"
 #include "bindings/deepspeed/plan_warning.h"
+#include "bindings/deepspeed/process_memory.h"
 #include "bindings/deepspeed/step_traffic.h"
 #include "bindings/deepspeed/training_setup.h"
 #include "swap/plan/placement.h"
@@ -41,6 +41,6 @@ struct MachineFacts {
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
                                             const Placement& placement,
                                             const std::vector<std::uint64_t>& drive_bytes,
-                                            const std::vector<MemoryRow>& memory);
+                                            const ProcessMemory& process);
 
 }  // namespace penstock

@@ -88,7 +88,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
   std::ranges::move(
       warn_about_machine(machine, plan.setup, plan.placement,
-                         drive_bytes_by_path(plan.setup, plan.tensors, plan.drives), plan.memory),
+                         drive_bytes_by_path(plan.setup, plan.tensors, plan.drives), plan.process),
       std::back_inserter(plan.warnings));
   return plan;
 }

@@ -190,5 +190,18 @@ TEST(MachineFitTest, ParametersAndStatesAreChargedToTheirOwnDrives) {
       << "one drive, whose free space counts once";
 }
 
+TEST(MachineFitTest, PythonAndTorchTakeOfTheSameMemory) {
+  const TrainingSetup setup = test::setup_with(test::data_inventory("qwen3-0.6b"), R"({
+      "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/a"},
+      "offload_optimizer": {"device": "nvme", "nvme_path": "/a"}}, "bf16": {"enabled": true},
+      "penstock": {"ram_bytes": "1GiB", "max_pinned_bytes": "64MiB"}})");
+  MachineFacts machine = test::baseline_machine();
+  const ProcessMemory process = make_swap_plan(setup, machine).process;
+  machine.mem_available_bytes = process.runtime_bytes + process.planned_bytes;
+  EXPECT_TRUE(make_swap_plan(setup, machine).fits());
+  --machine.mem_available_bytes;
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("memory", "")));
+}
+
 }  // namespace
 }  // namespace penstock
