@@ -35,9 +35,12 @@ class DriveDemand {
       }
     }
   }
-  // With several drives each may be left with a gap that the largest extent does not fit into.
+  // With several drives each may be left with a gap that the largest extent does not fit into. In
+  // whole blocks, as limits count: new contents alone may end within one.
   std::uint64_t bytes(std::size_t drives) const noexcept {
-    return bytes_ == 0 ? 0 : bytes_ + new_contents() + (drives - 1) * (largest_ - kBlockBytes);
+    return bytes_ == 0 ? 0
+                       : align_up(bytes_ + new_contents(), kBlockBytes) +
+                             (drives - 1) * (largest_ - kBlockBytes);
   }
 
  private:
@@ -112,14 +115,16 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveCont
   if (first_too_many == nullptr) {
     return {};
   }
+  const bool is_alone = paths.size() == 1;
   const std::string number =
-      paths.size() == 1 ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
-                        : fmt::format("the sum of max_bytes over penstock.paths, {},", limit);
+      is_alone ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
+               : fmt::format("the sum of max_bytes over penstock.paths, {},", limit);
   return {
       false,
-      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest value "
-                  "that works is {}",
-                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size())),
+      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest "
+                  "value that works is {}{}",
+                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size()),
+                  is_alone ? "" : fmt::format(", each in whole {} bytes", kBlockBytes)),
       first_too_many->name};
 }
 

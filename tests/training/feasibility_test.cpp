@@ -68,6 +68,23 @@ TEST(FeasibilityTest, SeveralDrivesAddUpButATensorLiesWholeOnOne) {
   EXPECT_FALSE(plan(setup).feasibility.feasible);
 }
 
+TEST(FeasibilityTest, TheSmallestLimitIsOfWholeBlocksWhereTheTensorsAreNot) {
+  for (const char* paths :
+       {R"([{"path": "/a", "max_bytes": "50MiB"}])",
+        R"([{"path": "/a", "max_bytes": 0}, {"path": "/b", "max_bytes": 0}])"}) {
+    TrainingSetup setup = small_model(paths);
+    setup.world_size = 3;
+    const SwapPlan refused = plan(setup);
+    ASSERT_FALSE(refused.feasibility.feasible);
+    const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
+    std::uint64_t& limit = *setup.config.penstock.paths[0].max_bytes;
+    limit = smallest;
+    EXPECT_TRUE(plan(setup).feasibility.feasible) << refused.feasibility.reason;
+    limit = smallest - 1;
+    EXPECT_FALSE(plan(setup).feasibility.feasible) << refused.feasibility.reason;
+  }
+}
+
 std::uint64_t drive_bytes(const SwapPlan& planned) {
   return drive_bytes_needed(planned.tensors, planned.drives);
 }
