@@ -170,7 +170,7 @@ std::uint64_t gathered_bytes(const TrainingSetup& setup) {
   for (const TensorInfo& info : setup.inventory.tensors) {
     if (info.role == Role::kParam) {
       elements += info.elements();
-      bytes += info.elements() * dtype_bytes(setup.held_dtype(info));
+      bytes += packed_bytes(setup.held_dtype(info), info.elements());
       largest = std::max(largest, info.elements());
     }
   }

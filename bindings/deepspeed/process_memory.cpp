@@ -38,7 +38,7 @@ std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
 std::uint64_t largest_bytes(const TrainingSetup& setup) {
   std::uint64_t largest = 0;
   for (const TensorInfo& info : setup.inventory.tensors) {
-    largest = std::max(largest, info.elements() * dtype_bytes(setup.held_dtype(info)));
+    largest = std::max(largest, packed_bytes(setup.held_dtype(info), info.elements()));
   }
   return largest;
 }

@@ -71,13 +71,13 @@ std::uint64_t TrainingSetup::rank_elements(const TensorInfo& tensor) const noexc
 }
 
 std::uint64_t TrainingSetup::rank_bytes(const TensorInfo& tensor) const noexcept {
-  return rank_elements(tensor) * dtype_bytes(held_dtype(tensor));
+  return packed_bytes(held_dtype(tensor), rank_elements(tensor));
 }
 
 bool TrainingSetup::is_large(const TensorInfo& tensor) const noexcept {
   const DType dtype =
       typed_tensors.contains(tensor.name) ? config.deepspeed.held_dtype() : held_dtype(tensor);
-  return rank_elements(tensor) * dtype_bytes(dtype) >= swappable_bytes_min();
+  return packed_bytes(dtype, rank_elements(tensor)) >= swappable_bytes_min();
 }
 
 OffloadDevice TrainingSetup::param_device() const noexcept {

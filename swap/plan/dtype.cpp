@@ -60,6 +60,11 @@ std::uint32_t dtype_bytes(DType dtype) noexcept {
   return (dtype_bits(dtype) + 7) / 8;
 }
 
+std::uint64_t packed_bytes(DType dtype, std::uint64_t elements) noexcept {
+  const std::uint64_t bits = dtype_bits(dtype);
+  return elements / 8 * bits + (elements % 8 * bits + 7) / 8;  // a sum of bits could wrap
+}
+
 std::string_view dtype_name(DType dtype) noexcept {
   return entry_of(dtype).name;
 }

@@ -24,8 +24,7 @@ std::uint64_t TensorInfo::elements() const noexcept {
 }
 
 std::uint64_t TensorInfo::bytes() const noexcept {
-  const std::uint64_t bits = dtype_bits(dtype);
-  return elements() / 8 * bits + elements() % 8 * bits / 8;  // a sum of bits could wrap
+  return packed_bytes(dtype, elements());
 }
 
 bool TensorInfo::fits_63_bits() const noexcept {

@@ -40,6 +40,8 @@ enum class DType : std::uint8_t {
 std::uint32_t dtype_bits(DType dtype) noexcept;
 /// The same in bytes, rounded up.
 std::uint32_t dtype_bytes(DType dtype) noexcept;
+/// Of so many elements side by side, rounded up.
+std::uint64_t packed_bytes(DType dtype, std::uint64_t elements) noexcept;
 std::string_view dtype_name(DType dtype) noexcept;  ///< `bf16`, `f32`
 /// Takes `bf16`, `BF16`, `bfloat16`, `torch.bfloat16`, `float32`, `fp32`, `f32`… and so on.
 Result<DType> parse_dtype(std::string_view text);

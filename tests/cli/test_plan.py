@@ -231,6 +231,14 @@ def test_a_checkpoint_and_its_shards(penstock, write, tmp_path):
     assert_one_sentence(done, "the tensor a is in")
 
 
+def test_elements_of_a_few_bits_lie_side_by_side(penstock, write):
+    model = write("m.safetensors", safetensors_bytes({"a": ("F4", [2048, 2048], 2 << 20), "b": ("F6_E2M3", [4], 3)}))
+    plan = penstock.json("plan", model, *MEMORY)
+    assert [tensor["bytes"] for tensor in plan["tensors"]] == [2 << 20, 3]
+    assert component(plan, "parameters") == (2 << 20) + 3
+    assert component(plan, "buffers", "device") == (2 << 20) + 3, "gathered"
+
+
 def test_bad_inventories_are_one_sentence_each(penstock, write, tmp_path):
     good = safetensors_bytes({"a": ("U8", [4], 4), "b": ("U8", [4], 4)})
     overlapping = good.replace(b"[4, 8]", b"[3, 7]")

@@ -51,6 +51,20 @@ TEST(TrainingSetupTest, IndicesKeepTheirOwnType) {
   EXPECT_EQ(tensors[1].place_unswapped, Place::kDevice);
 }
 
+TEST(TrainingSetupTest, ElementsOfAFewBitsLieSideBySide) {
+  Inventory inventory;
+  inventory.tensors.push_back({"four", DType::kF4, {3 << 20}, Role::kParam});
+  inventory.tensors.push_back({"six", DType::kF6E2M3, {4}, Role::kParam});
+  inventory.tensors.push_back({"small", DType::kF4, {3 << 19}, Role::kParam});
+  TrainingSetup setup = test::setup_with(inventory, kNvme);
+  std::vector<PlanTensor> tensors = test::rank_tensors(setup);
+  EXPECT_EQ(tensors[0].bytes, 3U << 19U);
+  EXPECT_EQ(tensors[1].bytes, 3U);
+  EXPECT_FALSE(tensors[2].swappable) << "768 KiB";
+  setup.world_size = 3;
+  EXPECT_EQ(test::rank_tensors(setup)[1].bytes, 2U) << "two elements end within the second byte";
+}
+
 TEST(TrainingSetupTest, WhatTheStageDividesIsRoundedUp) {
   TrainingSetup setup = test::setup_with(three(), kNvme);
   setup.world_size = 8;
