@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "alloc/bytes.h"
+
 namespace penstock {
 
 StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placement& placement,
@@ -27,17 +29,19 @@ double lower_bound_seconds(const StepTraffic& traffic, const DriveSpeeds& speeds
 std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
                                           std::span<const PathConfig> paths, std::uint32_t ranks) {
   DriveSpeeds speeds;
+  bool has_room = false;
   for (const PathConfig& path : paths) {
+    if (path.max_bytes && *path.max_bytes < kBlockBytes) {
+      continue;  // nothing is ever on it
+    }
+    has_room = true;
     if (!path.read_bytes_per_second || !path.write_bytes_per_second) {
       return std::nullopt;
     }
     speeds.read_bytes_per_second += static_cast<double>(*path.read_bytes_per_second);
     speeds.write_bytes_per_second += static_cast<double>(*path.write_bytes_per_second);
   }
-  if (paths.empty()) {
-    return std::nullopt;
-  }
-  return lower_bound_seconds(traffic, speeds, ranks);
+  return has_room ? std::optional(lower_bound_seconds(traffic, speeds, ranks)) : std::nullopt;
 }
 
 }  // namespace penstock

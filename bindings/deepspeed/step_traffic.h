@@ -32,8 +32,8 @@ struct DriveSpeeds {
 double lower_bound_seconds(const StepTraffic& traffic, const DriveSpeeds& speeds,
                            std::uint32_t ranks);
 
-/// The same at the speeds that `paths` were measured with. Nothing where there are no paths, or one
-/// of them was not measured.
+/// The same at the speeds that `paths` were measured with; those whose max_bytes hold no block do
+/// not count. Nothing where no path is left, or one of them was not measured.
 std::optional<double> lower_bound_seconds(const StepTraffic& traffic,
                                           std::span<const PathConfig> paths, std::uint32_t ranks);
 

@@ -191,6 +191,10 @@ def test_measured_paths_give_a_lower_bound(penstock, write, tmp_path):
     two = per_step(paths[0], ranks=2)
     assert two["lower_bound_seconds"] == pytest.approx(2 * max(two["read_bytes"] / 2e9, two["write_bytes"] / 1e9))
     assert per_step(paths[0], {"path": str(tmp_path / "c")})["lower_bound_seconds"] is None
+    for limit in (0, 4095):  # takes nothing, however fast it is, and whether it was measured or not
+        idle = {"path": str(tmp_path / "c"), "max_bytes": limit}
+        assert per_step(paths[0], {**speeds, **idle})["lower_bound_seconds"] == pytest.approx(bound)
+        assert per_step(paths[0], idle)["lower_bound_seconds"] == pytest.approx(bound)
     text = penstock("plan", QWEN, "--config", with_penstock(write, FULL, ram_bytes=0, paths=[paths[0]]), *MEMORY).stdout
     assert "s at least, at the speeds" in text
 
