@@ -123,8 +123,25 @@ struct Ranks {
   std::uint32_t on_node = 1;
 };
 
+// A machine has no more ranks than there are in all.
+Result<void> check_ranks(const Ranks& ranks, bool is_given, bool is_launched) {
+  if (ranks.on_node <= ranks.world_size) {
+    return {};
+  }
+  return fault(
+      Fault::kInvalidArgument,
+      fmt::format("--ranks-per-node is {} and {}{}; a machine has no more ranks than there "
+                  "are in all",
+                  ranks.on_node,
+                  is_given      ? "--world-size is "
+                  : is_launched ? "--world-size is not given, and accelerate's "
+                                  "num_processes is "
+                                : "--world-size is not given, which means ",
+                  ranks.world_size));
+}
+
 // Those of the command line, else those that accelerate launches, which a warning says.
-Ranks ranks_of(const PlanRequest& request, const ConfigSource& source, Config& config) {
+Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, Config& config) {
   const AccelerateConfig* const launched =
       source.accelerate && source.accelerate->num_processes && !request.world_size
           ? &*source.accelerate
@@ -134,6 +151,7 @@ Ranks ranks_of(const PlanRequest& request, const ConfigSource& source, Config& c
       launched != nullptr ? *launched->num_processes : request.world_size.value_or(1);
   const std::uint32_t machines = launched != nullptr ? launched->num_machines : 1;
   ranks.on_node = request.ranks_per_node.value_or(std::max(ranks.world_size / machines, 1U));
+  PENSTOCK_TRY(check_ranks(ranks, request.world_size.has_value(), launched != nullptr));
   if (launched != nullptr && ranks.world_size > 1) {
     config.warnings.push_back(
         {"assumed",
@@ -231,7 +249,8 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
       !settled) {
     return settled.error();
   }
-  const Ranks ranks = ranks_of(*this, source, planned);
+  const Result<Ranks> ranks = ranks_of(*this, source, planned);
+  PENSTOCK_TRY(ranks);
   MachineFacts machine = read_machine_facts(planned.paths());
   if (const auto given = size_of(memory)) {
     machine.mem_available_bytes = *given;
@@ -241,7 +260,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   if (!drive.empty()) {
     machine.drives = parse_drive(drive).value();  // checked by check_drive()
   }
-  TrainingSetup setup = make_setup(*this, ranks, std::move(inventory), std::move(planned));
+  TrainingSetup setup = make_setup(*this, *ranks, std::move(inventory), std::move(planned));
   setup.typed_tensors = std::move(*typed);
   PENSTOCK_TRY(check_chunks(setup));
   return make_swap_plan(std::move(setup), machine);

@@ -65,6 +65,14 @@ def test_the_file_that_it_names_is_planned(penstock, write, accelerate_yaml, tmp
     assert json.loads(again.stdout)["train_batch_size"] == json.loads(SEED.read_text())["train_batch_size"]
 
 
+def test_a_machine_has_no_more_ranks_than_it_launches(penstock, accelerate_yaml):
+    config = accelerate_yaml({"zero_stage": 3}, num_processes=2)
+    done = penstock("plan", QWEN, "--config", config, "--ranks-per-node", "4", *MEMORY)
+    assert done.returncode == 1 and done.stdout == ""
+    assert_one_sentence(done, "--ranks-per-node is 4", "--world-size is not given, and accelerate's num_processes is 2")
+    assert penstock("plan", QWEN, "--config", config, "--ranks-per-node", "2", *MEMORY).returncode == 0
+
+
 def test_the_working_directory_is_looked_in_first(penstock, write, accelerate_yaml, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -25,6 +25,19 @@ def test_the_ranks_of_a_machine_share_it(penstock):
     assert together == pytest.approx(4 * apart, rel=1e-6)
 
 
+@pytest.mark.parametrize("verb", ["plan", "tune"])
+def test_a_machine_has_no_more_ranks_than_there_are(penstock, tmp_path, verb):
+    arguments = [verb, QWEN, "--config", FULL, "--ranks-per-node", "4", *MEMORY]
+    arguments += ["--path", tmp_path] if verb == "tune" else []
+    for options, world in (
+        (["--world-size", "2"], "--world-size is 2"),
+        ([], "--world-size is not given, which means 1"),
+    ):
+        done = penstock(*arguments, *options)
+        assert done.returncode == 1 and done.stdout == ""
+        assert_one_sentence(done, "--ranks-per-node is 4", world)
+
+
 def test_it_stands_above_what_was_measured(penstock, write, tmp_path):
     measured = {"path": str(tmp_path), "read_bytes_per_second": "1GB", "write_bytes_per_second": "1GB"}
     config = with_penstock(write, FULL, ram_bytes=0, paths=[measured])
