@@ -35,6 +35,22 @@ Result<void> check_type(const Config& config, DType given) {
   return {};
 }
 
+// Why model_dtype() is `dtype`: it is one of the three types that are trained in, even where the
+// parameters are of others.
+std::string_view said_by_inventory(const Inventory& inventory, DType dtype) {
+  bool is_used = false;
+  bool is_alone = true;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    if (tensor.role == Role::kParam && tensor.elements() != 0) {
+      is_used = is_used || tensor.dtype == dtype;
+      is_alone = is_alone && tensor.dtype == dtype;
+    }
+  }
+  return !is_used   ? "for no parameter of the inventory is of f32, bf16 or f16"
+         : is_alone ? "the type of the inventory"
+                    : "the commonest of f32, bf16 and f16 in the inventory";
+}
+
 Result<void> settle_type(Config& config, const Inventory& inventory, std::optional<DType> given,
                          const std::optional<TypeSource>& launched) {
   const auto automatic = std::ranges::find_if(kTypeKeys, [&config](std::string_view key) {
@@ -47,9 +63,9 @@ Result<void> settle_type(Config& config, const Inventory& inventory, std::option
   if (dtype != DType::kF32) {
     config.deepspeed.model_dtype = dtype;
   }
-  const std::string assumed =
-      fmt::format("{}, {}; --dtype says otherwise", dtype_name(dtype),
-                  launched ? launched->said_by : "the type of the inventory");
+  const std::string assumed = fmt::format(
+      "{}, {}; --dtype says otherwise", dtype_name(dtype),
+      launched ? std::string_view(launched->said_by) : said_by_inventory(inventory, dtype));
   if (!given && launched && !launched->unsaid.empty()) {
     config.warnings.push_back(
         {"assumed",

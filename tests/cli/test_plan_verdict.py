@@ -62,6 +62,24 @@ def test_auto_is_the_models_type_unless_said_otherwise(penstock, write):
     assert_one_sentence(done, "--dtype is bf16", "holds parameters as f32")
 
 
+@pytest.mark.parametrize(
+    ("types", "assumed"),
+    [
+        (["f16", "f16"], "f16, the type of the inventory;"),
+        (["bf16", "f32"], "bf16, the commonest of f32, bf16 and f16 in the inventory;"),
+        (["f8_e4m3", "f16"], "f16, the commonest of f32, bf16 and f16 in the inventory;"),
+        (["f8_e4m3", "f8_e4m3"], "f32, for no parameter of the inventory is of f32, bf16 or f16;"),
+        (["f64", "f64"], "f32, for no parameter of the inventory is of f32, bf16 or f16;"),
+    ],
+)
+def test_the_assumed_type_is_called_what_it_is(penstock, write, types, assumed):
+    shapes = zip("ab", types, [[1024, 1024], [512, 512]], strict=True)
+    tensors = [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in shapes]
+    plan = penstock.json("plan", write("model.json", {"tensors": tensors}), "--config", automatic(write), *MEMORY)
+    [found] = [warning for warning in plan["warnings"] if warning.get("key") == "bf16.enabled"]
+    assert f"planned with {assumed} --dtype says otherwise" in found["text"]
+
+
 def test_an_automatic_threshold_is_that_of_transformers(penstock, write):
     key = "stage3_param_persistence_threshold"
     plan = penstock.json("plan", QWEN, "--config", automatic(write, **{key: "auto"}), "--dtype", "bf16", *MEMORY)
