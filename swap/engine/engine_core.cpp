@@ -105,7 +105,7 @@ Result<void> EngineCore::open_memory() {
   hooks.insert(hooks.end(), context.options.pin_hooks.begin(), context.options.pin_hooks.end());
   std::ranges::move(pinned_for(context.options.devices), std::back_inserter(hooks));
   PENSTOCK_TRY(devices.open(hooks, budgets.max_pinned_bytes));
-  budgets.hold_for_devices(devices.bytes());
+  budgets.hold_for_devices(devices.bytes(), context.options.devices.size());
   sources.pinned = LimitingSource::make(PinnedSource::make(sources.pinned_pages, std::move(hooks)),
                                         budgets.max_pinned_bytes, "max_pinned_bytes");
   const BriefLock lock(context);

@@ -136,7 +136,7 @@ Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
     BudgetFacts facts = facts_;
     facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, context_.options.config);
     budgets = resolve_budgets(context_.options.config, facts);
-    budgets.hold_for_devices(devices_.bytes());
+    budgets.hold_for_devices(devices_.bytes(), context_.options.devices.size());
   }
   return place_tensors(tensors, context_.options.config, budgets);
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "alloc/bytes.h"
+#include "swap/plan/chunk_shape.h"
 #include "swap/plan/control_group.h"
 #include "swap/plan/saturating.h"
 
@@ -20,6 +21,17 @@ namespace {
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 // What two slots of ordinary tensors and the staging need on every machine that we know.
 constexpr std::uint64_t kPinnedDefaultMin = 64 * kMiB;
+
+/// The least max_pinned_bytes that leaves the pool so much. One by one: what devices take grows in
+/// steps that are larger than a block, so that more may leave less.
+std::uint64_t pinned_bytes_beside(std::uint64_t pool_bytes, std::uint64_t devices) {
+  std::uint64_t bytes =
+      align_up(std::max(pool_bytes, pinned_bytes_for_devices(devices)), kBlockBytes);
+  while (bytes - device_chunks(bytes, devices).bytes() * devices < pool_bytes) {
+    bytes += kBlockBytes;
+  }
+  return bytes;
+}
 
 /// Bytes, of a line `<key> <number> kB`; nothing where there is none.
 std::optional<std::uint64_t> read_memory_line(const char* path, std::string_view key) {
@@ -34,18 +46,20 @@ std::optional<std::uint64_t> read_memory_line(const char* path, std::string_view
 
 }  // namespace
 
-void Budgets::hold_for_devices(std::uint64_t bytes) {
+void Budgets::hold_for_devices(std::uint64_t bytes, std::uint64_t count) {
   device_bytes = bytes;
+  devices = count;
   max_pinned_bytes -= std::min(max_pinned_bytes, bytes);
 }
 
-std::string Budgets::device_clause() const {
-  if (device_bytes == 0) {
-    return {};
+std::string Budgets::smallest_clause(std::uint64_t pool_bytes) const {
+  if (devices == 0) {
+    return fmt::format("; the smallest value that works is {}", pool_bytes);
   }
   return fmt::format(
-      "; that is without {} of max_pinned_bytes, which contents go to and from devices through",
-      format_bytes(device_bytes));
+      "; that is without {} of max_pinned_bytes, which contents go to and from devices through; "
+      "the smallest value that works is {}, devices included",
+      format_bytes(device_bytes), pinned_bytes_beside(pool_bytes, devices));
 }
 
 Budgets resolve_budgets(const EngineConfig& config, const BudgetFacts& facts) {

@@ -14,15 +14,17 @@ struct Budgets {
   std::uint64_t ram_bytes = 0;
   bool max_pinned_given = false;
   std::uint64_t device_bytes = 0;  ///< what hold_for_devices took
+  std::uint64_t devices = 0;       ///< and for how many
   /// False: rules with `place: ram` may raise ram_bytes to what they need.
   bool ram_given = false;
   std::uint64_t memory_bytes = 0;   ///< EngineConfig's, at most the quarter
   std::uint64_t quarter_bytes = 0;  ///< a quarter of MemAvailable divided by the node's ranks
 
-  /// Of max_pinned_bytes, for contents that go to and from devices; the pool gets the rest.
-  void hold_for_devices(std::uint64_t bytes);
-  /// For the end of an error about max_pinned_bytes: what devices hold of it, "" without devices.
-  std::string device_clause() const;
+  /// Of max_pinned_bytes, for contents that go to and from so many devices; the pool gets the rest.
+  void hold_for_devices(std::uint64_t bytes, std::uint64_t count);
+  /// For the end of an error about max_pinned_bytes: what devices hold of it, and the smallest
+  /// value to write so that the pool gets `pool_bytes` beside them.
+  std::string smallest_clause(std::uint64_t pool_bytes) const;
 };
 
 struct BudgetFacts {

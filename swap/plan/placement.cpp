@@ -153,13 +153,12 @@ Result<void> Planner::hold_staging() {
   if (budgets().max_pinned_bytes >= kHostChunks.bytes()) {
     return {};
   }
-  Error error =
-      fault(Fault::kExhausted,
-            fmt::format(
-                "max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: {} "
-                "chunks of {} bytes are kept for transfers; the smallest value that works is {}{}",
-                budgets().max_pinned_bytes, found->name, found->bytes, kHostChunks.chunks,
-                kHostChunks.chunk_bytes, kHostChunks.bytes(), budgets().device_clause()));
+  Error error = fault(
+      Fault::kExhausted,
+      fmt::format("max_pinned_bytes of {} is too small to bring {} ({} bytes) from the drive: {} "
+                  "chunks of {} bytes are kept for transfers{}",
+                  budgets().max_pinned_bytes, found->name, found->bytes, kHostChunks.chunks,
+                  kHostChunks.chunk_bytes, budgets().smallest_clause(kHostChunks.bytes())));
   error.tensor = found->name;
   return error;
 }

@@ -100,13 +100,13 @@ Result<void> hold_pinned(const std::vector<PlanTensor>& tensors, ForcedSlots slo
         *first_too_many,
         fmt::format(
             "the rule {} gives {} ({} bytes) pinned memory, but max_pinned_bytes of {}{} is "
-            "too small for what the rules pin; the smallest value that works is {}{}",
+            "too small for what the rules pin{}",
             rule->text, first_too_many->name, first_too_many->bytes,
             demand.budgets.max_pinned_bytes,
             demand.budgets.max_pinned_given ? ""
                                             : " (at most a quarter of the free memory "
                                               "unless it is given)",
-            needed, demand.budgets.device_clause()));
+            demand.budgets.smallest_clause(needed)));
   }
   demand.budgets.max_pinned_bytes = needed;
   return {};

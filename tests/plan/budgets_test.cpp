@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "alloc/bytes.h"
+#include "swap/plan/chunk_shape.h"
+#include "tests/plan/plan_fixture.h"
 
 namespace penstock {
 namespace {
@@ -73,6 +76,29 @@ TEST(BudgetsTest, NumbersThatMeanNoLimitDoNotWrap) {
 
 TEST(BudgetsTest, AMachineThatDoesNotTellHasNoCap) {
   EXPECT_EQ(resolve_budgets(sharing(2'000'000'000), facts(0)).memory_bytes, 2'000'000'000U);
+}
+
+std::uint64_t left_by_devices(std::uint64_t max_pinned_bytes, std::uint64_t devices) {
+  return max_pinned_bytes - device_chunks(max_pinned_bytes, devices).bytes() * devices;
+}
+
+TEST(BudgetsTest, TheSmallestValueLeavesThePoolItsShareBesideDevices) {
+  EXPECT_EQ(test::smallest_value(Budgets().smallest_clause(5 * kMiB)), 5 * kMiB);
+  for (const std::uint64_t devices : {1U, 2U, 3U, 8U, 20U}) {
+    for (const std::uint64_t pool : {4 * kMiB, 5 * kMiB + kBlockBytes, 30 * kMiB, kGiB}) {
+      Budgets budgets;
+      budgets.max_pinned_bytes = 16 * kMiB;
+      budgets.hold_for_devices(2 * kMiB, devices);
+      EXPECT_EQ(budgets.max_pinned_bytes, 14 * kMiB);
+      const std::uint64_t smallest = test::smallest_value(budgets.smallest_clause(pool));
+      EXPECT_GE(left_by_devices(smallest, devices), pool);
+      EXPECT_GE(device_chunks(smallest, devices).bytes(), kLeastDeviceBytes) << "can be opened";
+      const std::uint64_t least = std::max(pool, pinned_bytes_for_devices(devices));
+      for (std::uint64_t less = least; less < smallest; less += kBlockBytes) {
+        ASSERT_LT(left_by_devices(less, devices), pool) << less;
+      }
+    }
+  }
 }
 
 TEST(BudgetsTest, ThisMachineTells) {

@@ -254,6 +254,23 @@ TEST_F(SwapEngineDeviceTest, TooLittleToStageThrough) {
   EXPECT_THAT(refused.error().message, HasSubstr("must be 512.0 KiB at least"));
 }
 
+TEST_F(SwapEngineDeviceTest, TheSmallestBudgetThatIsNamedHoldsWhatDevicesTake) {
+  const auto refusal_with = [this](std::uint64_t max_pinned_bytes) {
+    open_for_device(max_pinned_bytes, 0);
+    const TensorId tensor = declare("t", 100 * kKiB);
+    put(tensor, content(100 * kKiB, 1));
+    const Result<Lease> lease = engine_->get(tensor).lease();
+    return lease.has_error() ? lease.error().message : std::string();
+  };
+  const std::string refusal = refusal_with(4 * kMiB);
+  EXPECT_THAT(refusal, HasSubstr("that is without 1.0 MiB of max_pinned_bytes"));
+  const std::string phrase = "the smallest value that works is ";
+  ASSERT_THAT(refusal, HasSubstr(phrase));
+  const std::uint64_t smallest = std::stoull(refusal.substr(refusal.find(phrase) + phrase.size()));
+  EXPECT_EQ(refusal_with(smallest), "");
+  EXPECT_NE(refusal_with(smallest - kBlockBytes), "");
+}
+
 /// Everything that a runtime may do to a few tensors, in any order, without waiting: what is read
 /// is always the newest content, and the device's memory is left alone when a ticket is done.
 TEST_F(SwapEngineDeviceTest, TheNewestContentWhereverItComesFrom) {
