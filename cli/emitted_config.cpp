@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -165,19 +166,29 @@ void set_optimizer_buffers(const SwapPlan& plan, ConfigDraft& draft) {
   }
 }
 
+// Where a budget comes from that the plan works with; one that is too little was lifted for that.
+std::string why_budget(const SwapPlan& plan, const char* key, std::optional<std::uint64_t> given,
+                       std::uint64_t used, const char* by_default) {
+  const auto origin = plan.setup.config.origins.find(fmt::format("penstock.{}", key));
+  if (!given || origin == plan.setup.config.origins.end()) {
+    return by_default;
+  }
+  return *given == used
+             ? "given by " + origin->second
+             : fmt::format("the plan is impossible with {}, given by {}", *given, origin->second);
+}
+
 // Explicit, because their defaults would follow from the numbers just changed.
 void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
-  const auto why = [&plan](const char* key, const char* by_default) {
-    const auto found = plan.setup.config.origins.find(fmt::format("penstock.{}", key));
-    return found == plan.setup.config.origins.end() ? std::string(by_default)
-                                                    : "given by " + found->second;
-  };
-  draft.set("penstock.max_pinned_bytes", plan.placement.budgets.max_pinned_bytes,
-            why("max_pinned_bytes", "64 MiB or two slots of the largest class"));
-  draft.set("penstock.ram_bytes", plan.placement.budgets.ram_bytes,
-            why("ram_bytes",
-                "what the file let DeepSpeed pin, less max_pinned_bytes; said, for the default "
-                "follows from buffer_count and buffer_size"));
+  const EngineConfig& given = plan.setup.config.penstock;
+  const Budgets& used = plan.placement.budgets;
+  draft.set("penstock.max_pinned_bytes", used.max_pinned_bytes,
+            why_budget(plan, "max_pinned_bytes", given.max_pinned_bytes, used.max_pinned_bytes,
+                       "64 MiB or two slots of the largest class"));
+  draft.set("penstock.ram_bytes", used.ram_bytes,
+            why_budget(plan, "ram_bytes", given.ram_bytes, used.ram_bytes,
+                       "what the file let DeepSpeed pin, less max_pinned_bytes; said, for the "
+                       "default follows from buffer_count and buffer_size"));
 }
 
 // Which the command line may have chosen, by the optimizer's name.

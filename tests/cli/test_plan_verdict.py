@@ -1,6 +1,7 @@
 """What `penstock plan` says first, its exit status, and what it makes of keys that are wrong or left to the script."""
 
 import json
+import os
 
 import pytest
 from cli_support import assert_one_sentence
@@ -119,6 +120,8 @@ def test_what_does_not_fit_is_emitted_with_its_status(penstock):
     done = penstock(*arguments, "--ram", "0", "--max-pinned", "1MiB", *MEMORY)
     assert done.returncode == 1 and json.loads(done.stdout)["zero_optimization"]
     assert_one_sentence(done, "impossible: ")
+    said = penstock(*arguments, "--ram", "0", "--max-pinned", "1MiB", "-o", os.devnull, *MEMORY).stdout
+    assert "the plan is impossible with 1048576, given by --max-pinned" in said
     done = penstock(*arguments, "--memory", "2GiB")
     assert done.returncode == 3 and json.loads(done.stdout)["zero_optimization"]
     assert_one_sentence(done, "does not fit: ")
