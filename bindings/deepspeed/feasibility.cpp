@@ -115,16 +115,17 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveCont
   if (first_too_many == nullptr) {
     return {};
   }
-  const bool is_alone = paths.size() == 1;
   const std::string number =
-      is_alone ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
-               : fmt::format("the sum of max_bytes over penstock.paths, {},", limit);
+      paths.size() == 1 ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
+                        : fmt::format(
+                              "the sum of max_bytes over penstock.paths, each in whole {} "
+                              "bytes, {},",
+                              kBlockBytes, limit);
   return {
       false,
-      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest "
-                  "value that works is {}{}",
-                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size()),
-                  is_alone ? "" : fmt::format(", each in whole {} bytes", kBlockBytes)),
+      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest value "
+                  "that works is {}",
+                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size())),
       first_too_many->name};
 }
 
