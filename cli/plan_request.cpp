@@ -147,10 +147,16 @@ Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, C
           ? &*source.accelerate
           : nullptr;
   Ranks ranks;
-  ranks.world_size =
-      launched != nullptr ? *launched->num_processes : request.world_size.value_or(1);
-  const std::uint32_t machines = launched != nullptr ? launched->num_machines : 1;
-  ranks.on_node = request.ranks_per_node.value_or(std::max(ranks.world_size / machines, 1U));
+  ranks.world_size = request.world_size.value_or(1);
+  ranks.on_node = ranks.world_size;
+  if (launched != nullptr) {
+    // As many on each machine: of five processes on two machines it launches four.
+    const std::uint32_t processes = *launched->num_processes;
+    const std::uint32_t machines = std::min(launched->num_machines, processes);
+    ranks.on_node = processes / machines;
+    ranks.world_size = ranks.on_node * machines;
+  }
+  ranks.on_node = request.ranks_per_node.value_or(ranks.on_node);
   PENSTOCK_TRY(check_ranks(ranks, request.world_size.has_value(), launched != nullptr));
   if (launched != nullptr && ranks.world_size > 1) {
     config.warnings.push_back(

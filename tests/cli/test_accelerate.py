@@ -120,6 +120,9 @@ def test_its_processes_are_the_ranks(penstock, accelerate_yaml):
     shares = component(plan, "parameters")
     assert shares == pytest.approx(2 * PARAMETERS / 8, rel=1e-3)
     assert "8 ranks, 4 on a machine" in warnings(plan, "assumed")["num_processes"]
+    uneven = accelerate_yaml(keys, "uneven.yaml", num_processes=9, num_machines=2, mixed_precision="bf16")
+    plan = penstock.json("plan", QWEN, "--config", uneven, *MEMORY)
+    assert "8 ranks, 4 on a machine" in warnings(plan, "assumed")["num_processes"], "as many on each"
     given = penstock.json("plan", QWEN, "--config", config, "--world-size", "1", *MEMORY)
     assert component(given, "parameters") == 2 * PARAMETERS
     assert "num_processes" not in warnings(given, "assumed")
