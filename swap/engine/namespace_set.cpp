@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "io/drive_cores.h"
 #include "swap/log.h"
+#include "swap/store/drive_path.h"
 
 namespace penstock {
 
@@ -25,16 +24,12 @@ std::string list_names(std::vector<std::string> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::filesystem::path place_of(const PathConfig& path) {
-  std::error_code error;
-  const std::filesystem::path place = std::filesystem::weakly_canonical(path.path, error);
-  return error ? std::filesystem::path(path.path).lexically_normal() : place;
-}
-
 /// A bare directory of a caller's that the configuration lists, too: its limit and weight hold.
 void add_settings(std::vector<PathConfig>& paths, const std::vector<PathConfig>& configured) {
   for (PathConfig& path : paths) {
-    const auto listed = std::ranges::find(configured, place_of(path), place_of);
+    const auto listed = std::ranges::find_if(configured, [&path](const PathConfig& other) {
+      return is_same_directory(absolute_path(path.path), absolute_path(other.path));
+    });
     if (listed != configured.end() && !path.weight && !path.max_bytes) {
       path.weight = listed->weight;
       path.max_bytes = listed->max_bytes;

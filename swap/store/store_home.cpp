@@ -12,37 +12,16 @@
 
 #include "alloc/excerpt.h"
 #include "swap/store/contents_file.h"
+#include "swap/store/drive_path.h"
 #include "swap/store/random_number.h"
 
 namespace penstock {
 namespace {
 
-// Comparable, and the same from whatever directory it is used. Links stay, but for those before
-// "..".
-std::string absolute(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::path full = std::filesystem::absolute(path, ignored);
-  if (std::ranges::find(full, "..") != full.end()) {
-    const std::filesystem::path resolved = std::filesystem::weakly_canonical(full, ignored);
-    full = resolved.empty() ? full : resolved;
-  }
-  full = full.lexically_normal();
-  if (!full.has_filename() && full.has_relative_path()) {
-    full = full.parent_path();
-  }
-  return full.string();
-}
-
-// Two absolute paths of one directory; a link is another path.
-bool is_same(const std::string& one, const std::string& other) {
-  std::error_code ignored;  // what is not there is nothing else
-  return one == other || std::filesystem::equivalent(one, other, ignored);
-}
-
 // The process that made the directories of `path` may have been stopped before their names were
 // safe, so all of them are made safe, but for those that this process may not open.
 Result<void> make_path_safe(FileSystem& system, const std::string& path) {
-  const std::filesystem::path whole = absolute(path);
+  const std::filesystem::path whole = absolute_path(path);
   for (std::filesystem::path at = whole.parent_path();; at = at.parent_path()) {
     const Result<std::unique_ptr<Directory>> directory = system.open_directory(at.string());
     const Result<void> synced = directory ? (*directory)->sync() : directory.error();
@@ -150,7 +129,7 @@ Result<void> StoreHome::check_directory() const {
 /// The store's directory is the path that is named first. In another order an empty store would
 /// begin on a drive of the one that is meant. Errors: ENOTEMPTY with the directory of that one.
 Result<void> StoreHome::check_not_a_drive() const {
-  const std::string here = absolute(directory());
+  const std::string here = absolute_path(directory());
   for (const PathConfig& path : options_.paths) {
     if (place_of(path.path).empty()) {
       continue;
@@ -161,7 +140,9 @@ Result<void> StoreHome::check_not_a_drive() const {
     if (state.has_error()) {
       continue;  // it says nothing of this directory
     }
-    const auto is_here = [&](const DriveRecord& drive) { return is_same(drive.directory, here); };
+    const auto is_here = [&](const DriveRecord& drive) {
+      return is_same_directory(drive.directory, here);
+    };
     if (std::ranges::any_of(state->drives, is_here)) {
       return system_error(ENOTEMPTY,
                           fmt::format("cannot begin a store in {}, which is a drive of the store "
@@ -180,7 +161,7 @@ Result<void> StoreHome::check_named_once() const {
     const std::string& path = options_.paths[i].path;
     for (std::size_t j = 0; j < i; ++j) {
       const std::string& before = options_.paths[j].path;
-      if (place_of(path) != place_of(before) && is_same(path, before)) {
+      if (place_of(path) != place_of(before) && is_same_directory(path, before)) {
         return system_error(
             EINVAL, fmt::format("{} and {} are one directory; name it once", before, path), path);
       }
@@ -191,8 +172,8 @@ Result<void> StoreHome::check_named_once() const {
 
 /// As a DriveRecord says it: empty for the store's own directory.
 std::string StoreHome::place_of(const std::string& path) const {
-  const std::string full = absolute(path);
-  return full == absolute(directory()) ? std::string() : full;
+  const std::string full = absolute_path(path);
+  return full == absolute_path(directory()) ? std::string() : full;
 }
 
 /// The drives that the caller names, as records: known ones as they are now, then new ones.
@@ -268,7 +249,8 @@ Result<void> StoreHome::check_new_drives(const ManifestState& state) const {
 
 /// Also under another name, such as a link to it.
 bool StoreHome::is_at(const DriveRecord& drive, const std::string& path) const {
-  return is_same(drive.directory.empty() ? absolute(directory()) : drive.directory, absolute(path));
+  return is_same_directory(drive.directory.empty() ? absolute_path(directory()) : drive.directory,
+                           absolute_path(path));
 }
 
 /// As the caller names its directory, which is opened by that name: the manifest's may be a link of
@@ -278,7 +260,7 @@ std::optional<std::string> StoreHome::callers_name(const DriveRecord& drive) con
   std::ranges::transform(options_.paths, std::back_inserter(names), &PathConfig::path);
   const auto found =
       std::ranges::find_if(names, [&](const std::string& name) { return is_at(drive, name); });
-  return found == names.end() ? std::nullopt : std::optional(absolute(*found));
+  return found == names.end() ? std::nullopt : std::optional(absolute_path(*found));
 }
 
 bool StoreHome::grows(const DriveRecord& drive) const {

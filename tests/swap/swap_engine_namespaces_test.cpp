@@ -99,13 +99,19 @@ TEST_F(SwapEngineNamespacesTest, RoundsGiveBackWhatTheyTook) {
 
 // Python's `path=` and C's `paths` name directories only; the configuration may list them, too.
 TEST_F(SwapEngineNamespacesTest, ALimitOfTheConfigurationHoldsForADirectoryThatACallerNames) {
+  const std::string later = directory_.path() + "/later";  // is not there yet
   EngineConfig config;
-  config.paths = {{directory_.path() + "/.", std::nullopt, 6 * kMiB}};
+  config.paths = {{directory_.path() + "/.", std::nullopt, 6 * kMiB},
+                  {later, std::nullopt, 6 * kMiB}};
   open(8 * kMiB, 0, config);
-  put(declare("fits", 2 * kMiB), content(2 * kMiB, 1));
-  const Result<void> put = engine_->put(declare("too much", 8 * kMiB), content(8 * kMiB, 2)).wait();
-  ASSERT_TRUE(put.has_error());
-  EXPECT_EQ(put.error().system_errno(), ENOSPC) << put.error().message;
+  for (const std::string& named : {directory_.path(), later + "/"}) {
+    space_ = engine_->open_namespace(named, {{named, std::nullopt, std::nullopt}}).value();
+    put(declare("fits", 2 * kMiB), content(2 * kMiB, 1));
+    const TensorId tensor = declare("too much", 8 * kMiB);
+    const Result<void> put = engine_->put(tensor, content(8 * kMiB, 2)).wait();
+    ASSERT_TRUE(put.has_error()) << named;
+    EXPECT_EQ(put.error().system_errno(), ENOSPC) << put.error().message;
+  }
 }
 
 TEST_F(SwapEngineNamespacesTest, WritesInFlightAndLeasesOutGiveBackLater) {
