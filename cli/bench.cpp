@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bench/job/job_file.h"
 #include "bench/job/job_value.h"
 #include "bench/pair/paired_run.h"
@@ -116,11 +117,10 @@ std::string describe_progress(const BenchmarkProgress& now, const BenchmarkProgr
   const bool same_jobs = now.elapsed_ns > last.elapsed_ns;
   const BenchmarkProgress before = same_jobs ? last : BenchmarkProgress{};
   const double seconds = static_cast<double>(now.elapsed_ns - before.elapsed_ns) * 1e-9;
-  std::string text =
-      now.jobs_running == 0
-          ? "laying out files"
-          : fmt::format("{} job{}, {:.0f} % done", now.jobs_running,
-                        now.jobs_running == 1 ? "" : "s", std::floor(100 * now.share_done));
+  std::string text = now.jobs_running == 0
+                         ? "laying out files"
+                         : fmt::format("{}, {:.0f} % done", counted(now.jobs_running, "job"),
+                                       std::floor(100 * now.share_done));
   text += speed("reading", now.read_bytes, before.read_bytes, seconds);
   text += speed("writing", now.write_bytes, before.write_bytes, seconds);
   if (now.jobs_running != 0 && now.share_done > 0) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "cli/document_text.h"
 #include "cli/printable.h"
 #include "cli/text_table.h"
@@ -307,9 +308,9 @@ std::string verification_text(const CheckpointSummary& summary,
   for (const std::string& name : verification.missing) {
     text += fmt::format("missing  {}\n", printable(summary.directory + "/" + name));
   }
-  text += fmt::format("{} files, {} records, {}: {} bad, {} files missing\n", verification.files,
-                      verification.records, format_bytes(verification.bytes),
-                      verification.damaged.size(), verification.missing.size());
+  text += fmt::format("{}, {}, {}: {} bad, {} missing\n", counted(verification.files, "file"),
+                      counted(verification.records, "record"), format_bytes(verification.bytes),
+                      verification.damaged.size(), counted(verification.missing.size(), "file"));
   if (!verification.without_checksums.empty()) {
     text += fmt::format(
         "{} of the files carry no checksums ({}): nothing proves their contents; torch.save "

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bindings/archive/checkpoint_export.h"
 #include "cli/document_text.h"
 #include "cli/interruption.h"
@@ -130,9 +131,8 @@ int run_export(ExportArguments& arguments) {
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
   } else {
-    fmt::print("exported {} tensor{}, {}, to {} in {:.2f} s\n", report->tensors,
-               report->tensors == 1 ? "" : "s", format_bytes(report->bytes),
-               arguments.options.target, seconds);
+    fmt::print("exported {}, {}, to {} in {:.2f} s\n", counted(report->tensors, "tensor"),
+               format_bytes(report->bytes), arguments.options.target, seconds);
   }
   return kDone;
 }

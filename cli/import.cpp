@@ -8,6 +8,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "alloc/excerpt.h"
 #include "bindings/archive/checkpoint_import.h"
 #include "bindings/inventory/checkpoint.h"
@@ -47,9 +48,9 @@ void note_unnamed(const Checkpoint& checkpoint, const std::string& source) {
   if (checkpoint.unnamed > 0) {
     const bool is_one = checkpoint.unnamed == 1;
     fmt::print(stderr,
-               "penstock: {}: {} tensor{} of its shards {} not in the index's weight_map and {} "
+               "penstock: {}: {} of its shards {} not in the index's weight_map and {} "
                "not imported; the first is {}\n",
-               printable(source), checkpoint.unnamed, is_one ? "" : "s", is_one ? "is" : "are",
+               printable(source), counted(checkpoint.unnamed, "tensor"), is_one ? "is" : "are",
                is_one ? "is" : "are", excerpt(checkpoint.first_unnamed));
   }
 }
@@ -102,9 +103,8 @@ int run_import(const ImportOptions& options) {
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
   } else {
-    fmt::print("imported {} tensor{}, {}, into {} in {:.2f} s\n", report->tensors,
-               report->tensors == 1 ? "" : "s", format_bytes(report->bytes),
-               options.store.directory, seconds);
+    fmt::print("imported {}, {}, into {} in {:.2f} s\n", counted(report->tensors, "tensor"),
+               format_bytes(report->bytes), options.store.directory, seconds);
   }
   return kDone;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "cli/checkpoint_verbs.h"
 #include "cli/document_text.h"
 #include "cli/printable.h"
@@ -223,8 +224,8 @@ int run_inspect(const InspectOptions& options) {
   int exit_code = kDone;
   for (const DriveReport& drive : report->drives) {
     if (!drive.problem.empty() && drive.tensors > 0) {
-      report_error(fmt::format("{} tensors of {} cannot be read: {}", drive.tensors, options.store,
-                               drive.problem));
+      report_error(fmt::format("{} of {} cannot be read: {}", counted(drive.tensors, "tensor"),
+                               options.store, drive.problem));
       exit_code = kFailed;
     }
   }

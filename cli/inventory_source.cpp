@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "alloc/counted.h"
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
 #include "bindings/inventory/checkpoint.h"
@@ -78,10 +79,10 @@ std::vector<PlanWarning> warnings_of(const CheckpointSummary& summary, const std
                                      std::size_t untyped, DType usual) {
   std::vector<PlanWarning> warnings;
   if (untyped != 0) {
-    warnings.push_back({"assumed", fmt::format("the checkpoint {} does not say the type of {} "
-                                               "tensor{}; planned with {}",
-                                               excerpt(path), untyped, untyped == 1 ? "" : "s",
-                                               dtype_name(usual))});
+    warnings.push_back(
+        {"assumed", fmt::format("the checkpoint {} does not say the type of {}; "
+                                "planned with {}",
+                                excerpt(path), counted(untyped, "tensor"), dtype_name(usual))});
   }
   const auto broken = static_cast<std::size_t>(std::ranges::count_if(
       summary.files, [](const CheckpointFile& file) { return !file.problem.empty(); }));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bindings/inventory/json_document.h"
 #include "cli/printable.h"
 #include "cli/text_wrap.h"
@@ -65,22 +66,21 @@ void add_model(const SwapPlan& plan, Screen& screen) {
     bytes += setup.rank_bytes(info);
     trained += setup.trains(info) ? info.elements() : 0;
   }
-  screen.add("Model",
-             fmt::format("{} tensor{}, {} elements as {}, {} on a rank; {} trained",
-                         setup.inventory.tensors.size(),
-                         setup.inventory.tensors.size() == 1 ? "" : "s", setup.inventory.elements(),
-                         setup.has_config ? dtype_name(setup.config.deepspeed.held_dtype())
-                                          : std::string_view("listed"),
-                         format_bytes(bytes), trained));
+  screen.add("Model", fmt::format("{}, {} elements as {}, {} on a rank; {} trained",
+                                  counted(setup.inventory.tensors.size(), "tensor"),
+                                  setup.inventory.elements(),
+                                  setup.has_config ? dtype_name(setup.config.deepspeed.held_dtype())
+                                                   : std::string_view("listed"),
+                                  format_bytes(bytes), trained));
   screen.add("Run",
              setup.has_config
-                 ? fmt::format("{} rank{}, ZeRO stage {}, {}; parameters {}, optimizer {}",
-                               setup.world_size, setup.world_size == 1 ? "" : "s", setup.stage,
+                 ? fmt::format("{}, ZeRO stage {}, {}; parameters {}, optimizer {}",
+                               counted(setup.world_size, "rank"), setup.stage,
                                optimizer_name(setup.optimizer), device_name(setup.param_device()),
                                device_name(setup.optimizer_device()))
-                 : fmt::format("{} rank{}, no DeepSpeed configuration (--config): all of "
+                 : fmt::format("{}, no DeepSpeed configuration (--config): all of "
                                "it is to be swapped",
-                               setup.world_size, setup.world_size == 1 ? "" : "s"));
+                               counted(setup.world_size, "rank")));
 }
 
 void add_buffers(const SwapPlan& plan, Screen& screen) {
@@ -97,9 +97,8 @@ void add_buffers(const SwapPlan& plan, Screen& screen) {
   std::string buffers;
   for (std::size_t i = 0; i < std::min(placement.classes.size(), kClassesMax); ++i) {
     const PlacedClass& placed = placement.classes[i];
-    buffers += fmt::format("{}{} x {} ({} tensor{})", i == 0 ? "" : ", ", placed.slots,
-                           format_bytes(placed.slot_bytes), placed.tensors,
-                           placed.tensors == 1 ? "" : "s");
+    buffers += fmt::format("{}{} x {} ({})", i == 0 ? "" : ", ", placed.slots,
+                           format_bytes(placed.slot_bytes), counted(placed.tensors, "tensor"));
   }
   if (placement.classes.size() > kClassesMax) {
     buffers += fmt::format(" and {} sizes more", placement.classes.size() - kClassesMax);
@@ -115,7 +114,7 @@ struct Total {
     bytes += more;
   }
   std::string text() const {
-    return fmt::format("{} ({} tensor{})", format_bytes(bytes), tensors, tensors == 1 ? "" : "s");
+    return fmt::format("{} ({})", format_bytes(bytes), counted(tensors, "tensor"));
   }
 };
 

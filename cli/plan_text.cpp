@@ -6,6 +6,7 @@
 #include <map>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bindings/deepspeed/moment_chunks.h"
 #include "bindings/inventory/json_document.h"
 #include "cli/memory_formula.h"
@@ -40,10 +41,9 @@ std::string what_was_asked(const SwapPlan& plan) {
                                               dtype_name(setup.config.deepspeed.held_dtype()))
                                 : "types as in the inventory, no DeepSpeed configuration";
   return fmt::format(
-      "{} tensor{}, {} elements, {} on a rank; world size {}, ZeRO stage {}, optimizer {}; {}\n",
-      setup.inventory.tensors.size(), setup.inventory.tensors.size() == 1 ? "" : "s",
-      setup.inventory.elements(), exact(rank_bytes), setup.world_size, setup.stage,
-      optimizer_name(setup.optimizer), dtype);
+      "{}, {} elements, {} on a rank; world size {}, ZeRO stage {}, optimizer {}; {}\n",
+      counted(setup.inventory.tensors.size(), "tensor"), setup.inventory.elements(),
+      exact(rank_bytes), setup.world_size, setup.stage, optimizer_name(setup.optimizer), dtype);
 }
 
 std::string origin(const Config& config, const char* key, std::string by_default) {
@@ -148,8 +148,8 @@ std::string fates_text(const SwapPlan& plan) {
   std::string text = heading("What becomes of the tensors");
   for (const auto& [key, fate] : fates) {
     const auto& [place, why] = key;
-    text += fmt::format("  {:<10} {} tensor{}, {}", place_name(place), fate.tensors,
-                        fate.tensors == 1 ? "" : "s", format_bytes(fate.bytes));
+    text += fmt::format("  {:<10} {}, {}", place_name(place), counted(fate.tensors, "tensor"),
+                        format_bytes(fate.bytes));
     if (place == Place::kClass) {
       text += ": on the drive; read into a slot of their class before use\n";
     } else {

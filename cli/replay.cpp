@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bench/benchmark.h"
 #include "bench/job/job_file.h"
 #include "cli/document_text.h"
@@ -106,13 +107,14 @@ std::string plain_text(const JobResult& result) {
   return fmt::format(
       "time         {:.6f} s\n"
       "stalls       {:.6f} s ({:.1f} %)\n"
-      "fetched      {} tensors: {} were there, {} on their way, {} began their read\n"
+      "fetched      {}: {} were there, {} on their way, {} began their read\n"
       "read         {}\n"
-      "written      {} in {} tensors\n"
+      "written      {} in {}\n"
       "pinned       {}\n",
-      seconds(result.elapsed_ns), seconds(swap.stall_ns), share, result.read.total_ios, swap.hits,
-      swap.late, swap.misses, format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
-      result.write.total_ios, format_bytes(swap.pinned_bytes));
+      seconds(result.elapsed_ns), seconds(swap.stall_ns), share,
+      counted(result.read.total_ios, "tensor"), swap.hits, swap.late, swap.misses,
+      format_bytes(swap.read_bytes), format_bytes(swap.write_bytes),
+      counted(result.write.total_ios, "tensor"), format_bytes(swap.pinned_bytes));
 }
 
 int run_replay(const ReplayOptions& options) {

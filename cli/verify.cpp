@@ -8,6 +8,7 @@
 #include <string>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "bindings/archive/store_verification.h"
 #include "cli/checkpoint_verbs.h"
 #include "cli/document_text.h"
@@ -66,9 +67,9 @@ std::string plain_text(const VerifyReport& report) {
   for (const Error& error : report.bad) {
     text += fmt::format("bad  {}\n", printable(error.message));
   }
-  text +=
-      fmt::format("{} tensors, {}: {} good, {} bad\n", report.tensors, format_bytes(report.bytes),
-                  report.tensors - report.bad.size(), report.bad.size());
+  text += fmt::format("{}, {}: {} good, {} bad\n", counted(report.tensors, "tensor"),
+                      format_bytes(report.bytes), report.tensors - report.bad.size(),
+                      report.bad.size());
   if (report.by_level[0] + report.by_level[1] > 0) {
     text += fmt::format(
         "{} of them carry a sampled checksum and {} none: every byte was read, not every byte is "

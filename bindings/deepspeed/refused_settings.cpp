@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "alloc/counted.h"
 #include "alloc/lower_case.h"
 #include "bindings/deepspeed/config_value.h"
 #include "bindings/deepspeed/training_setup.h"
@@ -179,9 +180,10 @@ std::vector<PlanWarning> warn_about_batches(const TrainingSetup& setup) {
     return {};
   }
   return {{"batch-sizes",
-           fmt::format("train_batch_size of {} is not {} samples a pass x {} passes x {} {}, so "
+           fmt::format("train_batch_size of {} is not {} a pass x {} x {}, so "
                        "that DeepSpeed will not begin; --world-size says how many ranks there are",
-                       total, micro, passes, ranks, ranks == 1 ? "rank" : "ranks"),
+                       total, counted(micro, "sample"), counted(passes, "pass"),
+                       counted(ranks, "rank")),
            "train_batch_size"}};
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "alloc/page_source.h"
 #include "alloc/pinned_source.h"
 #include "swap/log.h"
@@ -22,8 +23,8 @@ Result<void> DeviceStagings::open(const std::vector<PinHook>& hooks,
   const ChunkShape chunks = device_chunks(max_pinned_bytes, count);
   if (chunks.chunk_bytes < 2 * kBlockBytes) {
     return fault(Fault::kConfiguration,
-                 fmt::format("max_pinned_bytes is {}: with {} device{} it must be {} at least",
-                             format_bytes(max_pinned_bytes), count, count == 1 ? "" : "s",
+                 fmt::format("max_pinned_bytes is {}: with {} it must be {} at least",
+                             format_bytes(max_pinned_bytes), counted(count, "device"),
                              format_bytes(pinned_bytes_for_devices(count))));
   }
   for (const std::shared_ptr<Device>& device : context_.options.devices) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "alloc/counted.h"
 #include "io/drive_cores.h"
 #include "swap/log.h"
 #include "swap/store/drive_path.h"
@@ -153,10 +154,10 @@ void NamespaceSet::resume(NamespaceId space, const DurableStore& store) {
   const std::vector<DriveState> drives = store.drive_states();
   for (std::uint32_t i = 0; i < drives.size(); ++i) {
     if (drives[i].missing && unreadable.contains(i)) {
-      context_.warn(
-          WarningCode::kDriveMissing,
-          fmt::format("{} tensors of the store {} cannot be read ({}): {}", unreadable[i].size(),
-                      store.directory(), list_names(unreadable[i]), drives[i].missing->message));
+      context_.warn(WarningCode::kDriveMissing,
+                    fmt::format("{} of the store {} cannot be read ({}): {}",
+                                counted(unreadable[i].size(), "tensor"), store.directory(),
+                                list_names(unreadable[i]), drives[i].missing->message));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "swap/plan/natural_order.h"
 
 namespace penstock {
@@ -249,9 +250,9 @@ Error DurableStore::unsafe_error(const std::vector<std::pair<std::string, Error>
   }
   Error error = unsafe.front().second;
   error.message = fmt::format(
-      "the last contents of {} tensors ({}) are not safe, what was published before still is: {}; "
+      "the last contents of {} ({}) are not safe, what was published before still is: {}; "
       "put them again, they go to another path where there is one",
-      unsafe.size(), fmt::join(names, ", "), error.message);
+      counted(unsafe.size(), "tensor"), fmt::join(names, ", "), error.message);
   error.tensor = unsafe.front().first;
   return error;
 }

@@ -113,7 +113,7 @@ TEST_F(DurableStoreFaultTest, WhatADriveCannotSyncIsNotPublishedAndSaidUntilItIs
   ASSERT_TRUE(put(*store, victim, content(4096, 77)));
   const Result<void> second = store->publish();
   ASSERT_TRUE(second.has_error());
-  EXPECT_THAT(second.error().message, HasSubstr("1 tensors"));
+  EXPECT_THAT(second.error().message, HasSubstr("contents of 1 tensor ("));
   ASSERT_TRUE(put(*store, second.error().tensor, content(4096, 78)));
   EXPECT_TRUE(store->publish());
   store.reset();
@@ -136,7 +136,7 @@ TEST_F(DurableStoreFaultTest, WhatWasWrittenBeforeAFailedSyncAndIsStagedBehindIt
   ASSERT_TRUE(published.has_error());
   EXPECT_EQ(published.error().system_errno(), EIO);
   EXPECT_EQ(published.error().tensor, "early");
-  EXPECT_THAT(published.error().message, HasSubstr("1 tensors"));
+  EXPECT_THAT(published.error().message, HasSubstr("contents of 1 tensor ("));
   ASSERT_TRUE(put(*store, "early", content(4096, 4)));
   EXPECT_TRUE(store->publish());
   store.reset();
