@@ -309,6 +309,38 @@ def read_behind_step(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("gradients are set behind step(), each when it has been read; the next step comes without a backward()")
+def set_behind_step(trial: Trial) -> None:
+    _set_between(trial, lambda engine: None)
+
+
+@habit("gradients are set behind zero_grad(), each when it has been read; the next step comes without a backward()")
+def set_behind_zero_grad(trial: Trial) -> None:
+    def zero_grad(engine: Any) -> None:
+        engine.backward(trial.loss(engine))
+        engine.optimizer.zero_grad()
+
+    _set_between(trial, zero_grad)
+
+
+def _set_between(trial: Trial, before: Any) -> None:
+    for changes in ({}, {"zero_optimization__sub_group_size": 1_000_000_000, "penstock__ram_bytes": "1GiB"}):
+        engine = trial.initialize(Stack(), trial.config(gradient_clipping=0.05, **changes))
+        for is_last in (False, False, True):
+            trial.steps(engine, 1)
+            before(engine)
+            for name, param in _trained(engine):
+                gradient = safe_get_full_grad(param)
+                trial.record("gradient", name, digest(gradient))
+                safe_set_full_grad(param, gradient * 0.5 + 0.001)
+            _see_all(trial, engine)
+            if is_last:
+                engine.step()
+                trial.record_norm(engine)
+        trial.steps(engine, 2)
+        trial.record_weights(engine)
+
+
 @habit("safe_set_full_grad with `managed_gradient_accumulation` false")
 def set_unmanaged(trial: Trial) -> None:
     engine = trial.initialize(Stack(), trial.config(managed_gradient_accumulation=False, gradient_clipping=0.5))

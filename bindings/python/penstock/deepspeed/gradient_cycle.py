@@ -44,6 +44,7 @@ class GradientCycle:
         self._touched: set[int] = set()  # ds_ids whose slice holds this cycle's gradient
         self._derived: set[int] = set()  # of these: whose norm and copy are of this gradient
         self._by_hand: set[int] = set()  # whose copy the script has set
+        self._ahead: set[int] = set()  # what the script has set of the next cycle, while this one's can be read
         self._zero: set[int] = set()  # whose slice, and copy, are zero
         self._settled = False  # nothing has changed since settle()
         self._at_boundary = True  # the last reduction was of the cycle's last micro-step
@@ -150,18 +151,23 @@ class GradientCycle:
         """The step multiplies the gradient of a sub-group by this."""
         self._factors[number] = factor
 
-    def used_factor(self, number: int) -> torch.Tensor | None:
-        """What the step, or the last one, has multiplied a sub-group's gradients by; None: it has not used them."""
-        return self._factors.get(number) if self._used or self.is_stepping else None
+    def used_factor(self, number: int, ds_id: int) -> torch.Tensor | None:
+        """What the step, or the last one, has multiplied a parameter's gradient by, of this sub-group; None: it has not
+        used it.
+        """
+        is_used = self.is_stepping or (self._used and ds_id not in self._ahead)
+        return self._factors.get(number) if is_used else None
 
     def discard(self) -> None:
         """The next gradient begins a cycle. A step that comes before it uses what there is, as DeepSpeed's does."""
         self._void = True
+        self._ahead.clear()
 
     @contextmanager
     def setting(self, params: Sequence[Any]) -> Iterator[None]:
-        """While the script sets gradients of `params`: they count whatever the cycle has seen."""
-        self._clear_if_void()
+        """While the script sets gradients of `params`: they count whatever the cycle has seen. Behind a step they are
+        of the next cycle; the others can be read still.
+        """
         self.settle()
         self._being_set = params
         try:
@@ -173,6 +179,8 @@ class GradientCycle:
             # Without offload what was set is in the slice itself, else in the copy.
             (self._by_hand if offloaded else self._touched).add(param.ds_id)
             self._zero.discard(param.ds_id)
+            if self._void:
+                self._ahead.add(param.ds_id)
 
     def restore_averaged_gradients(self) -> None:
         """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew.
@@ -193,14 +201,15 @@ class GradientCycle:
 
     def _clear_if_void(self) -> None:
         if self._void:
-            self._touched.clear()
+            self._touched &= self._ahead
+            self._by_hand &= self._ahead
             self._derived.clear()
-            self._by_hand.clear()
+            self._ahead.clear()
             self._settled = False
             self._void = self._used = False
             swapper = self._optimizer.optimizer_swapper
             if swapper is not None:
-                swapper.forget_set_gradients()
+                swapper.forget_set_gradients(self._by_hand)
 
     @property
     def _optimizer(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -196,10 +196,10 @@ class OptimizerSwapper:
         if self.step is not None:
             self.step.end()
 
-    def forget_set_gradients(self) -> None:
+    def forget_set_gradients(self, but_of: Collection[int]) -> None:
         for group in self._groups.values():
-            while group.set_gradients:
-                self.engine.forget(group.set_gradients.popitem()[1][2])
+            for ds_id in group.set_gradients.keys() - but_of:
+                self.engine.forget(group.set_gradients.pop(ds_id)[2])
 
     def purge_state(self) -> None:
         """Optimizer states are void (a checkpoint was loaded over them); masters stay."""

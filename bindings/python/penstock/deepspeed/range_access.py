@@ -58,7 +58,7 @@ def reading_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
         if place is not None and (release_swap_buffers or _is_being_set(self, param)):
             if release_swap_buffers and place.group.is_stepped and place.master.grad is not None:
                 return place.copy_of(place.master.grad), place.number
-            part = _read_gradient(self, place)
+            part = _read_gradient(self, place, param)
             if part is not None:
                 if not release_swap_buffers:
                     place.open(None, part)
@@ -80,7 +80,7 @@ def reading_all_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
             for index, param in enumerate(group):
                 number, begin, numel = self.grad_position[self.get_param_id(param)]
                 place = _place(self, param)
-                part = None if place is None else _read_gradient(self, place)
+                part = None if place is None else _read_gradient(self, place, param)
                 if part is None:
                     part = self.fp32_partitioned_groups_flat[number].grad.narrow(0, begin, numel)
                 gradients[number][index] = part
@@ -126,7 +126,7 @@ def _read_state(swapper: OptimizerSwapper, place: _Place, name: str | None) -> t
     return group.read(name, _whole(swapper, place, name).dtype, place.begin, place.numel)
 
 
-def _read_gradient(stage3: Any, place: _Place) -> torch.Tensor | None:
+def _read_gradient(stage3: Any, place: _Place, param: Any) -> torch.Tensor | None:
     """A range of the gradient in the master's dtype; None: it is in memory."""
     swapper: OptimizerSwapper = stage3.optimizer_swapper
     flat = flat_gradient(stage3, place.master)
@@ -139,7 +139,7 @@ def _read_gradient(stage3: Any, place: _Place) -> torch.Tensor | None:
         if first < last:
             gradient.narrow(0, first - begin, last - first).copy_(content.narrow(0, first - offset, last - first))
     cycle = cycle_of(stage3)
-    factor = None if cycle is None else cycle.used_factor(place.number)
+    factor = None if cycle is None else cycle.used_factor(place.number, param.ds_id)
     return gradient if factor is None else gradient.mul_(factor)
 
 
