@@ -86,6 +86,10 @@ def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
         with (cut / file).open("r+b") as opened:
             opened.truncate((cut / file).stat().st_size * 2 // 3)
         tags[cut.name] = str(cut / file)
+    for file, other, kind in ((OPTIMIZER, MODEL, "of optimizer states"), (MODEL, OPTIMIZER, "of a model's states")):
+        taken = copy_of(checkpoint, "good", f"other-{file[:4]}")
+        shutil.copyfile(checkpoint / "good" / other, taken / file)
+        tags[taken.name] = f"{taken / file} is not the file {kind}: it has no "
     stock = copy_of(checkpoint, "good", "stock")
     states = torch.load(stock / OPTIMIZER, weights_only=False)
     groups = states["optimizer_state_dict"]["fp32_flat_groups"]

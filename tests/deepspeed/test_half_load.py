@@ -34,14 +34,17 @@ def engine_of(trial: Any, **changes: Any) -> Any:
 
 def saved(trial: Any, directory: str, changes: dict[str, Any]) -> Any:
     """An engine that has trained on since it saved."""
+    import torch
     from checkpoints import convert
 
     engine = engine_of(trial, **changes)
     trial.steps(engine, 2)
     engine.save_checkpoint(directory, tag="good")
     if changes.get("checkpoint__load_universal"):
-        convert(directory, "good")
-        Path(directory, "latest_universal").write_text("universal")
+        if trial.rank == 0:
+            convert(directory, "good")
+            Path(directory, "latest_universal").write_text("universal")
+        torch.distributed.barrier()
     return engine
 
 
@@ -66,24 +69,32 @@ def seen(trial: Any, engine: Any) -> list[str]:
 
 
 def stopped(directory: str, changes: dict[str, Any], how: str, error: BaseException, trial: Any) -> None:
-    """`how` it is loaded, and where that fails."""
+    """`how` it is loaded, and where that fails: in rank 0."""
     from penstock.deepspeed.checkpoint import loaded_states, universal_states
+    from penstock.deepspeed.checkpoint.intake import Intake
 
     engine = saved(trial, directory, changes)
     states, expected = engine.optimizer.state_dict(), seen(trial, engine)
     trial.steps(engine, 2)
     loads: dict[str, Callable[[], Any]] = {
         "module": lambda: engine.load_checkpoint(directory, load_module_only=True),
-        "given": lambda: engine.optimizer.load_state_dict([states]),
+        "exchange": lambda: engine.load_checkpoint(directory, load_module_only=True),
+        "given": lambda: engine.optimizer.load_state_dict([states] * trial.ranks),
     }
     load = loads.get(how, lambda: engine.load_checkpoint(directory))
     places = {
         "module": (engine.optimizer, "_restore_from_bit16_weights"),
         "scheduler": (engine, "_load_zero_checkpoint"),
         "universal": (universal_states, "install_weights"),
+        "exchange": (Intake, "publish"),
     }
-    with failing(*places.get(how, (loaded_states, "install_weights")), error), pytest.raises(type(error)):
-        load()
+    place = places.get(how, (loaded_states, "install_weights"))
+    if trial.rank == 0:
+        with failing(*place, error), pytest.raises(type(error)):
+            load()
+    else:
+        with pytest.raises(Error, match="other ranks have failed: rank 0: "):
+            load()
     for _ in range(2):
         with pytest.raises(Exception, match=r"stopped half-way: .*: load a checkpoint first"):
             trial.step(engine)
@@ -114,6 +125,22 @@ def test_the_next_step_is_refused(
 ) -> None:
     training = functools.partial(stopped, str(tmp_path / "saved"), changes, how, error)
     outcome = run(training, tmp_path / "run", 1, False, free_port())
+    assert not outcome.errors, outcome.log
+
+
+@pytest.mark.parametrize(
+    ("how", "changes"),
+    [
+        pytest.param("load", ON_NVME, id="load"),
+        pytest.param("exchange", ON_NVME, id="module only"),
+        pytest.param("given", ON_NVME, id="load_state_dict", marks=pytest.mark.deep),
+        pytest.param("universal", UNIVERSAL, id="universal", marks=pytest.mark.deep),
+    ],
+)
+def test_one_of_two_ranks_fails(compiled: None, tmp_path: Path, how: str, changes: dict[str, Any]) -> None:
+    """The other one does not go on into DeepSpeed's gathers."""
+    training = functools.partial(stopped, str(tmp_path / "saved"), changes, how, OSError(5, "of the test"))
+    outcome = run(training, tmp_path / "run", 2, False, free_port())
     assert not outcome.errors, outcome.log
 
 

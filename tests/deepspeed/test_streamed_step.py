@@ -55,6 +55,7 @@ def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
         assert [line.partition(":")[0] for line in run.failures] == ["FAILED StorageError"], run.output
         assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
     assert [run.output.count("[half-step]") for run in (whole, later, first)] == [0, 0, 1]
+    assert (tmp_path / "whole" / "broken").is_dir() and (tmp_path / "whole" / "latest").read_text() == "global_step2"
 
 
 @pytest.mark.deep

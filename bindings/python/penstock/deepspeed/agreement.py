@@ -51,7 +51,10 @@ def said(error: BaseException | None) -> Failure | None:
         return None
     number = error.errno if isinstance(error, OSError) else None
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
-    return rank, str(error) or type(error).__name__, number
+    kind, text = type(error).__name__, str(error)
+    if not text or isinstance(error, (Error, OSError)):  # theirs are sentences
+        return rank, text or kind, number
+    return rank, f"{kind}: {text}", number
 
 
 def of_others(failures: Iterable[Failure | None], consequence: str = "") -> Error:

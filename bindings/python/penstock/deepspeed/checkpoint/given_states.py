@@ -50,6 +50,6 @@ def load_given(stage3: Any, state_dict: dict[str, Any], load_optimizer_states: b
     mark = HalfLoad(stage3, Given.path)
     intake.at_begin(mark.begin)
     stage3.checkpoint_event_prologue()
-    states.install(load_optimizer_states)
+    together(lambda: states.install(load_optimizer_states))
     stage3.checkpoint_event_epilogue()
     mark.end(load_optimizer_states)

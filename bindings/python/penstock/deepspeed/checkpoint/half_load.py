@@ -40,17 +40,20 @@ class HalfLoad:
             self._progress.forget()
 
 
-def refuse_to_save_mixture(stage3: Any, path: str) -> None:
+def refuse_to_save_mixture(stage3: Any, path: str) -> bool:
     """A script that saves when it is interrupted would write over a good checkpoint. Raises Error.
 
-    What a step has left half-way is saved as with `device: cpu`, and a line says what it is.
+    Whether it is of a step that has stopped half-way. That is saved as with `device: cpu`, and a line says what it is,
+    but a run that is begun again must not go on from it: `latest` is not to name it.
     """
     progress = _progress_of(stage3)
     if progress is None:
-        return
+        return False
     progress.refuse_mixture("A checkpoint of it would hold the mixture")
     if progress.stopped:
-        messages.warn("half-step", f"{path} has the weights of a step that {progress.stopped}: go on from another one")
+        what = f"{path} has the weights of a step that {progress.stopped}"
+        messages.warn("half-step", f"{what}, so `latest` does not name it: go on from another one")
+    return bool(progress.stopped)
 
 
 def _progress_of(stage3: Any) -> StepProgress | None:

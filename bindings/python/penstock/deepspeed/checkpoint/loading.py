@@ -86,7 +86,7 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
             if is_universal:
                 checkpoint.begin_module()
             result = original(*arguments.args, **arguments.kwargs)
-        checkpoint.publish()  # where DeepSpeed has asked for neither states nor masters
+        together(checkpoint.publish)  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
         raise
@@ -124,7 +124,7 @@ class LoadedCheckpoint(CheckpointReading):
         module = archive.load()
         self.note_format(module)
         if takes_states:
-            self._refuse_other_ranks(module)
+            self._refuse_other_ranks(module, path)
         self._frozen = module.get("frozen_param_fragments")
         if self._frozen:
             module["frozen_param_fragments"] = None  # ours to load: DeepSpeed would copy into what is not there
@@ -159,8 +159,8 @@ class LoadedCheckpoint(CheckpointReading):
                 rank = int(ranks[1]) | int(ranks[2]) << RANK_BITS
                 self.signed.append(SignedFile(path, archive.signature, rank, group if latest == self._tag else ()))
 
-    def _refuse_other_ranks(self, module: dict[str, Any]) -> None:
-        ours, theirs = self._engine.seq_dp_world_size, module["dp_world_size"]
+    def _refuse_other_ranks(self, module: dict[str, Any], path: str) -> None:
+        ours, theirs = self._engine.seq_dp_world_size, _entry(module, "dp_world_size", path, "of a model's states")
         if ours != theirs:
             ranks = "1 rank" if theirs == 1 else f"{theirs} ranks"
             raise ArgumentError(
@@ -172,7 +172,8 @@ class LoadedCheckpoint(CheckpointReading):
         path = self._engine._get_zero_ckpt_name(self._directory, self._tag)
         archive = self._open(path)
         states = archive.load()
-        self.states = LoadedStates(self._engine.optimizer, archive, states["optimizer_state_dict"], self._intake)
+        saved = _entry(states, "optimizer_state_dict", path, "of optimizer states")
+        self.states = LoadedStates(self._engine.optimizer, archive, saved, self._intake)
         self.states.restores_powers = not changes_betas(self._engine.lr_scheduler)
         self.states.check()
         self._refuse_other_parameters(module)
@@ -216,7 +217,7 @@ class LoadedCheckpoint(CheckpointReading):
         """The file of this rank's states is missing, and the first rank's is there."""
         first = re.sub(r"zero_pp_rank_\d+_", "zero_pp_rank_0_", path)
         if first != path and path == self._engine._get_ckpt_name(self._directory, self._tag) and os.path.exists(first):
-            self._refuse_other_ranks(Archive(first).load())
+            self._refuse_other_ranks(Archive(first).load(), first)
 
     def _refuse_other_precision(self, path: str) -> None:
         """DeepSpeed puts bf16 into the names of optimizer states, and looks for the names of this run only."""
@@ -262,6 +263,12 @@ class LoadedCheckpoint(CheckpointReading):
             else:
                 self._intake.at_begin(functools.partial(swapper.drop_read_ahead, param))
                 self._intake.to_engine(archive, saved, swapper.tensor(param))
+
+
+def _entry(loaded: Any, key: str, path: str, kind: str) -> Any:
+    if not isinstance(loaded, dict) or key not in loaded:
+        raise ArgumentError(f"{path} is not the file {kind}: it has no {key}")
+    return loaded[key]
 
 
 def _in_a_row(groups: Iterable[dict[str, torch.Size]] | None) -> list[tuple[str, tuple[int, ...]]]:
@@ -335,7 +342,7 @@ def load_state_dict(original: Callable[..., Any]) -> Callable[..., Any]:
     def rigid_load_state_dict(self: Any, state_dict: Any, load_optimizer_states: bool = True) -> None:
         states = _states(self)
         if isinstance(states, LoadedStates):
-            states.install(load_optimizer_states)
+            together(functools.partial(states.install, load_optimizer_states))
         elif self.swap_optimizer or self.params_in_nvme_and_cpu:
             load_given(self, state_dict, load_optimizer_states)
         else:
@@ -351,7 +358,7 @@ def load_universal(original: Callable[..., Any]) -> Callable[..., Any]:
     def load_universal_checkpoint(self: Any, *args: Any, **kwargs: Any) -> None:
         states = _states(self)
         if isinstance(states, UniversalStates):
-            states.install()
+            together(states.install)
         else:
             original(self, *args, **kwargs)
 
@@ -369,20 +376,22 @@ def masters_from_weights(original: Callable[..., Any]) -> Callable[..., Any]:
         if checkpoint is not None and isinstance(checkpoint.states, UniversalStates) and checkpoint.states.is_pending:
             return  # the files have them; what was written now would be newer
         if checkpoint is not None and checkpoint.states is None:
-            checkpoint.publish()  # before DeepSpeed gathers what persists: frozen parameters may be among it
+            together(checkpoint.publish)  # before DeepSpeed gathers what persists: frozen parameters may be among it
         swapper = self.optimizer_swapper if isinstance(self.optimizer_swapper, OptimizerSwapper) else None
         if swapper is None and None not in self.fp16_partitioned_groups_flat:
             original(self)
             return
-        for number, master in enumerate(self.fp32_partitioned_groups_flat):
-            weights = self.fp16_partitioned_groups_flat[number]
-            is_swapped = swapper is not None and swapper.group(master) is not None
-            with (
-                swapper.new_master(master) if swapper and is_swapped else contextlib.nullcontext(master.data) as target
-            ):
-                if weights is None:
-                    self._swap_in_sub_group_to_flat_buffer(target, number)
-                else:
-                    target.copy_(weights.data)
+        together(functools.partial(_take_masters, self, swapper))
 
     return restore
+
+
+def _take_masters(stage3: Any, swapper: Any) -> None:
+    for number, master in enumerate(stage3.fp32_partitioned_groups_flat):
+        weights = stage3.fp16_partitioned_groups_flat[number]
+        is_swapped = swapper is not None and swapper.group(master) is not None
+        with swapper.new_master(master) if is_swapped else contextlib.nullcontext(master.data) as target:
+            if weights is None:
+                stage3._swap_in_sub_group_to_flat_buffer(target, number)
+            else:
+                target.copy_(weights.data)

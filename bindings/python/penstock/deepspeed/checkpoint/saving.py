@@ -53,23 +53,25 @@ def saving(original: Callable[..., Any]) -> Callable[..., Any]:
         checkpoint = PartialCheckpoint(save_dir, tag)
         files = CollectingEngine(self.checkpoint_engine)
         with _sentences(checkpoint):
-            together(lambda: _begin(self, save_dir, checkpoint.final))
+            is_mixture = any(gathered(together(lambda: _begin(self, save_dir, checkpoint.final))))
             _refuse_other_steps(checkpoint.final, gathered((tag, group_of(self), int(self.global_steps))))
             with _collected(self, files):
                 result = original(*arguments.args, **arguments.kwargs)
             _write(self, files, checkpoint)
-        if latest:
+        if latest and not is_mixture:
             _write_latest(self, checkpoint, save_dir, tag)
         return result
 
     return save_checkpoint
 
 
-def _begin(engine: Any, save_dir: str, path: str) -> None:
+def _begin(engine: Any, save_dir: str, path: str) -> bool:
+    """Whether it is of a step that has stopped half-way."""
     refuse_destroyed(engine)
     refuse_within_step(engine.optimizer)
-    refuse_to_save_mixture(engine.optimizer, path)
+    is_mixture = refuse_to_save_mixture(engine.optimizer, path)
     os.makedirs(save_dir, exist_ok=True)
+    return is_mixture
 
 
 def _refuse_other_steps(path: str, claims: list[tuple[str, Any, int]]) -> None:
