@@ -69,6 +69,21 @@ def deleted_in_turn(trial: Trial) -> None:
         assert trial.reference or comes_back_to(before, trial), (held(trial), before)
 
 
+@habit("engines on NVMe and with `device: cpu` in turn, destroyed or not")
+def of_two_devices(trial: Trial) -> None:
+    in_ram = {
+        f"zero_optimization__{offload}": {"device": "cpu"} for offload in ("offload_param", "offload_optimizer")
+    }
+    for changes, is_destroyed in ({}, True), (in_ram, True), ({}, False), (in_ram, False), (in_ram, False), ({}, True):
+        engine = trial.initialize(Stack(), trial.config(**changes))
+        trial.steps(engine, 2)
+        trial.record_weights(engine)
+        if is_destroyed:
+            engine.destroy()
+        trial.engines.clear()
+        del engine
+
+
 @habit("engine.destroy(), the model lives on")
 def destroyed(trial: Trial) -> None:
     engine = _life(trial)

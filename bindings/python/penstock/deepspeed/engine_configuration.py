@@ -26,6 +26,7 @@ def knowing_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
             if session is not None:
                 session.plan_is_stale = True  # which parameters are frozen is settled by now
                 session.collect_dead_parameters()
+        session = current_session()  # what was collected may have been all that an engine before this one had swapped
         if session is not None:
             session.plan_if_stale()  # `max_in_cpu` may leave nothing to swap, so that no use of the engine comes
             session.plan_is_stale = True  # the script may still freeze some before its first step
