@@ -69,11 +69,23 @@ def deleted_in_turn(trial: Trial) -> None:
         assert trial.reference or comes_back_to(before, trial), (held(trial), before)
 
 
+@habit("an engine deleted, and one with another `penstock` block made at once")
+def of_another_budget(trial: Trial) -> None:
+    for budget in ("32MiB", "24MiB"):
+        engine = trial.initialize(Stack(), trial.config(penstock__max_pinned_bytes=budget))
+        if not trial.reference:
+            from penstock.deepspeed.session import open_session_of_run
+
+            assert open_session_of_run().config["penstock"]["max_pinned_bytes"] == budget
+        trial.steps(engine, 2)
+        trial.record_weights(engine)
+        trial.engines.clear()
+        del engine
+
+
 @habit("engines on NVMe and with `device: cpu` in turn, destroyed or not")
 def of_two_devices(trial: Trial) -> None:
-    in_ram = {
-        f"zero_optimization__{offload}": {"device": "cpu"} for offload in ("offload_param", "offload_optimizer")
-    }
+    in_ram = {f"zero_optimization__{offload}": {"device": "cpu"} for offload in ("offload_param", "offload_optimizer")}
     for changes, is_destroyed in ({}, True), (in_ram, True), ({}, False), (in_ram, False), (in_ram, False), ({}, True):
         engine = trial.initialize(Stack(), trial.config(**changes))
         trial.steps(engine, 2)

@@ -54,15 +54,15 @@ class OptimizerSwapper:
         self.dtype = dtype
         self.is_initializing = False  # DeepSpeed goes through all sub-groups without changing anything
         self.session: Session = open_session(config or {})
+        self._space = self.session.open_namespace("optimizer", swap_config.nvme_path)  # before dead engines close it
+        self.close = weakref.finalize(self, self.session.close_namespace, self._space)  # once, by the first who calls
+        self.close.atexit = False
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
         self.step = streamed_step(stage3, self)
         self.config = config or self.session.config
         self._narrow = NarrowStates.of(self.config, self.step is not None and self.step.takes_narrow_states)
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
-        self._space = self.session.open_namespace("optimizer", swap_config.nvme_path)
-        self.close = weakref.finalize(self, self.session.close_namespace, self._space)  # once, by the first who calls
-        self.close.atexit = False
         self.session.before_plan(self.settle_tensors)
         self._groups: dict[str, SubGroup] = {}
         # Nothing lies here: contents are in unlinked files.

@@ -56,13 +56,13 @@ class ParameterSwapper:
     def __init__(self, ds_config: Any, model_dtype: torch.dtype) -> None:
         refuse_what_cannot_be_swapped(ds_config)
         self.dtype = model_dtype
-        self._session: Session = open_session(ds_config._param_dict)
-        self._engine = self._session.engine
         offload = ds_config.zero_config.offload_param
         self._look_ahead = max(1, int(offload.buffer_count))
         self._minimum_bytes = max(MINIMUM_BYTES, int(ds_config.aio_config["block_size"]))
-        self._space = self._session.open_namespace("parameters", offload.nvme_path)
+        self._session: Session = open_session(ds_config._param_dict)
+        self._space = self._session.open_namespace("parameters", offload.nvme_path)  # before dead engines close it
         weakref.finalize(self, self._session.close_namespace, self._space).atexit = False
+        self._engine = self._session.engine
         self._tensors: dict[int, int] = {}  # ds_id -> tensor of the engine
         self._params: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE

@@ -182,12 +182,15 @@ def open_session(config: dict[str, Any]) -> Session:
     stored is each optimizer's own.
     """
     global _current
+    theirs = without_states(config.get("penstock"))
+    if _current is not None and without_states(_current.config.get("penstock")) != theirs:
+        gc.collect()  # an engine that the script has deleted closes its session then
     with _lock:
         _raise_remembered()
         if _current is None:
             _current = Session(config)
             return _current
-    ours, theirs = (without_states(each.get("penstock")) for each in (_current.config, config))
+    ours = without_states(_current.config.get("penstock"))
     if ours != theirs:
         messages.warn("one-budget", f"one process has one budget; the block {theirs} is ignored, {ours} came first")
     return _current
