@@ -152,9 +152,7 @@ class GradientCycle:
         self._factors[number] = factor
 
     def used_factor(self, number: int, ds_id: int) -> torch.Tensor | None:
-        """What the step, or the last one, has multiplied a parameter's gradient by, of this sub-group; None: it has not
-        used it.
-        """
+        """What the step, or the last one, has multiplied a parameter's gradient by; None: it has not used it."""
         is_used = self.is_stepping or (self._used and ds_id not in self._ahead)
         return self._factors.get(number) if is_used else None
 
