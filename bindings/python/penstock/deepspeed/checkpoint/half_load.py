@@ -43,8 +43,8 @@ class HalfLoad:
 def refuse_to_save_mixture(stage3: Any, path: str) -> bool:
     """A script that saves when it is interrupted would write over a good checkpoint. Raises Error.
 
-    Whether it is of a step that has stopped half-way. That is saved as with `device: cpu`, and a line says what it is,
-    but a run that is begun again must not go on from it: `latest` is not to name it.
+    True: it is of a step that has stopped half-way. That is saved as with `device: cpu`, and a line says what it is;
+    `latest` is left as it is, so that a run that is begun again does not go on from it.
     """
     progress = _progress_of(stage3)
     if progress is None:
@@ -52,7 +52,7 @@ def refuse_to_save_mixture(stage3: Any, path: str) -> bool:
     progress.refuse_mixture("A checkpoint of it would hold the mixture")
     if progress.stopped:
         what = f"{path} has the weights of a step that {progress.stopped}"
-        messages.warn("half-step", f"{what}, so `latest` does not name it: go on from another one")
+        messages.warn("half-step", f"{what}; `latest` is left as it is: go on from another one")
     return bool(progress.stopped)
 
 
