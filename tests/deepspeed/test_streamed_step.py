@@ -46,13 +46,17 @@ def test_a_universal_checkpoint_into_many_chunks(compiled: None, tmp_path: Path,
 
 def test_a_step_that_fails_half_way(compiled: None, tmp_path: Path) -> None:
     """Its first chunks are updated and the others are not. A checkpoint puts all of it right; also of the first step,
-    which has made some of the moments.
+    which has made some of the moments. One of the mixture takes no other's place.
     """
     whole = train("nvme", tmp_path / "whole", "train:2", "save", "train:3", "see")
     later = train("nvme", tmp_path / "whole", "train:4", "break:5", "load", "train:3", "see")
-    first = train("nvme", tmp_path / "whole", "break:5", "save:broken", "load:global_step2", "train:3", "see")
+    steps = ("save:broken", "save:global_step2", "load:global_step2", "train:3", "see")
+    first = train("nvme", tmp_path / "whole", "break:5", *steps)
+    assert [line.partition(":")[0] for line in later.failures] == ["FAILED StorageError"], later.output
+    failed, refused = first.failures
+    assert failed.startswith("FAILED StorageError:"), first.output
+    assert f"{tmp_path / 'whole' / 'global_step2'} is left as it is: the optimizer's last step stopped at" in refused
     for run in (later, first):
-        assert [line.partition(":")[0] for line in run.failures] == ["FAILED StorageError"], run.output
         assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
     assert [run.output.count("[half-step]") for run in (whole, later, first)] == [0, 0, 1]
     assert (tmp_path / "whole" / "broken").is_dir() and (tmp_path / "whole" / "latest").read_text() == "global_step2"

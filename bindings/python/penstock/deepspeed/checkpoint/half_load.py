@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from penstock import messages
 from penstock.deepspeed.session import current_session
 from penstock.deepspeed.step_progress import StepProgress
+from penstock.errors import Error
 
 
 class HalfLoad:
@@ -44,13 +46,19 @@ def refuse_to_save_mixture(stage3: Any, path: str) -> bool:
     """A script that saves when it is interrupted would write over a good checkpoint. Raises Error.
 
     True: it is of a step that has stopped half-way. That is saved as with `device: cpu`, and a line says what it is;
-    `latest` is left as it is, so that a run that is begun again does not go on from it.
+    `latest` is left as it is, so that a run that is begun again does not go on from it. It takes no checkpoint's place:
+    the step before has the same number, and so the same tag, where a script names none.
     """
     progress = _progress_of(stage3)
     if progress is None:
         return False
     progress.refuse_mixture("A checkpoint of it would hold the mixture")
     if progress.stopped:
+        if os.path.lexists(path):
+            raise Error(
+                f"{path} is left as it is: the optimizer's last step {progress.stopped}. Load a checkpoint, or save "
+                "this one under another tag"
+            )
         what = f"{path} has the weights of a step that {progress.stopped}"
         messages.warn("half-step", f"{what}; `latest` is left as it is: go on from another one")
     return bool(progress.stopped)
