@@ -281,3 +281,20 @@ def around_another(trial: Trial) -> None:
         _train_on(trial, engine, 2)
         engine.destroy()
         trial.engines.remove(engine)
+
+
+@habit("moments changed by collectives, `apply_`, `map_` and `set_`")
+def moments_changed_uncounted(trial: Trial) -> None:
+    engine = trial.initialize(Uneven())
+    trial.steps(engine, 2)
+    for state in _states(engine):
+        torch.distributed.all_reduce(state["exp_avg"])
+        torch.distributed.broadcast(state["exp_avg_sq"], 0)
+    trial.steps(engine, 1)
+    for state in _states(engine):
+        state["exp_avg"].map_(state["exp_avg"].clone(), lambda ours, theirs: ours / 2 + theirs)
+        state["exp_avg_sq"].apply_(abs)
+    trial.steps(engine, 1)
+    for state in _states(engine):
+        state["exp_avg"].set_(state["exp_avg"] * 0.5)
+    _train_on(trial, engine, 2)

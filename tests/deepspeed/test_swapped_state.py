@@ -57,6 +57,24 @@ def test_what_leaves_no_view_takes_no_memory(group: Any) -> None:
     assert isinstance(state, SwappedState)
 
 
+def test_what_torch_does_not_count_is_kept(group: Any) -> None:
+    import torch
+
+    state, expected = swapped(group), torch.linspace(-1, 1, NUMEL)
+    state.apply_(lambda value: value * 2)
+    state.map_(torch.ones(NUMEL), lambda ours, theirs: ours + theirs)
+    assert torch.equal(group.read("exp_avg", torch.float32), expected * 2 + 1)
+    state.set_(expected * 3)
+    assert type(state) is torch.Tensor and torch.equal(state, expected * 3)
+
+
+def test_what_looks_past_it_sees_no_numbers(group: Any) -> None:
+    """Zeros could be moments."""
+    import torch
+
+    assert torch.tensor(swapped(group)).isnan().all() and torch.vmap(lambda t: t + 1)(swapped(group)).isnan().all()
+
+
 def test_a_view_keeps_it_in_memory(group: Any) -> None:
     import torch
 

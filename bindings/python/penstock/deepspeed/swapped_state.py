@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from penstock._core import checksum
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.errors import ArgumentError
@@ -51,6 +52,11 @@ class SwappedState(torch.Tensor):
         states = {id(one.tensor): one.state for one in used.values()}
         return _each(lambda value: states.get(id(value), value), result)
 
+    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # type: ignore[override]
+        """Does not come through __torch_function__."""
+        swap_in(self, _Content(self).tensor)
+        return self.set_(*args, **kwargs)
+
 
 def _each(function: Callable[[Any], Any], value: Any) -> Any:
     """Of a value, or of those in a list."""
@@ -68,18 +74,19 @@ class _Content:
         self.group.complete(self.name)
         with torch.inference_mode(False):
             self.tensor = self.group.read(self.name, state.dtype)
-        self.before = self._version()
+        self.before, self.checksum = self._version(), checksum(self.tensor)
 
     def leave(self, results: Sequence[Any]) -> None:
         """Raises what a write raises."""
         if any(self._is_seen_through(result) for result in results):
             swap_in(self.state, self.tensor)
-        elif self._version() != self.before:
+        elif self._version() != self.before or checksum(self.tensor) != self.checksum:
             assert self.group is not None
             expect_length(self.group, self.name, self.tensor)
             self.group.put(self.name, self.tensor.detach())
 
     def _version(self) -> tuple[int, int]:
+        """Collectives, apply_() and map_() change a content without counting it: its bytes say."""
         return self.tensor._version, self.tensor.data_ptr()
 
     def _is_seen_through(self, result: Any) -> bool:
@@ -107,8 +114,12 @@ def swap_out(state: torch.Tensor, group: SubGroup, name: str) -> None:
 
 
 def show_form(state: torch.Tensor, group: SubGroup, name: str) -> None:
-    """The state has the content's type and length, and no memory."""
-    form = plain_tensors.empty(0, group.dtypes[name]).new_zeros(()).expand(group.numel)
+    """The state has the content's type and length, and no memory. What reads it past __torch_function__ (torch.tensor,
+    torch.vmap) gets NaN: zeros could be moments.
+    """
+    dtype = group.dtypes[name]
+    nothing = float("nan") if dtype.is_floating_point or dtype.is_complex else 0
+    form = plain_tensors.empty(0, dtype).new_full((), nothing).expand(group.numel)
     with torch._C.DisableTorchFunctionSubclass():
         state.data = form
 
