@@ -351,3 +351,31 @@ def compiled(trial: Trial) -> None:
     engine.compile(backend="eager")
     trial.steps(engine)
     trial.record_weights(engine)
+
+
+@habit("a forward within GatheredParameters(modifier_rank=0), behind a change")
+def forward_within(trial: Trial) -> None:
+    engine = trial.initialize(Stack(4))
+    params = list(engine.module.parameters())
+    trial.steps(engine, 3)
+    _evaluate(trial, engine)
+    for _ in range(2):
+        with deepspeed.zero.GatheredParameters(params, modifier_rank=0):
+            for param in params:  # in all ranks, so that the forward's result is one
+                param.data.mul_(0.5)
+            _evaluate(trial, engine)
+        _evaluate(trial, engine)
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
+
+
+@habit("parameters on NVMe, none of the optimizer's, and a layer frozen between backward and step")
+def frozen_behind_backward(trial: Trial) -> None:
+    engine = trial.initialize(Stack(), trial.config(zero_optimization__offload_optimizer=None))
+    for number in (0, 1, 0):
+        engine.backward(trial.loss(engine))
+        engine.module.layers[number].requires_grad_(False)
+        engine.step()
+        engine.module.layers[number].requires_grad_(True)
+        trial.record_norm(engine)
+    trial.record_weights(engine)

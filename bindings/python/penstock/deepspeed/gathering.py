@@ -21,6 +21,7 @@ _IN_FLIGHT = "_PartitionedParameterCoordinator__inflight_param_registry"
 _FETCHED_FOR = "_PartitionedParameterCoordinator__most_recent_step_id_param_fetched_for"
 _STEP = "_PartitionedParameterCoordinator__step_id"
 _LATE = "penstock_late_uses"  # of a coordinator: parameters' ds_ids, by the id of a module whose use its trace has not
+_CONTEXT = "GatheredParameters"  # among the modules that use a parameter, which are numbers
 _AT_START = "penstock_at_start"  # of a parameter: it was in a model when DeepSpeed took that one
 
 _coordinators: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -76,7 +77,9 @@ def counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entering(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of GatheredParameters.__enter__. With a modifier_rank, the script or DeepSpeed writes into the partitions."""
+    """Of GatheredParameters.__enter__. With a modifier_rank, the script or DeepSpeed writes into the partitions: no
+    forward within the context may release them. With parameters in RAM, DeepSpeed's look-ahead mostly keeps them.
+    """
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
@@ -84,10 +87,25 @@ def entering(original: Callable[..., Any]) -> Callable[..., Any]:
             finish_gathers()
         result = original(self)
         if self.enabled:
-            _expect_changes(self.params, self.src_rank is not None)
+            is_certain = self.src_rank is not None
+            _expect_changes(self.params, is_certain)
+            for param in self.params if is_certain else ():
+                param.ds_active_sub_modules.add(_CONTEXT)
         return result
 
     return enter
+
+
+def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of GatheredParameters.__exit__."""
+
+    @functools.wraps(original)
+    def leave(self: Any, *exception: Any) -> Any:
+        for param in self.params if self.enabled else ():
+            param.ds_active_sub_modules.discard(_CONTEXT)
+        return original(self, *exception)
+
+    return leave
 
 
 def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:

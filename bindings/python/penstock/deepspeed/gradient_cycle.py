@@ -183,7 +183,7 @@ class GradientCycle:
     def restore_averaged_gradients(self) -> None:
         """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew.
 
-        What a script has frozen since has zeros there, where its partition is: not always where gradients are.
+        What was frozen in backward has zeros there, where its partition is: not always where gradients are.
         """
         stage3 = self._optimizer
         if stage3.offload_optimizer:
@@ -194,7 +194,7 @@ class GradientCycle:
                 stage3.averaged_gradients[number] = [self._slice(param) for param in group]
                 continue
             for index, param in enumerate(group):
-                if not param.requires_grad:
+                if gradients[index] is not self._slice(param):
                     gradients[index] = torch.zeros_like(self._slice(param))
 
     def _clear_if_void(self) -> None:

@@ -257,6 +257,7 @@ TABLE: tuple[Place, ...] = (
         text=False,
     ),
     Place(PARTITION_PARAMETERS, "GatheredParameters", "__enter__", gathering.entering, ("self",), text=False),
+    Place(PARTITION_PARAMETERS, "GatheredParameters", "__exit__", gathering.leaving, ("self",), text=False),
     Place(
         "runtime/zero/parameter_offload.py",
         "DeepSpeedZeRoOffload",
