@@ -174,6 +174,9 @@ Result<void> NamespaceSet::close(NamespaceId space) {
   if (!drop(space)) {
     return written;  // it was closed meanwhile, from elsewhere
   }
+  if ((*store)->is_durable()) {
+    await_writes();  // of puts since: what they write to is free for whoever opens the store next
+  }
   Result<void> closed = (*store)->close();
   return written.has_error() ? written : closed;
 }

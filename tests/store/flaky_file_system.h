@@ -13,11 +13,13 @@
 
 namespace penstock {
 
-/// The machine's file system, except that calls which change something are written down, and fail
-/// where a test says so. What the calls before a failure did stays done, whether it was synced or
-/// not: syncs are written down, not made.
+/// The machine's file system, or another one, except that calls which change something are written
+/// down, and fail where a test says so. What the calls before a failure did stays done, whether it
+/// was synced or not: syncs are written down, not made.
 class FlakyFileSystem final : public FileSystem {
  public:
+  explicit FlakyFileSystem(FileSystem& inner = os_file_system()) : inner_(inner) {}
+
   /// "write /dir/manifest", "sync /dir/manifest", "rename /dir/manifest"… Returns an errno for the
   /// call that is about to be made, 0 to let it be.
   using Fault = std::function<int(const std::string& call)>;
@@ -26,6 +28,8 @@ class FlakyFileSystem final : public FileSystem {
     const std::lock_guard lock(mutex_);
     fault_ = std::move(fault);
   }
+  /// Called before each call, without a lock; may use whatever uses the file system.
+  void set_watch(std::function<void(const std::string& call)> watch) { watch_ = std::move(watch); }
   /// From the n-th call on (0: the next one) everything fails: the machine has stopped.
   void stop_after(std::size_t calls) {
     set_fault([calls](const std::string&) mutable { return calls == 0 ? EIO : (--calls, 0); });
@@ -37,20 +41,20 @@ class FlakyFileSystem final : public FileSystem {
 
   Result<File> create_scratch(const std::string& directory, DirectMode mode) override {
     PENSTOCK_TRY(check("create", directory));
-    return hand_out(os_file_system().create_scratch(directory, mode));
+    return hand_out(inner_.create_scratch(directory, mode));
   }
   Result<File> open(const std::string& path, File::Access access, DirectMode mode) override {
     if (access != File::Access::kRead) {
       PENSTOCK_TRY(check("open", path));
     }
-    return hand_out(os_file_system().open(path, access, mode));
+    return hand_out(inner_.open(path, access, mode));
   }
   Result<void> make_directories(const std::string& path) override {
     PENSTOCK_TRY(check("mkdir", path));
-    return os_file_system().make_directories(path);
+    return inner_.make_directories(path);
   }
   Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override {
-    Result<std::unique_ptr<Directory>> opened = os_file_system().open_directory(path);
+    Result<std::unique_ptr<Directory>> opened = inner_.open_directory(path);
     if (opened.has_error()) {
       return opened;
     }
@@ -58,7 +62,7 @@ class FlakyFileSystem final : public FileSystem {
         std::make_unique<FlakyDirectory>(*this, std::move(opened).value()));
   }
   std::optional<std::uint64_t> free_bytes(const std::string& path) override {
-    return os_file_system().free_bytes(path);
+    return inner_.free_bytes(path);
   }
 
  protected:
@@ -126,6 +130,9 @@ class FlakyFileSystem final : public FileSystem {
 
   Result<void> check(const std::string& verb, const std::string& path) {
     const std::string call = verb + " " + path;
+    if (watch_) {
+      watch_(call);
+    }
     const std::lock_guard lock(mutex_);
     const int error = fault_ ? fault_(call) : 0;
     calls_.push_back(call + (error == 0 ? "" : " failed"));
@@ -160,6 +167,8 @@ class FlakyFileSystem final : public FileSystem {
     return files_.at(fd);
   }
 
+  FileSystem& inner_;
+  std::function<void(const std::string&)> watch_;  // set while nothing is under way
   std::mutex mutex_;
   Fault fault_;
   std::vector<std::string> calls_;

@@ -28,7 +28,7 @@ class SimEngineFixture : public ::testing::Test {
     budgets.ram_given = true;
     budgets.quarter_bytes = 64 * kMiB;
     options.budgets = budgets;
-    options.file_system = &disk_;
+    options.file_system = file_system_;
     options.warn = [](const Warning&) {};
     options.make_queue = [this](const IoEngineOptions& io) -> Result<std::unique_ptr<IoQueue>> {
       return IoQueue::start_for_caller(make_sim_engine(disk_, io));
@@ -41,6 +41,7 @@ class SimEngineFixture : public ::testing::Test {
   }
 
   SimDisk disk_;
+  FileSystem* file_system_ = &disk_;  // of the next engine
   std::unique_ptr<SwapEngine> engine_;
   NamespaceId space_{};
 };
