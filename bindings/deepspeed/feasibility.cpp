@@ -35,12 +35,12 @@ class DriveDemand {
       }
     }
   }
-  // With several drives each may be left with a gap that the largest extent does not fit into. In
-  // whole blocks, as limits count: new contents alone may end within one.
+  // In whole blocks, as limits count: new contents alone may end within one.
+  DriveNeed need() const noexcept {
+    return {bytes_ == 0 ? 0 : align_up(bytes_ + new_contents(), kBlockBytes), largest_};
+  }
   std::uint64_t bytes(std::size_t drives) const noexcept {
-    return bytes_ == 0 ? 0
-                       : align_up(bytes_ + new_contents(), kBlockBytes) +
-                             (drives - 1) * (largest_ - kBlockBytes);
+    return need().bytes + gap_bytes(need(), drives);
   }
 
  private:
@@ -59,6 +59,34 @@ class DriveDemand {
   std::set<std::uint64_t> spare_sizes_;
 };
 
+// A rank's parameters, and all else: each has files of its own.
+struct DemandByRole {
+  explicit DemandByRole(const DriveContents& contents)
+      : parameters(contents.behind_bytes), states(contents.behind_bytes) {}
+
+  void add(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+           const DriveTensor& tensor) {
+    const std::vector<TensorInfo>& listed = setup.inventory.tensors;
+    const bool is_parameter =
+        tensor.index < listed.size() && listed[tensor.index].role == Role::kParam;
+    (is_parameter ? parameters : states).add(tensors[tensor.index], tensor.is_rewritten);
+  }
+  std::uint64_t larger_bytes(std::size_t drives) const noexcept {
+    return std::max(parameters.bytes(drives), states.bytes(drives));
+  }
+
+  DriveDemand parameters;
+  DriveDemand states;
+};
+
+DriveNeed need_of_all(const std::vector<PlanTensor>& tensors, const DriveContents& contents) {
+  DriveDemand demand(contents.behind_bytes);
+  for (const DriveTensor& tensor : contents.tensors) {
+    demand.add(tensors[tensor.index], tensor.is_rewritten);
+  }
+  return demand.need();
+}
+
 }  // namespace
 
 Feasibility infeasible(const Error& error) {
@@ -67,32 +95,28 @@ Feasibility infeasible(const Error& error) {
 
 std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
                                  const DriveContents& contents) {
-  DriveDemand demand(contents.behind_bytes);
-  for (const DriveTensor& tensor : contents.tensors) {
-    demand.add(tensors[tensor.index], tensor.is_rewritten);
-  }
-  return demand.bytes(1);
+  return need_of_all(tensors, contents).bytes;
 }
 
-std::vector<std::uint64_t> drive_bytes_by_path(const TrainingSetup& setup,
-                                               const std::vector<PlanTensor>& tensors,
-                                               const DriveContents& contents) {
+std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
+                                           const std::vector<PlanTensor>& tensors,
+                                           const DriveContents& contents) {
   if (!setup.config.has_path_for_each()) {
-    return {drive_bytes_needed(tensors, contents)};
+    return {need_of_all(tensors, contents)};
   }
-  const std::vector<TensorInfo>& listed = setup.inventory.tensors;
-  DriveDemand parameters(contents.behind_bytes);
-  DriveDemand states(contents.behind_bytes);
+  DemandByRole demand(contents);
   for (const DriveTensor& tensor : contents.tensors) {
-    const bool is_parameter =
-        tensor.index < listed.size() && listed[tensor.index].role == Role::kParam;
-    (is_parameter ? parameters : states).add(tensors[tensor.index], tensor.is_rewritten);
+    demand.add(setup, tensors, tensor);
   }
-  return {parameters.bytes(1), states.bytes(1)};
+  return {demand.parameters.need(), demand.states.need()};
 }
 
-Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,
-                         const std::vector<PathConfig>& paths) {
+std::uint64_t gap_bytes(const DriveNeed& need, std::size_t drives) noexcept {
+  return need.bytes == 0 || drives < 2 ? 0 : (drives - 1) * (need.largest_bytes - kBlockBytes);
+}
+
+Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                         const DriveContents& contents, const std::vector<PathConfig>& paths) {
   std::uint64_t limit = 0;
   for (const PathConfig& path : paths) {
     if (!path.max_bytes) {
@@ -104,11 +128,11 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveCont
   if (paths.empty()) {
     return {};
   }
-  DriveDemand demand(contents.behind_bytes);
+  DemandByRole demand(contents);
   const PlanTensor* first_too_many = nullptr;
   for (const DriveTensor& tensor : contents.tensors) {
-    demand.add(tensors[tensor.index], tensor.is_rewritten);
-    if (first_too_many == nullptr && demand.bytes(paths.size()) > limit) {
+    demand.add(setup, tensors, tensor);
+    if (first_too_many == nullptr && demand.larger_bytes(paths.size()) > limit) {
       first_too_many = &tensors[tensor.index];
     }
   }
@@ -125,7 +149,8 @@ Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveCont
       false,
       fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest value "
                   "that works is {}",
-                  first_too_many->name, first_too_many->bytes, number, demand.bytes(paths.size())),
+                  first_too_many->name, first_too_many->bytes, number,
+                  demand.larger_bytes(paths.size())),
       first_too_many->name};
 }
 

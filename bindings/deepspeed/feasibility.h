@@ -34,15 +34,26 @@ Feasibility infeasible(const Error& error);
 std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
                                  const DriveContents& contents);
 
-/// The same for each of Config::paths() where parameters and states have one each, in that order;
-/// else one number for all of them.
-std::vector<std::uint64_t> drive_bytes_by_path(const TrainingSetup& setup,
-                                               const std::vector<PlanTensor>& tensors,
-                                               const DriveContents& contents);
+/// Space of one rank, and the largest content in it, which lies whole on one drive.
+struct DriveNeed {
+  std::uint64_t bytes = 0;
+  std::uint64_t largest_bytes = 0;
+};
 
-/// Looks at the drives' stated limits (`penstock.paths[].max_bytes`); a path without one has no
-/// limit here. The other budgets have been held by place_tensors().
-Feasibility check_drives(const std::vector<PlanTensor>& tensors, const DriveContents& contents,
-                         const std::vector<PathConfig>& paths);
+/// The same for each of Config::paths() where parameters and states have one each, in that order;
+/// else one for all of them.
+std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
+                                           const std::vector<PlanTensor>& tensors,
+                                           const DriveContents& contents);
+
+/// What several drives need together beyond the bytes of `need`: each but one may be left with a
+/// gap that the largest content does not fit into.
+std::uint64_t gap_bytes(const DriveNeed& need, std::size_t drives) noexcept;
+
+/// Looks at the drives' stated limits (`penstock.paths[].max_bytes`), which hold for a rank's
+/// parameters and for its states, each for itself; a path without one has no limit here. The other
+/// budgets have been held by place_tensors().
+Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                         const DriveContents& contents, const std::vector<PathConfig>& paths);
 
 }  // namespace penstock

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
+#include <algorithm>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "swap/plan/saturating.h"
+#include "swap/store/store_drives.h"
 
 namespace penstock {
 namespace {
@@ -27,39 +28,61 @@ PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::str
   return {std::move(code), std::move(text), {}, {}, !machine.is_elsewhere};
 }
 
+// Of parameters and of states, on each drive.
+constexpr std::uint64_t kFilesOfRank = 2;
+
 // What some paths hold together: all of them, or each its own.
 struct DriveUse {
   std::span<const PathFacts> paths;
-  std::uint64_t needed = 0;
+  DriveNeed need;  // of a rank
 };
 
-// A file system that several paths are on is free once.
-std::uint64_t free_bytes_of(std::span<const PathFacts> paths) {
+// What some paths have together. A file system that several are on is there once.
+struct DriveRoom {
+  std::size_t drives = 0;
+  std::uint64_t free_bytes = 0;
+};
+
+DriveRoom room_on(std::span<const PathFacts> paths) {
   std::set<std::uint64_t> counted;
-  std::uint64_t bytes = 0;
+  DriveRoom room;
   for (const PathFacts& path : paths) {
     if (!path.drive || counted.insert(*path.drive).second) {
-      bytes += path.free_bytes;
+      ++room.drives;
+      room.free_bytes += path.free_bytes;
     }
   }
-  return bytes;
+  return room;
 }
 
 std::vector<DriveUse> uses_of(std::span<const PathFacts> paths,
-                              const std::vector<std::uint64_t>& bytes) {
-  const bool is_divided = bytes.size() == 2 && paths.size() == 2;
+                              const std::vector<DriveNeed>& needs) {
+  const bool is_divided = needs.size() == 2 && paths.size() == 2;
   if (is_divided && !(paths[0].drive && paths[0].drive == paths[1].drive)) {
-    return {{paths.first(1), bytes[0]}, {paths.last(1), bytes[1]}};
+    return {{paths.first(1), needs[0]}, {paths.last(1), needs[1]}};
   }
-  return {{paths, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0})}};
+  DriveNeed all;
+  for (const DriveNeed& need : needs) {
+    all.bytes += need.bytes;
+    all.largest_bytes = std::max(all.largest_bytes, need.largest_bytes);
+  }
+  return {{paths, all}};
+}
+
+// Of all ranks. What one rank's files have grown by and not used yet is no use to another's.
+std::uint64_t needed_bytes(const DriveNeed& need, std::uint64_t ranks, std::size_t drives) {
+  if (need.bytes == 0) {
+    return 0;
+  }
+  const std::uint64_t unused = (ranks - 1) * kFilesOfRank * drives * StoreDrives::kGrowthBytes;
+  return add_saturating(multiply_saturating(need.bytes, ranks), gap_bytes(need, drives) + unused);
 }
 
 void warn_about_space(const MachineFacts& machine, const TrainingSetup& setup,
-                      const std::vector<std::uint64_t>& drive_bytes,
-                      std::vector<PlanWarning>& warnings) {
-  for (const DriveUse& use : uses_of(machine.paths, drive_bytes)) {
-    const std::uint64_t needed = multiply_saturating(use.needed, setup.ranks_on_node);
-    const std::uint64_t free_bytes = free_bytes_of(use.paths);
+                      const std::vector<DriveNeed>& drives, std::vector<PlanWarning>& warnings) {
+  for (const DriveUse& use : uses_of(machine.paths, drives)) {
+    const auto [drive_count, free_bytes] = room_on(use.paths);
+    const std::uint64_t needed = needed_bytes(use.need, setup.ranks_on_node, drive_count);
     if (!use.paths.empty() && free_bytes < needed) {
       const std::string drive = use.paths.size() == machine.paths.size()
                                     ? "the drives are"
@@ -91,7 +114,7 @@ void warn_about_paths(const MachineFacts& machine, std::vector<PlanWarning>& war
 
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
                                             const Placement& placement,
-                                            const std::vector<std::uint64_t>& drive_bytes,
+                                            const std::vector<DriveNeed>& drives,
                                             const ProcessMemory& process) {
   std::vector<PlanWarning> warnings;
   // Not what loading takes: a mapped checkpoint gives way.
@@ -115,7 +138,7 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                 amount(placement.pinned_bytes), amount(*machine.memlock_bytes))});
   }
   warn_about_paths(machine, warnings);
-  warn_about_space(machine, setup, drive_bytes, warnings);
+  warn_about_space(machine, setup, drives, warnings);
   return warnings;
 }
 

@@ -36,11 +36,11 @@ struct MachineFacts {
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 
-/// One warning for everything in the plan that this machine cannot hold. `drive_bytes`:
-/// drive_bytes_by_path() of one rank.
+/// One warning for everything in the plan that this machine cannot hold. `drives`:
+/// drive_needs_by_path() of one rank.
 std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const TrainingSetup& setup,
                                             const Placement& placement,
-                                            const std::vector<std::uint64_t>& drive_bytes,
+                                            const std::vector<DriveNeed>& drives,
                                             const ProcessMemory& process);
 
 }  // namespace penstock

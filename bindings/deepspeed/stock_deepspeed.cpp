@@ -84,9 +84,9 @@ void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offl
                            const std::vector<Swapped>& swapped, StockDeepSpeed& stock) {
   if (offload.nvme_paths.empty()) {
     warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
-         "offload_param.nvme_path is missing; stock DeepSpeed raises 'AssertionError: "
-         "\"nvme_path\" in DeepSpeed Config cannot be None if remote device is "
-         "OffloadDeviceEnum.nvme'");
+         "offload_param.nvme_path is missing; DeepSpeed raises 'AssertionError: \"nvme_path\" in "
+         "DeepSpeed Config cannot be None if remote device is OffloadDeviceEnum.nvme', with "
+         "penstock and penstock.paths, too");
   } else if (offload.nvme_paths.size() > 1) {
     warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
          "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
@@ -163,8 +163,10 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   stock.optimizer_pinned_bytes = multiply_saturating(
       padded_elements(setup, largest, element_bytes) * element_bytes, offload.buffer_count);
   if (offload.nvme_paths.empty()) {
+    const bool has_paths = !setup.config.penstock.paths.empty();
     warn(stock, "nvme-path", "zero_optimization.offload_optimizer.nvme_path",
-         "offload_optimizer.nvme_path is missing");
+         fmt::format("offload_optimizer.nvme_path is missing; {}",
+                     has_paths ? "stock DeepSpeed needs it" : "training refuses the file"));
   }
   if (offload.buffer_count < optimizer_buffers_min(offload)) {
     warn(stock, "stock-optimizer-buffers", "zero_optimization.offload_optimizer.buffer_count",

@@ -69,7 +69,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   const std::uint64_t held_bytes = most_held_bytes(plan.setup, chunks, plan.fetches);
   plan.drives = expect_drive_contents(plan.setup, config, plan.tensors, plan.placement, held_bytes);
   if (plan.feasibility.feasible) {
-    plan.feasibility = check_drives(plan.tensors, plan.drives, config.paths);
+    plan.feasibility = check_drives(plan.setup, plan.tensors, plan.drives, config.paths);
   }
   plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement,
                                   expect_leased_bytes(plan.tensors, plan.placement, held_bytes));
@@ -88,7 +88,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
   std::ranges::move(
       warn_about_machine(machine, plan.setup, plan.placement,
-                         drive_bytes_by_path(plan.setup, plan.tensors, plan.drives), plan.process),
+                         drive_needs_by_path(plan.setup, plan.tensors, plan.drives), plan.process),
       std::back_inserter(plan.warnings));
   return plan;
 }

@@ -11,4 +11,10 @@ constexpr std::uint64_t multiply_saturating(std::uint64_t a, std::uint64_t b) no
   return b != 0 && a > kMax / b ? kMax : a * b;
 }
 
+/// a + b, or the largest number there is.
+constexpr std::uint64_t add_saturating(std::uint64_t a, std::uint64_t b) noexcept {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  return a > kMax - b ? kMax : a + b;
+}
+
 }  // namespace penstock

@@ -17,10 +17,6 @@
 namespace penstock {
 namespace {
 
-/// Files grow by at least this much, so that the first step does not ask the file system for every
-/// tensor; where that much is not free, by what is needed.
-constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
-
 // An allocator of `bytes` in which `taken` (disjoint, ascending) is in use and the rest is free.
 // While it is extended range by range nothing else is free, so each is given what was just added.
 ExtentAllocator restore_space(std::uint64_t bytes, std::span<const Extent> taken) {

@@ -32,6 +32,10 @@ struct DriveState {
 /// everything else from any thread. Extents that are held keep it alive.
 class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
  public:
+  /// Files grow by at least this much, so that the first step does not ask the file system for
+  /// every tensor; where that much is not free, by what is needed.
+  static constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
+
   explicit StoreDrives(FileSystem& system) : system_(system) {}
   StoreDrives(const StoreDrives&) = delete;
   StoreDrives& operator=(const StoreDrives&) = delete;

@@ -46,7 +46,7 @@ TEST(FeasibilityTest, TheSmallestLimitOfADriveWorksAndOneBlockLessDoesNot) {
     EXPECT_THAT(refused.feasibility.reason, HasSubstr("max_bytes of 1073741824 for /n"));
     EXPECT_THAT(refused.feasibility.tensor, Not(IsEmpty()));
     const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
-    EXPECT_GT(smallest, refused.placement.nvme_bytes);
+    EXPECT_GT(smallest, refused.drives.behind_bytes);
     setup.config.penstock.paths[0].max_bytes = smallest;
     EXPECT_TRUE(plan(setup).feasibility.feasible);
     setup.config.penstock.paths[0].max_bytes = smallest - kBlockBytes;
@@ -187,6 +187,42 @@ TEST(MachineFitTest, RanksShareTheMachine) {
   EXPECT_FALSE(make_swap_plan(setup, machine).fits());
   machine.is_elsewhere = true;
   EXPECT_TRUE(make_swap_plan(setup, machine).fits()) << "the drives of this machine are others";
+}
+
+TEST(FeasibilityTest, ALimitHoldsForParametersAndForStatesEachForItself) {
+  TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", "nvme");
+  const SwapPlan refused = plan(setup);
+  const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
+  EXPECT_LT(smallest, drive_bytes_needed(refused.tensors, refused.drives));
+  TrainingSetup parameters = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", "cpu");
+  EXPECT_GT(smallest, smallest_value(plan(parameters).feasibility.reason));
+}
+
+TEST(MachineFitTest, ATensorLiesWholeOnOneOfSeveralDrives) {
+  TrainingSetup setup = small_model("[]");
+  setup.optimizer = OptimizerKind::kNone;
+  MachineFacts machine = test::baseline_machine();
+  // The embedding has 311 MB, and all of them together have room for the model three times.
+  for (std::uint64_t drive = 0; drive < 20; ++drive) {
+    machine.paths.push_back({fmt::format("/n{}", drive), true, 300'000'000, "", drive});
+  }
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("drive-space", "")));
+  for (PathFacts& path : machine.paths) {
+    path.free_bytes = 600'000'000;
+  }
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
+}
+
+TEST(MachineFitTest, WhatFilesOfOtherRanksHaveGrownByIsNotFree) {
+  TrainingSetup setup = small_model("[]");
+  setup.optimizer = OptimizerKind::kNone;
+  const std::uint64_t needed = drive_bytes(plan(setup));
+  setup.ranks_on_node = 2;
+  MachineFacts machine = test::baseline_machine();
+  machine.paths = {{"/n", true, 2 * needed + 128 * kMiB, "", 1}};
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Not(Contains(Warns("drive-space", ""))));
+  --machine.paths[0].free_bytes;
+  EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("drive-space", "")));
 }
 
 TEST(MachineFitTest, ParametersAndStatesAreChargedToTheirOwnDrives) {
