@@ -52,7 +52,7 @@ class SwappedState(torch.Tensor):
         states = {id(one.tensor): one.state for one in used.values()}
         return _each(lambda value: states.get(id(value), value), result)
 
-    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # type: ignore[override]
+    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Does not come through __torch_function__."""
         swap_in(self, _Content(self).tensor)
         return self.set_(*args, **kwargs)
