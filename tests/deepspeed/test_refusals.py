@@ -13,7 +13,7 @@ from conftest import Runner, free_port, linear_config
 from habit_models import Layer, Stack
 from habit_process import run
 from penstock.deepspeed import refusals
-from penstock.errors import UnsupportedError
+from penstock.errors import ConfigError, UnsupportedError
 from trial import WIDTH, Trial
 
 SCRIPT = Path(__file__).with_name("linear_training.py")
@@ -54,6 +54,14 @@ def test_an_engine_without_an_optimizer_has_no_checkpoints() -> None:
 
     with pytest.raises(UnsupportedError, match="without an optimizer: save the weights"):
         refuse_other_writers(SimpleNamespace(checkpoint_engine=None))
+
+
+def test_a_model_built_for_nvme_without_a_configuration_is_refused() -> None:
+    import torch
+    from penstock.deepspeed.parameter_swapper import ParameterSwapper
+
+    with pytest.raises(ConfigError, match="config_dict_or_path"):
+        ParameterSwapper(None, torch.float32)
 
 
 def test_optimizer_states_without_a_path_are_one_sentence(runner: Runner, swap: Path) -> None:

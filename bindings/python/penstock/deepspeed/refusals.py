@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._core import refused_settings
-from penstock.errors import UnsupportedError
+from penstock.errors import ConfigError, UnsupportedError
 
 Applies = Callable[[Any], Any]  # whether a DeepSpeedConfig asks for it
 
@@ -58,7 +58,11 @@ def sentences() -> list[str]:
 
 
 def refuse_what_cannot_be_swapped(config: Any) -> None:
-    """Raises UnsupportedError where a DeepSpeedConfig swaps something and asks for what does not work with that."""
+    """Raises UnsupportedError where a DeepSpeedConfig swaps something and asks for what does not work with that, and
+    ConfigError where zero.Init was given none.
+    """
+    if config is None:
+        raise ConfigError('zero.Init(remote_device="nvme") has no configuration: give it one (config_dict_or_path=)')
     if int(config.zero_config.stage) < _STAGE_THAT_SWAPS:
         return
     if not (_swaps(config, "offload_param") or _swaps(config, "offload_optimizer")):
