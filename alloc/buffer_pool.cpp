@@ -42,14 +42,14 @@ BufferPool::~BufferPool() {
   state_->close();
 }
 
-Result<void> BufferPool::shape(std::span<const ClassPlan> plan) {
+Result<void> BufferPool::shape(std::span<const ClassPlan> plan, IfShaped if_shaped) {
   for (const ClassPlan& wanted : plan) {
     if (wanted.slot_bytes > kSlotBytesMax) {
       return fault(Fault::kInvalidArgument, fmt::format("a slot of {} is larger than any memory",
                                                         format_bytes(wanted.slot_bytes)));
     }
   }
-  return state_->reshape(tidy(plan));
+  return state_->reshape(tidy(plan), if_shaped);
 }
 
 std::optional<Buffer> BufferPool::try_acquire_slot(std::uint64_t bytes) {

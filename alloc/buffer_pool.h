@@ -22,6 +22,12 @@ struct ClassPlan {
   bool operator==(const ClassPlan&) const = default;
 };
 
+/// What BufferPool::shape() does where another thread is about it.
+enum class IfShaped : std::uint8_t {
+  kWait,
+  kLeave,  ///< nothing: for a thread that the other one may be waiting for
+};
+
 struct BufferPoolOptions {
   /// Pinned memory, already limited to `max_pinned_bytes` (a LimitingSource somewhere in it).
   std::shared_ptr<MemorySource> pinned;
@@ -60,7 +66,7 @@ class BufferPool {
   /// are kept. Classes need not be sorted. A class that the budget cannot hold beside what is still
   /// lent gets fewer slots, the largest class first, and grows when there is room and need.
   /// Errors: none of `plan` could be pinned.
-  Result<void> shape(std::span<const ClassPlan> plan);
+  Result<void> shape(std::span<const ClassPlan> plan, IfShaped if_shaped = IfShaped::kWait);
 
   /// A free slot of the smallest class that holds `bytes` with at most 1/8 of the slot wasted.
   /// Never waits, never allocates, so that it may be called with any lock held.

@@ -44,38 +44,38 @@ Result<BufferSlot*> BufferPoolState::add_overflow(std::uint64_t bytes) {
   return add_single(bytes, BufferKind::kOverflow);
 }
 
+std::optional<BufferPoolState::MissingSlot> BufferPoolState::missing_slot(std::uint64_t bytes) {
+  const Lock lock(mutex_);
+  for (const SlotClass& slot_class : fitting_classes(lock, bytes)) {
+    if (slot_class.slots < slot_class.slots_planned) {
+      return MissingSlot{static_cast<std::uint32_t>(&slot_class - classes_.data()),
+                         slot_class.slot_bytes};
+    }
+  }
+  return std::nullopt;
+}
+
 // What was lent when the pool was shaped may have kept a class from its slots. Once it is back, the
 // class grows towards its plan: a slot stays, where a dedicated buffer is mapped, pinned and
 // dropped for every lease. Null: nothing is missing, there is no room yet, or the pool is being
 // shaped.
 BufferSlot* BufferPoolState::add_missing_slot(std::uint64_t bytes) {
+  if (!missing_slot(bytes)) {
+    return nullptr;  // and the first shape() finds nobody in its way
+  }
   const std::unique_lock shaping(shape_mutex_, std::try_to_lock);
-  if (!shaping) {
+  const std::optional<MissingSlot> missing = shaping ? missing_slot(bytes) : std::nullopt;
+  if (!missing) {
     return nullptr;
   }
-  std::uint32_t class_index = 0;
-  std::uint64_t slot_bytes = 0;
-  {
-    const Lock lock(mutex_);
-    for (const SlotClass& slot_class : fitting_classes(lock, bytes)) {
-      if (slot_class.slots < slot_class.slots_planned) {
-        class_index = static_cast<std::uint32_t>(&slot_class - classes_.data());
-        slot_bytes = slot_class.slot_bytes;
-        break;
-      }
-    }
-  }
-  if (slot_bytes == 0) {
-    return nullptr;
-  }
-  Result<Arenas> fresh = make_arena(slot_bytes, 1, BufferKind::kSlot);
+  Result<Arenas> fresh = make_arena(missing->slot_bytes, 1, BufferKind::kSlot);
   if (!fresh) {
     return nullptr;
   }
   const Lock lock(mutex_);
   BufferArena& arena = put_in(lock, std::move(*fresh));
   BufferSlot& slot = take_fresh(lock, arena, bytes);
-  adopt(lock, arena, class_index);
+  adopt(lock, arena, missing->class_index);
   return &slot;
 }
 
@@ -97,8 +97,14 @@ BufferSlot& BufferPoolState::take_fresh(const Lock& lock, BufferArena& arena,
   return slot;
 }
 
-Result<void> BufferPoolState::reshape(std::span<const ClassPlan> plan) {
-  const std::lock_guard one_at_a_time(shape_mutex_);
+Result<void> BufferPoolState::reshape(std::span<const ClassPlan> plan, IfShaped if_shaped) {
+  std::unique_lock one_at_a_time(shape_mutex_, std::try_to_lock);
+  if (!one_at_a_time) {
+    if (if_shaped == IfShaped::kLeave) {
+      return {};
+    }
+    one_at_a_time.lock();
+  }
   {
     Arenas idle;  // freed without the lock
     const Lock lock(mutex_);

@@ -76,7 +76,7 @@ struct BufferPoolState {
   void set_returning(BufferSlot& slot, bool returning) noexcept;
 
   /// BufferPool::shape. `plan` is ascending by slot_bytes, in whole blocks, without repetitions.
-  Result<void> reshape(std::span<const ClassPlan> plan);
+  Result<void> reshape(std::span<const ClassPlan> plan, IfShaped if_shaped);
   std::vector<ClassPlan> shape() const;
   BufferPoolStats stats() const;
 
@@ -116,6 +116,11 @@ struct BufferPoolState {
   void wake_without_return(const Lock& lock) noexcept;
   void count_lease(const Lock& lock, const BufferSlot& slot, std::uint64_t bytes) noexcept;
 
+  struct MissingSlot {
+    std::uint32_t class_index = 0;
+    std::uint64_t slot_bytes = 0;
+  };
+  std::optional<MissingSlot> missing_slot(std::uint64_t bytes);
   BufferSlot* add_missing_slot(std::uint64_t bytes);
   Result<BufferSlot*> add_single(std::uint64_t bytes, BufferKind kind);
   BufferSlot& take_fresh(const Lock& lock, BufferArena& arena, std::uint64_t bytes) noexcept;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "swap/engine/ticket_state.h"
 #include "swap/log.h"
 #include "swap/plan/pinned_need.h"
 
@@ -60,9 +61,8 @@ Result<void> Planner::plan() {
     Result<std::vector<ClassPlan>> planned = plan_locked(locked);
     PENSTOCK_TRY(planned);
     classes = std::move(*planned);
-    context_.operation_begun();  // it keeps the pool
   }
-  shape_pool(classes);
+  shape_pool(classes, IfShaped::kWait);
   warn_beyond_memory();
   return {};
 }
@@ -85,23 +85,33 @@ Result<void> Planner::plan_before_use(TensorId tensor) {
   if (memory_.planned()) {
     return {};
   }
+  std::vector<ClassPlan> classes;
   {
-    const BriefLock lock(context_);
-    if (context_.closed || table_.record_of(tensor) == nullptr) {
-      return {};  // the use says so
+    Locked locked(context_);
+    if (memory_.planned() || context_.closed || table_.record_of(tensor) == nullptr) {
+      return {};  // another thread was first; or the use says so
     }
+    Result<std::vector<ClassPlan>> planned = plan_locked(locked);
+    PENSTOCK_TRY(planned);
+    classes = std::move(*planned);
   }
-  return plan();
+  // A callback's thread may be the I/O thread, for which who shapes the pool now waits to pin
+  // memory. That one's plan is newer: before this one there was none.
+  shape_pool(classes, TicketState::in_callback() ? IfShaped::kLeave : IfShaped::kWait);
+  warn_beyond_memory();
+  return {};
 }
 
-/// What the pool is to be shaped to.
+/// What the pool is to be shaped to. Begins the operation that keeps the pool until then.
 Result<std::vector<ClassPlan>> Planner::plan_locked(Locked& locked) {
   const std::vector<TensorId> ids = planned_ids();
   Result<Placement> placement = compute(plan_tensors(ids));
   PENSTOCK_TRY(placement);
   const bool was_planned = memory_.set_planned(true);
   try {
-    return apply(std::move(placement).value(), ids, locked);
+    std::vector<ClassPlan> classes = apply(std::move(placement).value(), ids, locked);
+    context_.operation_begun();
+    return classes;
   } catch (const std::bad_alloc&) {
     memory_.set_planned(was_planned);  // the next get tries again
     throw;
@@ -197,8 +207,9 @@ void Planner::drop_read_ahead(Locked& locked) {
 }
 
 /// Ends the operation that has kept the pool.
-void Planner::shape_pool(const std::vector<ClassPlan>& classes) {
-  const Result<void> shaped = unless_out_of_memory([&] { return memory_.pool()->shape(classes); });
+void Planner::shape_pool(const std::vector<ClassPlan>& classes, IfShaped if_shaped) {
+  const Result<void> shaped =
+      unless_out_of_memory([&] { return memory_.pool()->shape(classes, if_shaped); });
   {
     const BriefLock lock(context_);
     context_.operation_ended();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alloc/buffer_pool.h"
 #include "alloc/size_class.h"
 #include "swap/engine/device_stagings.h"
 #include "swap/engine/engine_part.h"
@@ -48,7 +49,7 @@ class Planner : private EnginePart {
   void drop_read_ahead(Locked& locked) PENSTOCK_NEEDS_LOCK;
   /// Once an engine: the kernel kills a process without a word.
   void warn_beyond_memory();
-  void shape_pool(const std::vector<ClassPlan>& classes);
+  void shape_pool(const std::vector<ClassPlan>& classes, IfShaped if_shaped);
 
   MemoryBroker& broker_;
   const DeviceStagings& devices_;

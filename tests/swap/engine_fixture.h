@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "io/file_system.h"
 #include "swap/swap_engine.h"
 #include "tests/alloc/random_bytes.h"
 #include "tests/io/temp_directory.h"
@@ -35,6 +36,7 @@ class EngineFixture : public ::testing::Test {
     options.pin_hooks = pin_hooks_;
     options.devices = devices_;
     options.pageable = pageable_;
+    options.file_system = file_system_;
     options.warn = [this](const Warning& warning) {
       warnings_.push_back(warning.line());
       if (on_warning_) {
@@ -90,6 +92,7 @@ class EngineFixture : public ::testing::Test {
   std::vector<PinHook> pin_hooks_;  // of the next engine
   std::vector<std::shared_ptr<Device>> devices_;
   std::shared_ptr<MemorySource> pageable_;
+  FileSystem* file_system_ = &os_file_system();
   std::vector<std::string> warnings_;
   std::function<void()> on_warning_;
   std::unique_ptr<SwapEngine> engine_;
