@@ -19,15 +19,6 @@
 namespace penstock {
 namespace {
 
-Result<void> not_in_a_callback(const char* call) {
-  if (!TicketState::in_callback()) {
-    return {};
-  }
-  return fault(
-      Fault::kInvalidArgument,
-      fmt::format("a ticket's callback cannot call {}, which waits for other tickets", call));
-}
-
 /// The log has what a caller takes as well, where a log was asked for.
 std::function<void(const Warning&)> warning_to(std::function<void(const Warning&)> caller) {
   return [caller = std::move(caller)](const Warning& warning) {
@@ -187,7 +178,8 @@ Result<StreamId> SwapEngine::stream_from_device(const Device& device) const {
 }
 
 Result<ContentReader> SwapEngine::read(const std::vector<TensorId>& tensors) {
-  return guarded([&](EngineCore& core) {
+  return guarded([&](EngineCore& core) -> Result<ContentReader> {
+    PENSTOCK_TRY(not_in_a_callback("read()"));
     for (const TensorId tensor : tensors) {
       trace_use(TraceOp::kGetInto, tensor);
     }
@@ -196,7 +188,10 @@ Result<ContentReader> SwapEngine::read(const std::vector<TensorId>& tensors) {
 }
 
 Result<ContentWriter> SwapEngine::write() {
-  return guarded([](EngineCore& core) { return core.streams().write(); });
+  return guarded([](EngineCore& core) -> Result<ContentWriter> {
+    PENSTOCK_TRY(not_in_a_callback("write()"));
+    return core.streams().write();
+  });
 }
 
 // --- The engine ----------------------------------------------------------------------------------
@@ -222,7 +217,8 @@ Result<void> SwapEngine::check() {
 }
 
 Result<void> SwapEngine::plan() {
-  return guarded([&](EngineCore& core) {
+  return guarded([&](EngineCore& core) -> Result<void> {
+    PENSTOCK_TRY(not_in_a_callback("plan()"));
     trace([](TraceLog& log) { log.note(TraceOp::kPlan); });
     return core.plans().plan();
   });

@@ -90,9 +90,10 @@ class SwapEngine final : public TensorDirectory {
   Result<StreamId> stream_from_device(const Device& device) const;
 
   /// Reads contents in parts, in this order, in little memory: for checkpoints. Errors: a tensor is
-  /// not known or has no content; its drive is missing; no memory.
+  /// not known or has no content; its drive is missing; no memory; called in a ticket's callback,
+  /// which must not use a reader or a writer either: those wait for drives.
   Result<ContentReader> read(const std::vector<TensorId>& tensors);
-  /// Writes contents in parts, in little memory. Errors: no memory.
+  /// Writes contents in parts, in little memory. Errors: no memory; called in a ticket's callback.
   Result<ContentWriter> write();
 
   /// Says what will be needed next, in this order. A hint: never blocks, never fails.
@@ -105,7 +106,8 @@ class SwapEngine final : public TensorDirectory {
   Result<void> flush();
   /// Errors: the first failed write that no ticket and no call has reported. Never blocks.
   Result<void> check();
-  /// Plans again for the tensors that are declared now. Implied by the first get().
+  /// Plans again for the tensors that are declared now. Implied by the first get(). Errors: budgets
+  /// that contradict each other; called in a ticket's callback.
   Result<void> plan();
   Placement placement() const;
 

@@ -5,6 +5,7 @@
 #include "alloc/out_of_memory.h"
 #include "swap/engine/engine_core.h"
 #include "swap/engine/guarded_call.h"
+#include "swap/engine/ticket_state.h"
 #include "swap/engine/trace_log.h"
 
 namespace penstock {
@@ -37,7 +38,8 @@ Result<NamespaceId> TensorDirectory::open_namespace(std::string name,
 }
 
 Result<void> TensorDirectory::close_namespace(NamespaceId space) {
-  return guarded([&](EngineCore& core) {
+  return guarded([&](EngineCore& core) -> Result<void> {
+    PENSTOCK_TRY(not_in_a_callback("close_namespace()"));
     trace([&](TraceLog& log) { log.close_namespace(space); });
     return core.namespaces().close(space);
   });

@@ -35,7 +35,7 @@ class TensorDirectory {
   /// namespace. Scratch: and its disk space, once writes in flight have ended. Durable: after
   /// writing and publishing, as flush(); the store may then be opened by others. A content that is
   /// put meanwhile is in the store, or its ticket has an error. Errors: what could not be written
-  /// or published.
+  /// or published; called in a ticket's callback.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,

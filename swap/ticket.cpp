@@ -45,6 +45,15 @@ bool TicketState::in_callback() noexcept {
   return callbacks_running > 0;
 }
 
+Result<void> not_in_a_callback(const char* call) {
+  if (!TicketState::in_callback()) {
+    return {};
+  }
+  return fault(
+      Fault::kInvalidArgument,
+      fmt::format("a ticket's callback cannot call {}, which waits for the I/O thread", call));
+}
+
 void TicketState::fulfil(std::optional<Error> error, Lease lease) noexcept {
   end_with(std::move(error), std::move(lease));
   notify();

@@ -66,4 +66,7 @@ class TicketState : public std::enable_shared_from_this<TicketState> {
   ProcessMark process_;
 };
 
+/// Errors: `call`, which waits, in a ticket's callback. That may run on the I/O thread.
+Result<void> not_in_a_callback(const char* call);
+
 }  // namespace penstock

@@ -1,5 +1,7 @@
 // What a ticket's callback may ask of the engine: its thread may be the one that all I/O needs.
 
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <future>
@@ -8,10 +10,12 @@
 #include "swap/engine/ticket_state.h"
 #include "tests/store/flaky_file_system.h"
 #include "tests/swap/engine_fixture.h"
+#include "tests/swap/sim_engine_fixture.h"
 
 namespace penstock {
 namespace {
 
+using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 class SwapEngineCallbackTest : public EngineFixture {
@@ -77,6 +81,36 @@ TEST_F(SwapEngineCallbackTest, TheFirstGetDoesNotWaitForAnothersPlan) {
   EXPECT_GT(engine_->stats().pool.pinned_bytes, kBytes);
   expect_content(tensor, data);
   expect_content(leaves, data);
+}
+
+class SwapEngineCallbackErrorTest : public SimEngineFixture {
+ protected:
+  SwapEngineCallbackErrorTest() : SimEngineFixture(256 * kMiB) {}
+};
+
+TEST_F(SwapEngineCallbackErrorTest, CallsThatWaitAreErrors) {
+  open(8 * kMiB, 0);
+  const TensorId tensor = declare("t", kMiB);
+  const std::vector<std::byte> data(kMiB, std::byte{1});
+  std::vector<Error> errors;
+  const auto note = [&errors](const auto& result) {
+    errors.push_back(result.has_error() ? result.error() : Error{});
+  };
+  const Ticket ticket = engine_->put(tensor, data);
+  ticket.then([&](const Ticket&) {
+    note(engine_->flush());
+    note(engine_->close());
+    note(engine_->plan());
+    note(engine_->read({tensor}));
+    note(engine_->write());
+    note(engine_->close_namespace(space_));
+  });
+  ticket.wait().value();
+  ASSERT_EQ(errors.size(), 6U);
+  for (const Error& error : errors) {
+    EXPECT_THAT(error.message, HasSubstr("a ticket's callback cannot call"));
+  }
+  EXPECT_TRUE(engine_->get(tensor).wait().has_value()) << "all is as it was";
 }
 
 }  // namespace
