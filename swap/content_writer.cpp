@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "alloc/out_of_memory.h"
 #include "swap/engine/content_streams.h"
 
 namespace penstock {
@@ -32,26 +33,33 @@ Result<void> ContentWriter::begin(TensorId tensor) {
 }
 
 Result<void> ContentWriter::between_contents() const {
+  PENSTOCK_TRY(not_failed());
   return is_open_ ? Result<void>(fault(Fault::kInvalidArgument, "a content has not ended"))
                   : Result<void>();
 }
 
+Result<void> ContentWriter::not_failed() const {
+  return failed_ ? Result<void>(copy_of(*failed_)) : Result<void>();
+}
+
 Result<void> ContentWriter::append(std::span<const std::byte> bytes) {
+  PENSTOCK_TRY(not_failed());
   if (!is_open_ || bytes.size() > left_bytes_) {
     return fault(Fault::kWrongSize, fmt::format("{} bytes for a content of which {} are left",
                                                 bytes.size(), left_bytes_));
   }
-  Given& given = given_.back();
-  left_bytes_ -= bytes.size();
-  if (!given.lease) {
-    return writer_->append(bytes);
+  if (Given& given = given_.back(); given.lease) {
+    std::memcpy(given.lease.span().last(left_bytes_).data(), bytes.data(), bytes.size());
+  } else if (Result<void> appended = writer_->append(bytes); appended.has_error()) {
+    failed_ = std::move(appended).error();  // some of the bytes may have been taken
+    return copy_of(*failed_);
   }
-  std::memcpy(given.lease.span().last(left_bytes_ + bytes.size()).data(), bytes.data(),
-              bytes.size());
+  left_bytes_ -= bytes.size();
   return {};
 }
 
 Result<void> ContentWriter::end() {
+  PENSTOCK_TRY(not_failed());
   if (!is_open_) {
     return fault(Fault::kInvalidArgument, "no content has begun");
   }

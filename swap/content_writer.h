@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,13 +48,15 @@ class ContentWriter {
     std::shared_ptr<const SwapStore> store;
   };
   ContentWriter(std::shared_ptr<ContentStreams> streams, std::unique_ptr<StoredWriter> writer);
-  /// Errors: a content has begun and not ended.
+  /// Errors: not_failed()'s; a content has begun and not ended.
   Result<void> between_contents() const;
+  Result<void> not_failed() const;
 
   std::shared_ptr<ContentStreams> streams_;
   std::vector<Given> given_;              // the last one is being given, until end()
   std::uint64_t left_bytes_ = 0;          // 0 where none is
   bool is_open_ = false;                  // between begin() and end()
+  std::optional<Error> failed_;           // what append() has said: nothing more is taken
   std::unique_ptr<StoredWriter> writer_;  // last: it waits for what is under way
 };
 

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cerrno>
+
 #include "tests/swap/engine_fixture.h"
+#include "tests/swap/sim_engine_fixture.h"
 
 namespace penstock {
 namespace {
@@ -184,6 +188,27 @@ TEST_F(SwapEngineStreamTest, AFullDriveIsSaidBeforeAnythingChanges) {
   EXPECT_TRUE(refused.error().is_full());
   EXPECT_EQ(refused.error().tensor, "u");
   expect_content(tensor, content(5 * kMiB, 1));
+}
+
+class SwapEngineStreamFaultTest : public SimEngineFixture {
+ protected:
+  SwapEngineStreamFaultTest() : SimEngineFixture(kGiB) {}
+};
+
+TEST_F(SwapEngineStreamFaultTest, AFailedWriteIsTheErrorOfAllThatFollows) {
+  open(8 * kMiB, 0);
+  const TensorId tensor = declare("t", 40 * kMiB);
+  const std::vector<std::byte> data(40 * kMiB, std::byte{1});
+  ContentWriter writer = engine_->write().value();
+  writer.begin(tensor).value();
+  std::array<double, kSimFaults> rates{};
+  rates[static_cast<std::size_t>(SimFault::kWriteError)] = 1;
+  disk_.set_rates(rates);
+  EXPECT_EQ(writer.append(data).error().system_errno(), EIO);
+  EXPECT_EQ(writer.append(data).error().system_errno(), EIO) << "some of it had been taken";
+  EXPECT_EQ(writer.end().error().system_errno(), EIO);
+  EXPECT_EQ(writer.begin(tensor).error().system_errno(), EIO);
+  EXPECT_EQ(writer.publish().error().system_errno(), EIO);
 }
 
 }  // namespace
