@@ -14,6 +14,18 @@ constexpr std::size_t kPartBytes = kMiB;
 
 }  // namespace
 
+/// The one given up ends as in its destructor: member by member its engine would go first.
+ContentReader& ContentReader::operator=(ContentReader&& other) noexcept {
+  const ContentReader given_up(std::move(*this));
+  engine_ = std::move(other.engine_);
+  sources_ = std::move(other.sources_);
+  tensor_ = other.tensor_;
+  offset_ = other.offset_;
+  failed_ = std::move(other.failed_);
+  stored_ = std::move(other.stored_);
+  return *this;
+}
+
 Result<std::optional<ContentReader::Part>> ContentReader::next() {
   if (failed_) {
     return copy_of(*failed_);

@@ -18,6 +18,10 @@ namespace penstock {
 /// moment in which the reader was made; newer ones may be put meanwhile. Used by one thread.
 class ContentReader {
  public:
+  ContentReader(ContentReader&&) noexcept = default;
+  ContentReader& operator=(ContentReader&& other) noexcept;
+  ~ContentReader() = default;
+
   struct Part {
     std::size_t tensor = 0;  ///< which of those asked for
     /// Its next bytes, valid until the next call of next().

@@ -14,6 +14,18 @@ ContentWriter::ContentWriter(std::shared_ptr<ContentStreams> streams,
                              std::unique_ptr<StoredWriter> writer)
     : streams_(std::move(streams)), writer_(std::move(writer)) {}
 
+/// The one given up ends as in its destructor: member by member its engine would go first.
+ContentWriter& ContentWriter::operator=(ContentWriter&& other) noexcept {
+  const ContentWriter given_up(std::move(*this));
+  streams_ = std::move(other.streams_);
+  given_ = std::move(other.given_);
+  left_bytes_ = other.left_bytes_;
+  is_open_ = other.is_open_;
+  failed_ = std::move(other.failed_);
+  writer_ = std::move(other.writer_);
+  return *this;
+}
+
 /// What was not published never was: extents go back when their writes have ended.
 ContentWriter::~ContentWriter() {
   writer_.reset();

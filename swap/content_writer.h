@@ -23,7 +23,7 @@ class ContentStreams;
 class ContentWriter {
  public:
   ContentWriter(ContentWriter&&) noexcept = default;
-  ContentWriter& operator=(ContentWriter&&) noexcept = default;
+  ContentWriter& operator=(ContentWriter&& other) noexcept;
   ~ContentWriter();
 
   /// What follows is the next content of `tensor`. Errors: it is not known; ENOSPC with path and

@@ -190,6 +190,27 @@ TEST_F(SwapEngineStreamTest, AFullDriveIsSaidBeforeAnythingChanges) {
   expect_content(tensor, content(5 * kMiB, 1));
 }
 
+/// The sanitizers see what is used after it has gone.
+TEST_F(SwapEngineStreamTest, MayBeAssignedWhenItsEngineHasGone) {
+  std::optional<ContentReader> reader;
+  std::optional<ContentWriter> writer;
+  for (int i = 0; i < 3; ++i) {
+    open(64 * kMiB, 0);  // and the one before closes
+    const TensorId tensor = declare("t", 20 * kMiB);
+    put(tensor, content(20 * kMiB, 1));
+    if (reader) {
+      *reader = engine_->read({tensor}).value();
+      *writer = engine_->write().value();
+    } else {
+      reader = engine_->read({tensor}).value();
+      writer = engine_->write().value();
+    }
+    (void)reader->next();
+    writer->begin(tensor).value();
+    append(*writer, content(9 * kMiB, 2), kMiB);
+  }
+}
+
 class SwapEngineStreamFaultTest : public SimEngineFixture {
  protected:
   SwapEngineStreamFaultTest() : SimEngineFixture(kGiB) {}
@@ -209,6 +230,37 @@ TEST_F(SwapEngineStreamFaultTest, AFailedWriteIsTheErrorOfAllThatFollows) {
   EXPECT_EQ(writer.end().error().system_errno(), EIO);
   EXPECT_EQ(writer.begin(tensor).error().system_errno(), EIO);
   EXPECT_EQ(writer.publish().error().system_errno(), EIO);
+}
+
+/// What it has under way still writes to its space, which must not be another's meanwhile.
+TEST_F(SwapEngineStreamFaultTest, AWriterGivenUpByAssignmentKeepsItsSpaceUntilItHasEnded) {
+  open(64 * kMiB, 0);
+  const TensorId tensor = declare("t", 8 * kMiB);
+  const std::vector<std::byte> data(8 * kMiB, std::byte{1});
+  ContentWriter writer = engine_->write().value();
+  writer.begin(tensor).value();
+  writer.append(data).value();
+  writer.end().value();
+  std::vector<Ticket> meanwhile;
+  std::vector<std::uint64_t> held_bytes;
+  bool is_assigned = false;
+  for (int i = 0; i < 16; ++i) {
+    meanwhile.push_back(
+        engine_->put(declare(fmt::format("t{}", i), kMiB), std::span(data).first(kMiB)));
+    meanwhile.back().then([&](const Ticket&) {
+      if (!is_assigned) {
+        held_bytes.push_back(engine_->stats().drive_bytes);
+      }
+    });
+  }
+  const std::uint64_t before = engine_->stats().drive_bytes;
+  writer = engine_->write().value();
+  is_assigned = true;
+  EXPECT_THAT(held_bytes, testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(before)));
+  EXPECT_LE(engine_->stats().drive_bytes, before - data.size());
+  for (const Ticket& ticket : meanwhile) {
+    ticket.wait().value();
+  }
 }
 
 }  // namespace
