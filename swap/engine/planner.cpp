@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "alloc/bytes.h"
+#include "alloc/counted.h"
 #include "swap/engine/ticket_state.h"
 #include "swap/log.h"
 #include "swap/plan/pinned_need.h"
@@ -148,7 +149,14 @@ Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
     budgets = resolve_budgets(context_.options.config, facts);
     budgets.hold_for_devices(devices_.bytes(), context_.options.devices.size());
   }
-  return place_tensors(tensors, context_.options.config, budgets);
+  Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
+  if (placement.has_error()) {  // others may be declared yet, and need more than the number in it
+    Error error = std::move(placement).error();
+    error.message =
+        fmt::format("of the {} known so far: {}", counted(tensors.size(), "tensor"), error.message);
+    return error;
+  }
+  return placement;
 }
 
 std::vector<ClassPlan> Planner::apply(Placement placement, const std::vector<TensorId>& ids,
