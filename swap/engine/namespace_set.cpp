@@ -175,7 +175,8 @@ Result<void> NamespaceSet::close(NamespaceId space) {
     return written;  // it was closed meanwhile, from elsewhere
   }
   if ((*store)->is_durable()) {
-    await_writes();  // of puts since: what they write to is free for whoever opens the store next
+    await_writes();  // of puts since: what they write to is free for the next process that opens
+                     // the store
   }
   Result<void> closed = (*store)->close();
   return written.has_error() ? written : closed;
