@@ -61,7 +61,7 @@ std::optional<BufferPoolState::MissingSlot> BufferPoolState::missing_slot(std::u
 // shaped.
 BufferSlot* BufferPoolState::add_missing_slot(std::uint64_t bytes) {
   if (!missing_slot(bytes)) {
-    return nullptr;  // and the first shape() finds nobody in its way
+    return nullptr;  // so that the first shape() finds none in its way
   }
   const std::unique_lock shaping(shape_mutex_, std::try_to_lock);
   const std::optional<MissingSlot> missing = shaping ? missing_slot(bytes) : std::nullopt;
