@@ -39,7 +39,8 @@ Result<void> ContentWriter::begin(TensorId tensor) {
   if (room->stored) {
     writer_->begin(room->stored, room->store->file(*room->stored));
   }
-  given_.push_back({tensor, std::move(room->lease), nullptr, std::move(room->store)});
+  given_.push_back(
+      {tensor, std::move(room->lease), nullptr, std::move(room->store), std::move(room->use)});
   is_open_ = true;
   return {};
 }

@@ -19,7 +19,9 @@ class ContentStreams;
 
 /// New contents of tensors, one after the other, in parts: to their drives through 16 MiB of
 /// memory, whatever their size; what stays in RAM by the plan is written there. Until publish() the
-/// tensors have the contents that they had; without it they keep them. Used by one thread.
+/// tensors have the contents that they had; without it they keep them. While it is there a durable
+/// store that it writes to stays this process's (EBUSY for others), also closed. Used by one
+/// thread.
 class ContentWriter {
  public:
   ContentWriter(ContentWriter&&) noexcept = default;
@@ -46,6 +48,7 @@ class ContentWriter {
     Lease lease;                           // empty: on a drive
     std::shared_ptr<StoredTensor> stored;  // null: in the lease
     std::shared_ptr<const SwapStore> store;
+    std::shared_ptr<void> use;  // of the store: its namespace may be closed meanwhile
   };
   ContentWriter(std::shared_ptr<ContentStreams> streams, std::unique_ptr<StoredWriter> writer);
   /// Errors: not_failed()'s; a content has begun and not ended.

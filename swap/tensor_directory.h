@@ -33,9 +33,10 @@ class TensorDirectory {
   /// Drops the namespace's tensors and memory; leases already out stay valid. Pinned memory that
   /// nothing needs any more goes with the next plan(), pageable memory kept for reuse with the last
   /// namespace. Scratch: and its disk space, once writes in flight have ended. Durable: after
-  /// writing and publishing, as flush(); the store may then be opened by others. A content that is
-  /// put meanwhile is in the store, or its ticket has an error. Errors: what could not be written
-  /// or published; called in a ticket's callback.
+  /// writing and publishing, as flush(); the store may then be opened by others, once each
+  /// ContentWriter that has begun a content there has gone: it may still be writing. A content that
+  /// is put meanwhile is in the store, or its ticket has an error. Errors: what could not be
+  /// written or published; called in a ticket's callback.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,

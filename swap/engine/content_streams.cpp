@@ -86,6 +86,7 @@ Result<ContentStreams::NewContent> ContentStreams::reserve(TensorId tensor) {
     }
     writing = *writes_.make(*record, nullptr);
     writing.generation = ++record->generation;
+    room.use = writing.store->hold_use();
   }
   PENSTOCK_TRY(writer_.reserve_space(writing));
   room.store = writing.store;

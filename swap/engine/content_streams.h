@@ -35,6 +35,7 @@ class ContentStreams : private EnginePart {
     Lease lease;                           ///< empty: on a drive
     std::shared_ptr<StoredTensor> stored;  ///< null: in the lease
     std::shared_ptr<SwapStore> store;
+    std::shared_ptr<void> use;  ///< of the store, while the content is written
   };
   /// Memory where the tensor is to stay in RAM, else on a drive.
   Result<NewContent> reserve(TensorId tensor);

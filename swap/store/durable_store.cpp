@@ -21,10 +21,31 @@ constexpr std::uint64_t kSpareBytes = 64 * kKiB;
 constexpr std::uint64_t kAheadBytes = 64 * kKiB;
 constexpr std::size_t kNamesInError = 5;
 
+Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) {
+  std::vector<std::string> names;
+  for (const auto& [name, why] : unsafe) {
+    if (names.size() == kNamesInError) {
+      names.emplace_back("…");
+      break;
+    }
+    names.push_back(name);
+  }
+  Error error = unsafe.front().second;
+  error.message = fmt::format(
+      "the last contents of {} ({}) are not safe, what was published before still is: {}; "
+      "put them again, they go to another path where there is one",
+      counted(unsafe.size(), "tensor"), fmt::join(names, ", "), error.message);
+  error.tensor = unsafe.front().first;
+  return error;
+}
+
 }  // namespace
 
 DurableStore::DurableStore(DurableStoreOptions options)
-    : SwapStore(*options.system), home_(std::move(options)), publish_at_bytes_(kSupersededMax) {}
+    : SwapStore(*options.system),
+      home_(std::move(options)),
+      publish_at_bytes_(kSupersededMax),
+      use_(std::make_shared<Use>(*this)) {}
 
 Result<std::unique_ptr<DurableStore>> DurableStore::open(DurableStoreOptions options) {
   if (options.directory.empty()) {
@@ -80,7 +101,7 @@ void DurableStore::restore(const ManifestState& state) {
   const MutexLock lock(mutex_);
   was_closed_ = state.closed;
   drive_records_ = state.drives;
-  notes_ = state.notes;
+  notes_.all = state.notes;
   std::uint64_t last_tensor = 0;
   for (const auto& [name, entry] : state.tensors) {
     last_tensor = std::max(last_tensor, entry.stored.identity.tensor);
@@ -158,11 +179,11 @@ void DurableStore::stage_name(const std::string& from, const std::string& to) {
 
 void DurableStore::stage_note(const std::string& key, const std::string& text) {
   const MutexLock lock(mutex_);
-  if (const auto known = notes_.find(key); known != notes_.end() && known->second == text) {
+  if (const auto known = notes_.all.find(key); known != notes_.all.end() && known->second == text) {
     return;
   }
-  notes_[key] = text;
-  new_notes_.emplace_back(NoteRecord{key, text});
+  notes_.all[key] = text;
+  notes_.unpublished.emplace_back(NoteRecord{key, text});
 }
 
 Result<void> DurableStore::publish() {
@@ -206,7 +227,7 @@ Error DurableStore::not_writable() const {
 /// The second half of a publish: the contents are safe, the manifest does not name them yet.
 Result<void> DurableStore::publish_batch() {
   MutexLock lock(mutex_);
-  std::vector<ManifestRecord> changes = std::exchange(new_notes_, {});
+  std::vector<ManifestRecord> changes = std::exchange(notes_.unpublished, {});
   const std::vector<ManifestRecord> notes = changes;
   for (const auto& [name, change] : catalog_.batch()) {
     if (change.content) {
@@ -227,7 +248,7 @@ Result<void> DurableStore::publish_batch() {
   counters_.journal_bytes = manifest_->written_bytes();
   if (published.has_error()) {
     catalog_.end_failed(manifest_->in_doubt());
-    new_notes_.insert(new_notes_.begin(), notes.begin(), notes.end());
+    notes_.unpublished.insert(notes_.unpublished.begin(), notes.begin(), notes.end());
     return published;
   }
   ++counters_.publishes;
@@ -239,28 +260,10 @@ Result<void> DurableStore::publish_batch() {
   return {};
 }
 
-Error DurableStore::unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const {
-  std::vector<std::string> names;
-  for (const auto& [name, why] : unsafe) {
-    if (names.size() == kNamesInError) {
-      names.emplace_back("…");
-      break;
-    }
-    names.push_back(name);
-  }
-  Error error = unsafe.front().second;
-  error.message = fmt::format(
-      "the last contents of {} ({}) are not safe, what was published before still is: {}; "
-      "put them again, they go to another path where there is one",
-      counted(unsafe.size(), "tensor"), fmt::join(names, ", "), error.message);
-  error.tensor = unsafe.front().first;
-  return error;
-}
-
 /// What a manifest that begins anew says.
 std::vector<ManifestRecord> DurableStore::all_records() const {
   std::vector<ManifestRecord> records(drive_records_.begin(), drive_records_.end());
-  for (const auto& [key, text] : notes_) {
+  for (const auto& [key, text] : notes_.all) {
     records.emplace_back(NoteRecord{key, text});
   }
   std::ranges::move(catalog_.published_records(), std::back_inserter(records));
@@ -298,9 +301,23 @@ Result<void> DurableStore::close() {
   const MutexLock lock(mutex_);
   counters_.journal_bytes = manifest_->written_bytes();
   manifest_.reset();
-  PENSTOCK_TRY(drives().unlock());  // contents that are leased out keep the files open
-  home_.leave();
+  use_->is_closed = true;
+  use_.reset();
   return {};
+}
+
+std::shared_ptr<void> DurableStore::hold_use() {
+  const MutexLock lock(mutex_);
+  return use_;
+}
+
+/// Contents that are leased out keep the files open. An unlock that fails leaves others waiting,
+/// and harms nothing.
+DurableStore::Use::~Use() {
+  if (is_closed) {
+    (void)store.drives().unlock();
+    store.home_.leave();
+  }
 }
 
 StoreCounters DurableStore::counters() const {
@@ -330,7 +347,7 @@ std::optional<CatalogEntry> DurableStore::find(const std::string& name) const {
 
 std::map<std::string, std::string> DurableStore::notes() const {
   const MutexLock lock(mutex_);
-  return notes_;
+  return notes_.all;
 }
 
 }  // namespace penstock

@@ -42,6 +42,7 @@ class DurableStore final : public SwapStore {
   /// Errors also while a content whose drive could not be synced waits to be put again.
   Result<void> publish() override;
   Result<void> close() override;
+  std::shared_ptr<void> hold_use() override;
   StoreCounters counters() const override;
 
   /// The newest contents in natural order of their names, staged ones included.
@@ -53,6 +54,20 @@ class DurableStore final : public SwapStore {
   const std::string& directory() const noexcept { return home_.directory(); }
 
  private:
+  /// Of the store by this process: it ends with its last holder, once the store is closed.
+  struct Use {
+    explicit Use(DurableStore& of) : store(of) {}
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    DurableStore& store;
+    bool is_closed = false;
+  };
+  struct Notes {
+    std::map<std::string, std::string> all;
+    std::vector<ManifestRecord> unpublished;
+  };
+
   explicit DurableStore(DurableStoreOptions options);
   Result<void> open_drives(const ManifestState& state);
   void restore(const ManifestState& state);
@@ -63,7 +78,6 @@ class DurableStore final : public SwapStore {
   bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;
-  Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) const;
 
   StoreHome home_;
   bool was_closed_ = false;  // not changed once open
@@ -73,12 +87,12 @@ class DurableStore final : public SwapStore {
 
   mutable Mutex mutex_;  // the rest
   std::vector<DriveRecord> drive_records_ PENSTOCK_GUARDED_BY(mutex_);
-  std::map<std::string, std::string> notes_ PENSTOCK_GUARDED_BY(mutex_);
-  std::vector<ManifestRecord> new_notes_ PENSTOCK_GUARDED_BY(mutex_);
+  Notes notes_ PENSTOCK_GUARDED_BY(mutex_);
   StoreCatalog catalog_ PENSTOCK_GUARDED_BY(mutex_);
   std::uint64_t publish_at_bytes_ PENSTOCK_GUARDED_BY(mutex_);  // superseded
   StoreCounters counters_ PENSTOCK_GUARDED_BY(mutex_);
-  bool changes_ PENSTOCK_GUARDED_BY(mutex_) = false;  // space was asked for
+  bool changes_ PENSTOCK_GUARDED_BY(mutex_) = false;      // space was asked for
+  std::shared_ptr<Use> use_ PENSTOCK_GUARDED_BY(mutex_);  // until close()
 };
 
 }  // namespace penstock

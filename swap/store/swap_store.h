@@ -69,6 +69,9 @@ class SwapStore {
   virtual Result<void> publish() { return {}; }
   /// Publishes and ends in good order. Nothing else may be asked of the store afterwards.
   virtual Result<void> close() { return {}; }
+  /// Until the last of these has gone no other process has a durable store, close() or not: for
+  /// writes that close() does not wait for. None outlives the store.
+  virtual std::shared_ptr<void> hold_use() { return nullptr; }
   virtual StoreCounters counters() const { return {}; }
 
  protected:

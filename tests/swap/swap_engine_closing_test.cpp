@@ -1,6 +1,10 @@
 // A durable store is others' once nothing of this process writes to it any more, and not before.
 
+#include <gmock/gmock.h>
+
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "tests/store/flaky_file_system.h"
 #include "tests/swap/engine_fixture.h"
@@ -41,6 +45,36 @@ TEST_F(SwapEngineClosingTest, WaitsForAPutThatBeginsWhileTheStoreIsPublished) {
   engine_->close_namespace(space_).value();
   ASSERT_TRUE(has_begun);
   EXPECT_TRUE(meanwhile.done()) << "it writes to a store that others may have opened";
+}
+
+class SwapEngineClosingStreamTest : public EngineFixture {
+ protected:
+  Result<NamespaceId> open_again() {
+    return engine_->open_namespace("again", {{directory_.path(), {}, {}}});
+  }
+};
+
+TEST_F(SwapEngineClosingStreamTest, AStoreIsKeptWhileAContentIsWrittenInParts) {
+  EngineConfig config;
+  config.mode = StoreMode::kDurable;
+  open(8 * kMiB, 0, config);
+  const std::vector<std::byte> data = content(24 * kMiB, 1);
+  const TensorId tensor = declare("t", data.size());
+  std::optional<ContentWriter> writer = engine_->write().value();
+  writer->begin(tensor).value();
+  writer->append(std::span(data).first(data.size() / 2)).value();
+  engine_->close_namespace(space_).value();
+  const Result<NamespaceId> refused = open_again();
+  ASSERT_TRUE(refused.has_error()) << "what is appended now destroys what is put there";
+  EXPECT_EQ(refused.error().system_errno(), EBUSY);
+  (void)writer->append(std::span(data).last(data.size() / 2));
+  (void)writer->end();
+  EXPECT_TRUE(writer->publish().has_error()) << "the tensor has gone with its namespace";
+  EXPECT_TRUE(open_again().has_error());
+  writer.reset();
+  const Result<NamespaceId> opened = open_again();
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  EXPECT_THAT(engine_->tensors(*opened), testing::IsEmpty());
 }
 
 }  // namespace
