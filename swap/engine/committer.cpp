@@ -94,6 +94,7 @@ void Committer::take(TensorRecord& record, LeaseToken& token, WritingPtr writing
   EngineMemory::end_changes(token, &record);
   ++context_.stats.commits;
   record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
+  writing->generation = record.generation;
   writes_.note_rewrite(record);
   if (record.memory.block != block) {
     memory_.drop(record, locked);
@@ -103,14 +104,14 @@ void Committer::take(TensorRecord& record, LeaseToken& token, WritingPtr writing
 }
 
 /// `record.memory.block` holds all of the newest content: kept as resident, or written behind
-/// reads.
+/// reads. Its generation is its own: a ContentWriter may have taken the record's since.
 void Committer::settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {
   const TensorId tensor = record.id;
   record.memory.reading.reset();
   locked.drop(std::move(record.memory.replaced.block));
   record.memory.replaced.block.reset();
-  record.memory.become_current(record.generation);
-  record.certain_generation = record.generation;
+  record.memory.become_current(writing->generation);
+  record.certain_generation = writing->generation;
   memory_.ahead().end(tensor);
   std::vector<WaitingGet> updates = reader_.lend_to_readers(record, locked);
   memory_.update_use(record);

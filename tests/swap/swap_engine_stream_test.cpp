@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 
+#include "swap/device/host_device.h"
 #include "tests/swap/engine_fixture.h"
 #include "tests/swap/sim_engine_fixture.h"
 
@@ -151,6 +152,28 @@ TEST_F(SwapEngineStreamTest, ANewerContentStays) {
   put(tensor, content(5 * kMiB, 2));
   writer.publish().value();
   expect_content(tensor, content(5 * kMiB, 2));
+}
+
+TEST_F(SwapEngineStreamTest, IsNewerThanWhatADeviceHandedOverBefore) {
+  for (unsigned seed = 1; seed < 5; ++seed) {
+    const std::shared_ptr<HostDevice> device = HostDevice::make({.seed = seed});
+    devices_ = {device};
+    open(64 * kMiB, 0);
+    const TensorId tensor = declare("t", 16 * kMiB);
+    put(tensor, content(16 * kMiB, 3));
+    engine_->plan().value();
+    const DeviceTensor source{.device = device.get(), .memory = *device->allocate(16 * kMiB)};
+    const Ticket before = engine_->put_from_device(tensor, source);
+    ContentWriter writer = engine_->write().value();
+    writer.begin(tensor).value();  // while it arrives
+    before.wait().value();
+    engine_->flush().value();
+    append(writer, content(16 * kMiB, 1), kMiB);
+    writer.end().value();
+    writer.publish().value();
+    expect_content(tensor, content(16 * kMiB, 1));
+    device->release(source.memory);
+  }
 }
 
 TEST_F(SwapEngineStreamTest, WrongSizesAndUnknownTensorsAreErrors) {
