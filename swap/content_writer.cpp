@@ -39,8 +39,8 @@ Result<void> ContentWriter::begin(TensorId tensor) {
   if (room->stored) {
     writer_->begin(room->stored, room->store->file(*room->stored));
   }
-  given_.push_back(
-      {tensor, std::move(room->lease), nullptr, std::move(room->store), std::move(room->use)});
+  given_.push_back({tensor, room->since, std::move(room->lease), nullptr, std::move(room->store),
+                    std::move(room->use)});
   is_open_ = true;
   return {};
 }
@@ -94,7 +94,7 @@ Result<void> ContentWriter::publish() {
   PENSTOCK_TRY(between_contents());
   PENSTOCK_TRY(writer_->drain());
   for (Given& given : given_) {
-    const Ticket ticket = given.lease ? streams_->commit(given.lease)
+    const Ticket ticket = given.lease ? streams_->commit(given.lease, given.since)
                                       : streams_->adopt(given.tensor, std::move(given.stored));
     given.lease.release();
     PENSTOCK_TRY(ticket.wait());

@@ -37,14 +37,18 @@ class ContentWriter {
   Result<void> end();
   /// Blocks until what was given is written. Errors: of a write; nothing can be published then.
   Result<void> drain() { return writer_->drain(); }
-  /// As drain(); then all of it becomes the tensors' contents. Errors: of a write, or a content has
-  /// not ended, and no tensor has changed. Once.
+  /// As drain(); then all of it becomes the tensors' contents, one after the other, but where a
+  /// content that was put since begin() is newer: that stays. Errors: of a write that begin() to
+  /// drain() made, or a content has not ended, and no tensor has changed; of a tensor that cannot
+  /// take its content (it was forgotten; a durable store refuses it), and those before it in the
+  /// order of begin() have changed. Once.
   Result<void> publish();
 
  private:
   friend class ContentStreams;
   struct Given {
     TensorId tensor{};
+    std::uint64_t since = 0;               // the generation at begin()
     Lease lease;                           // empty: on a drive
     std::shared_ptr<StoredTensor> stored;  // null: in the lease
     std::shared_ptr<const SwapStore> store;

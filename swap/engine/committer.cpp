@@ -62,7 +62,7 @@ Result<Lease> Committer::allocate(TensorId tensor) {
   return memory_.lend(*block, *record, EngineMemory::Lent::kToFill);
 }
 
-Ticket Committer::commit(const Lease& lease) {
+Ticket Committer::commit(const Lease& lease, std::optional<std::uint64_t> since) {
   if (!lease) {
     return Ticket::failed(fault(Fault::kInvalidArgument, "an empty lease cannot be committed"));
   }
@@ -81,10 +81,19 @@ Ticket Committer::commit(const Lease& lease) {
         fmt::format("this lease of tensor '{}' was taken to read: get it for an update to commit",
                     record->info->name)));
   }
+  if (since && has_newer(*record, *since)) {
+    return Ticket::ready({});
+  }
   auto state = std::make_shared<TicketState>(context_.waiting);
   WritingPtr writing = writes_.make(*record, state);
   take(*record, *lease.token(), std::move(writing), locked);
   return Ticket(std::move(state));
+}
+
+/// A content has come since that generation, or is under way and has not failed.
+bool Committer::has_newer(const TensorRecord& record, std::uint64_t since) {
+  const bool comes = record.drive.writes_in_flight > 0 || record.memory.is_arriving();
+  return record.certain_generation > since || (record.generation > since && comes);
 }
 
 /// What a lease holds is the content from now on.

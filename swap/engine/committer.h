@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,7 +32,8 @@ class Committer : private EnginePart {
         devices_(devices) {}
 
   Result<Lease> allocate(TensorId tensor);
-  Ticket commit(const Lease& lease);
+  /// `since`: where a newer content than this generation has come, that stays.
+  Ticket commit(const Lease& lease, std::optional<std::uint64_t> since = std::nullopt);
   Ticket put(TensorId tensor, std::span<const std::byte> source);
   Ticket put_from_device(TensorId tensor, const DeviceTensor& source);
   /// Copies a content from its device, as WriteQueue::begin_arrival() has counted.
@@ -45,6 +47,7 @@ class Committer : private EnginePart {
                   Locked& locked) PENSTOCK_NEEDS_LOCK;
   Lease lend_in_place(TensorRecord& record) PENSTOCK_NEEDS_LOCK;
   Result<Lease> resident_room(TensorId tensor, std::span<const std::byte> source, Lease in_place);
+  static bool has_newer(const TensorRecord& record, std::uint64_t since) PENSTOCK_NEEDS_LOCK;
   void take(TensorRecord& record, LeaseToken& token, WritingPtr writing, Locked& locked) noexcept
       PENSTOCK_NEEDS_LOCK;
   void settle(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept

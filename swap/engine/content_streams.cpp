@@ -78,6 +78,7 @@ Result<ContentStreams::NewContent> ContentStreams::reserve(TensorId tensor) {
       return table_.unknown(tensor);
     }
     if (block.has_value() && *block) {
+      room.since = record->generation;
       room.lease = memory_.lend(*block, *record, EngineMemory::Lent::kToFill);
       return room;
     }

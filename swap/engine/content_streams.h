@@ -32,6 +32,7 @@ class ContentStreams : private EnginePart {
   /// Room for a tensor's next content.
   struct NewContent {
     std::uint64_t bytes = 0;
+    std::uint64_t since = 0;               ///< the tensor's newest generation then
     Lease lease;                           ///< empty: on a drive
     std::shared_ptr<StoredTensor> stored;  ///< null: in the lease
     std::shared_ptr<SwapStore> store;
@@ -39,7 +40,8 @@ class ContentStreams : private EnginePart {
   };
   /// Memory where the tensor is to stay in RAM, else on a drive.
   Result<NewContent> reserve(TensorId tensor);
-  Ticket commit(const Lease& lease) { return committer_.commit(lease); }
+  /// As adopt(), of memory that reserve() gave at the generation `since`.
+  Ticket commit(const Lease& lease, std::uint64_t since) { return committer_.commit(lease, since); }
   /// What lies whole on a drive is the tensor's content, if nothing newer is.
   Ticket adopt(TensorId tensor, std::shared_ptr<StoredTensor> stored);
 

@@ -143,15 +143,19 @@ TEST_F(SwapEngineStreamTest, WhatIsNotPublishedLeavesContentAndSpaceAsTheyWere) 
 }
 
 TEST_F(SwapEngineStreamTest, ANewerContentStays) {
-  open(64 * kMiB, 0);
-  const TensorId tensor = declare("t", 5 * kMiB);
-  ContentWriter writer = engine_->write().value();
-  writer.begin(tensor).value();
-  append(writer, content(5 * kMiB, 1), kMiB);
-  writer.end().value();
-  put(tensor, content(5 * kMiB, 2));
-  writer.publish().value();
-  expect_content(tensor, content(5 * kMiB, 2));
+  for (const std::uint64_t ram_bytes : {std::uint64_t{0}, 64 * kMiB}) {
+    SCOPED_TRACE(fmt::format("ram_bytes {}", ram_bytes));
+    open(64 * kMiB, ram_bytes);
+    const TensorId tensor = declare("t", 5 * kMiB);
+    put(tensor, content(5 * kMiB, 3));
+    ContentWriter writer = engine_->write().value();
+    writer.begin(tensor).value();
+    append(writer, content(5 * kMiB, 1), kMiB);
+    writer.end().value();
+    put(tensor, content(5 * kMiB, 2));
+    writer.publish().value();
+    expect_content(tensor, content(5 * kMiB, 2));
+  }
 }
 
 TEST_F(SwapEngineStreamTest, IsNewerThanWhatADeviceHandedOverBefore) {
