@@ -43,6 +43,16 @@ auto released(F&& work) {
   return work();
 }
 
+/// Whether the engine has not taken what a lease holds.
+bool is_refused(const Ticket& ticket) {
+  if (!ticket.done()) {
+    return false;
+  }
+  const Result<void> ended = ticket.wait();
+  return ended.has_error() && (ended.error().code == make_error_code(Fault::kInvalidArgument) ||
+                               ended.error().code == make_error_code(Fault::kUnknownTensor));
+}
+
 using NamedTensor = std::tuple<std::uint64_t, std::string, std::vector<std::uint64_t>>;
 
 /// SwapEngine by number, thin: every call releases the GIL before it can block.
@@ -133,8 +143,14 @@ class EngineObject {
                                                "with update=True, and change that"));
     }
     const Lease held = lease.lease;  // another thread may release that one meanwhile
-    lease.is_committed = true;
-    return {released([&] { return engine_->commit(held); })};
+    const std::shared_ptr<UpdateEnd> update = lease.update;
+    deliver_warnings();  // may raise: before the lease changes
+    const bool was_committed = update && std::exchange(update->is_committed, true);
+    Future committed{released([&] { return engine_->commit(held); })};
+    if (update && is_refused(committed.ticket)) {
+      update->is_committed = was_committed;
+    }
+    return committed;
   }
   Future put(std::uint64_t tensor, nb::handle array) {
     Source source = array_of<Source>(array);

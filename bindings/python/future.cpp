@@ -60,9 +60,12 @@ nb::object result(const Future& self, std::optional<double> timeout_s) {
     unwrap(self.ticket.wait());
     return nb::none();
   }
-  LeaseObject lease{unwrap(self.ticket.lease()), self.info, self.access, self.giver,
-                    self.update.lock()};
+  // The update ends with the last of the leases that were given: what comes behind is to read.
+  const std::shared_ptr<UpdateEnd> update = self.update.lock();
+  const Access access = self.has_given && !update ? Access::kRead : self.access;
+  LeaseObject lease{unwrap(self.ticket.lease()), self.info, access, self.giver, update};
   self.update = lease.update;
+  self.has_given = true;
   return nb::cast(std::move(lease));
 }
 

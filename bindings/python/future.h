@@ -20,6 +20,7 @@ struct Future {
   Access access = Access::kRead;
   const void* giver = nullptr;
   mutable std::weak_ptr<UpdateEnd> update = {};  // of the lease that was given, to be changed
+  mutable bool has_given = false;                // a lease
   /// Of an operation on the caller's array; shared with the engine object, which may outlive this.
   std::shared_ptr<HeldArray> array = nullptr;
 };

@@ -21,6 +21,7 @@ struct UpdateEnd {
   ~UpdateEnd() { lease.end_update(); }
 
   Lease lease;
+  bool is_committed = false;  // it is to read only from then on: other readers share the memory
 };
 
 /// A lease with the shape and dtype that Python wants to see.
@@ -43,13 +44,12 @@ struct LeaseObject {
   Lease lease;
   std::shared_ptr<const TensorInfo> info;
   Access access;                      // kRead: its views are to read only
-  bool is_committed = false;          // so are they from then on: other readers share the memory
   const void* giver = nullptr;        // the engine object; compared, never followed
   std::shared_ptr<UpdateEnd> update;  // null: its views are to read only
 
   /// Raises what Lease::check_held() gives.
   void expect_held() const;
-  bool read_only() const noexcept { return access == Access::kRead || is_committed; }
+  bool read_only() const noexcept { return !update || update->is_committed; }
   /// Views live on, and change nothing that could still be committed.
   void release() noexcept {
     update.reset();

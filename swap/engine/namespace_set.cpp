@@ -43,6 +43,9 @@ void add_settings(std::vector<PathConfig>& paths, const std::vector<PathConfig>&
 Result<void> NamespaceSet::flush() {
   {
     Locked locked(context_);
+    if (context_.closed) {
+      return context_.not_open();
+    }
     write_again(locked);
   }
   await_writes();

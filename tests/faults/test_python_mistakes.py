@@ -116,6 +116,7 @@ def test_use_after_close(row: Row, tmp_path: Path) -> None:
         lambda: engine.commit(lease).result(),
         lambda: engine.forget("t"),
         engine.plan,
+        engine.flush,
         lambda: engine.state("t"),
     )
     for call in calls:

@@ -123,6 +123,33 @@ def test_a_lease_that_is_given_twice_ends_its_update_once(engine: penstock.Engin
         assert lease.array.tolist() == [3, 3, 3, 3]
 
 
+def test_all_leases_of_a_future_are_to_read_once_one_is_committed(engine: penstock.Engine) -> None:
+    future = engine.get_async("a", update=True)
+    first, second = future.result(), future.result()
+    first.array[:] = 8
+    engine.commit(first).result()
+    assert first.readonly and second.readonly and not second.array.flags.writeable
+    assert future.result().readonly
+    view = first.array  # keeps the memory
+    first.release()
+    second.release()
+    late = future.result()  # of an update that has ended
+    assert (view == 8).all()
+    assert late.readonly and (late.array == 8).all()
+    with pytest.raises(penstock.ArgumentError, match="update=True"):
+        engine.commit(late)
+    assert (engine.get("a").array == 8).all()
+
+
+def test_a_commit_that_is_refused_leaves_the_lease_to_be_changed(engine: penstock.Engine, tmp_path: Path) -> None:
+    with penstock.Engine(path=tmp_path / "other") as other, engine.get("a", update=True) as lease:
+        with pytest.raises(penstock.ArgumentError, match="another engine"):
+            other.commit(lease).result()
+        lease.array[:] = 9
+        engine.commit(lease).result()
+    assert (engine.get("a").array == 9).all()
+
+
 def test_a_committed_lease_is_to_read(engine: penstock.Engine) -> None:
     """Other readers share its memory."""
     engine.put("c", numpy.zeros(8, dtype="float32"))
