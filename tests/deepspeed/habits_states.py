@@ -298,3 +298,35 @@ def moments_changed_uncounted(trial: Trial) -> None:
     for state in _states(engine):
         state["exp_avg"].set_(state["exp_avg"] * 0.5)
     _train_on(trial, engine, 2)
+
+
+class Keeping(torch.optim.AdamW):
+    """Loads second moments only, into those that are there."""
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        masters = [master for group in self.param_groups for master in group["params"]]
+        for number, master in enumerate(masters):
+            self.state[master]["exp_avg_sq"].copy_(saved["state"][number]["exp_avg_sq"])
+
+
+def _merge(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    merged = copy.deepcopy(optimizer.state_dict())
+    for number, state in saved["state"].items():
+        merged["state"][number]["exp_avg"] = state["exp_avg"]
+    return merged
+
+
+@habit("a checkpoint for an optimizer whose `load_state_dict()`, or a hook before it, keeps some of its states")
+def keeps_states(trial: Trial) -> None:
+    directory = str(Path(trial.swap).parent / "saved")
+    for kind in (Keeping, torch.optim.AdamW):
+        engine = _engine(trial, kind, lr=1e-3)
+        if kind is not Keeping:
+            engine.optimizer.optimizer.register_load_state_dict_pre_hook(_merge)
+        trial.steps(engine, 2)
+        engine.save_checkpoint(directory)
+        trial.steps(engine, 2)
+        engine.load_checkpoint(directory)
+        _train_on(trial, engine, 2)
+        engine.destroy()
+        trial.engines.remove(engine)

@@ -100,8 +100,7 @@ class LoadedStates:
     def _refuse_other_groups(self) -> None:
         """As torch does when weights are loaded already. A script may make them fit, in a hook or a subclass."""
         optimizer = self.stage3.optimizer
-        is_plain = getattr(type(optimizer), "load_state_dict", None) is torch.optim.Optimizer.load_state_dict
-        if not is_plain or optimizer._optimizer_load_state_dict_pre_hooks:
+        if not _loads_as_torch_does(optimizer):
             return
         saved = [len(group["params"]) for group in self.saved["optimizer_state_dict"]["param_groups"]]
         counts = Counter(self.stage3.sub_group_to_group_id.values())
@@ -151,7 +150,8 @@ class LoadedStates:
             for master in stage3.fp32_partitioned_groups_flat:
                 self._swapper.release_swap_buffers(master)  # what an exception has left swapped in
         if load_optimizer_states and self._swapper is not None:
-            _let_go_of_states(stage3.optimizer)
+            if _loads_as_torch_does(stage3.optimizer):
+                _let_go_of_states(stage3.optimizer)  # else it may keep some of them: all come into memory
             for master in stage3.fp32_partitioned_groups_flat:
                 if (group := self._swapper.group(master)) is not None:
                     put_aside(group)
@@ -246,6 +246,12 @@ def _states_of(optimizer: Any) -> dict[Any, Any]:
     """
     states = optimizer.get("state") if isinstance(optimizer, dict) else None
     return states if isinstance(states, dict) else {}
+
+
+def _loads_as_torch_does(optimizer: Any) -> bool:
+    """Whether its load_state_dict() looks at nothing but what it is given."""
+    is_plain = getattr(type(optimizer), "load_state_dict", None) is torch.optim.Optimizer.load_state_dict
+    return is_plain and not optimizer._optimizer_load_state_dict_pre_hooks
 
 
 def _let_go_of_states(optimizer: Any) -> None:
