@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +61,14 @@ def test_code_is_not_run_where_that_is_forbidden(tmp_path: Path, monkeypatch: py
     assert torch.equal(Archive(str(tensors)).load()["t"], torch.ones(3))
     with pytest.raises(UnsupportedError, match="TORCH_FORCE_WEIGHTS_ONLY_LOAD is set"):
         Archive(str(more)).load()
+
+
+def test_another_byte_order_is_refused(tmp_path: Path) -> None:
+    file, other = tmp_path / "saved.pt", tmp_path / "other.pt"
+    torch.save({"t": torch.ones(1 << 18)}, file)
+    with zipfile.ZipFile(file) as saved, zipfile.ZipFile(other, "w") as swapped:
+        for record in saved.namelist():
+            is_order = record.endswith("/byteorder")
+            swapped.writestr(record, b"big" if is_order and sys.byteorder == "little" else saved.read(record))
+    with pytest.raises(UnsupportedError, match="another byte order"):
+        Archive(str(other)).load()

@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import pickle
+import sys
 import types
 import warnings
 import zlib
@@ -155,8 +156,13 @@ class Archive:
 
     def load(self) -> Any:
         """What was saved, on the CPU. It runs what the pickle says, as torch.load(weights_only=False), which obeys
-        TORCH_FORCE_WEIGHTS_ONLY_LOAD, too.
+        TORCH_FORCE_WEIGHTS_ONLY_LOAD, too. Raises UnsupportedError where the bytes of its numbers are in another order
+        than here: large records are read as they lie.
         """
+        if self.has_record("byteorder") and self.get_record("byteorder") != sys.byteorder.encode():
+            raise UnsupportedError(
+                f"{self.path} was saved on a machine with another byte order: load it with torch.load, and save that"
+            )
         load = private(torch.serialization, "_load")
         if os.getenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() not in ("1", "y", "yes", "true"):
             return load(self, "cpu", pickle)
