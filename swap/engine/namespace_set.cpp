@@ -177,9 +177,9 @@ Result<void> NamespaceSet::close(NamespaceId space) {
   if (!drop(space)) {
     return written;  // it was closed meanwhile, from elsewhere
   }
+  // Of puts since: what they write to is free for the next process that opens the store.
   if ((*store)->is_durable()) {
-    await_writes();  // of puts since: what they write to is free for the next process that opens
-                     // the store
+    await_writes();
   }
   Result<void> closed = (*store)->close();
   return written.has_error() ? written : closed;

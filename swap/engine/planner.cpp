@@ -96,8 +96,8 @@ Result<void> Planner::plan_before_use(TensorId tensor) {
     PENSTOCK_TRY(planned);
     classes = std::move(*planned);
   }
-  // A callback's thread may be the I/O thread, for which who shapes the pool now waits to pin
-  // memory. That one's plan is newer: before this one there was none.
+  // A callback's thread may be the I/O thread, for which a thread that shapes the pool now waits to
+  // pin memory. That thread's plan is newer: before this one there was none.
   shape_pool(classes, TicketState::in_callback() ? IfShaped::kLeave : IfShaped::kWait);
   warn_beyond_memory();
   return {};
