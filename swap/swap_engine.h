@@ -102,7 +102,7 @@ class SwapEngine final : public TensorDirectory {
   /// Blocks until every content that was committed or put so far is in its place. Durable stores
   /// publish it: from then on it survives a crash. Errors: as check(); a content of a durable store
   /// that is not safe, and why, with each flush() until it is put again; called in a ticket's
-  /// callback.
+  /// callback; the engine is closed.
   Result<void> flush();
   /// Errors: the first failed write that no ticket and no call has reported. Never blocks.
   Result<void> check();
