@@ -16,13 +16,10 @@ constexpr std::size_t kPartBytes = kMiB;
 
 /// The one given up ends as in its destructor: member by member its engine would go first.
 ContentReader& ContentReader::operator=(ContentReader&& other) noexcept {
-  const ContentReader given_up(std::move(*this));
-  engine_ = std::move(other.engine_);
-  sources_ = std::move(other.sources_);
-  tensor_ = other.tensor_;
-  offset_ = other.offset_;
-  failed_ = std::move(other.failed_);
-  stored_ = std::move(other.stored_);
+  if (this != &other) {
+    std::destroy_at(this);
+    std::construct_at(this, std::move(other));
+  }
   return *this;
 }
 

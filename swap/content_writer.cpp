@@ -16,13 +16,10 @@ ContentWriter::ContentWriter(std::shared_ptr<ContentStreams> streams,
 
 /// The one given up ends as in its destructor: member by member its engine would go first.
 ContentWriter& ContentWriter::operator=(ContentWriter&& other) noexcept {
-  const ContentWriter given_up(std::move(*this));
-  streams_ = std::move(other.streams_);
-  given_ = std::move(other.given_);
-  left_bytes_ = other.left_bytes_;
-  is_open_ = other.is_open_;
-  failed_ = std::move(other.failed_);
-  writer_ = std::move(other.writer_);
+  if (this != &other) {
+    std::destroy_at(this);
+    std::construct_at(this, std::move(other));
+  }
   return *this;
 }
 
