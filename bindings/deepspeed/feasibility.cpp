@@ -79,30 +79,21 @@ struct DemandByRole {
   DriveDemand states;
 };
 
-DriveNeed need_of_all(const std::vector<PlanTensor>& tensors, const DriveContents& contents) {
-  DriveDemand demand(contents.behind_bytes);
-  for (const DriveTensor& tensor : contents.tensors) {
-    demand.add(tensors[tensor.index], tensor.is_rewritten);
-  }
-  return demand.need();
-}
-
 }  // namespace
 
 Feasibility infeasible(const Error& error) {
   return {false, error.message, error.tensor};
 }
 
-std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
-                                 const DriveContents& contents) {
-  return need_of_all(tensors, contents).bytes;
-}
-
 std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
                                            const std::vector<PlanTensor>& tensors,
                                            const DriveContents& contents) {
   if (!setup.config.has_path_for_each()) {
-    return {need_of_all(tensors, contents)};
+    DriveDemand demand(contents.behind_bytes);
+    for (const DriveTensor& tensor : contents.tensors) {
+      demand.add(tensors[tensor.index], tensor.is_rewritten);
+    }
+    return {demand.need()};
   }
   DemandByRole demand(contents);
   for (const DriveTensor& tensor : contents.tensors) {

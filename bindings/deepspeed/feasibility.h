@@ -28,19 +28,16 @@ struct Feasibility {
 /// place_tensors()' refusal as a feasibility.
 Feasibility infeasible(const Error& error);
 
-/// Space that the drives need: every tensor that comes to lie on them with the block that
+/// Space of one rank on the drives: every tensor that comes to lie on them with the block that
 /// identifies it, and room for the new contents that are on their way at one time, since none
-/// overwrites the last good one. 0 where nothing lies on a drive.
-std::uint64_t drive_bytes_needed(const std::vector<PlanTensor>& tensors,
-                                 const DriveContents& contents);
-
-/// Space of one rank, and the largest content in it, which lies whole on one drive.
+/// overwrites the last good one. 0 where nothing lies on a drive. And the largest content in it,
+/// which lies whole on one drive.
 struct DriveNeed {
   std::uint64_t bytes = 0;
   std::uint64_t largest_bytes = 0;
 };
 
-/// The same for each of Config::paths() where parameters and states have one each, in that order;
+/// One for each of Config::paths() where parameters and states have one each, in that order;
 /// else one for all of them.
 std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
                                            const std::vector<PlanTensor>& tensors,

@@ -86,7 +86,7 @@ TEST(FeasibilityTest, TheSmallestLimitIsOfWholeBlocksWhereTheTensorsAreNot) {
 }
 
 std::uint64_t drive_bytes(const SwapPlan& planned) {
-  return drive_bytes_needed(planned.tensors, planned.drives);
+  return drive_needs_by_path(planned.setup, planned.tensors, planned.drives).front().bytes;
 }
 
 TEST(FeasibilityTest, WhatIsNeverWrittenNeedsNoSpareSpace) {
@@ -193,7 +193,7 @@ TEST(FeasibilityTest, ALimitHoldsForParametersAndForStatesEachForItself) {
   TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", "nvme");
   const SwapPlan refused = plan(setup);
   const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
-  EXPECT_LT(smallest, drive_bytes_needed(refused.tensors, refused.drives));
+  EXPECT_LT(smallest, drive_bytes(refused));
   TrainingSetup parameters = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", "cpu");
   EXPECT_GT(smallest, smallest_value(plan(parameters).feasibility.reason));
 }
