@@ -77,7 +77,9 @@ class _Content:
         self.before, self.checksum = self._version(), checksum(self.tensor)
 
     def leave(self, results: Sequence[Any]) -> None:
-        """Raises what a write raises."""
+        """Raises what a write raises. Collectives, apply_() and map_() change a content without counting it: its bytes
+        say.
+        """
         if any(self._is_seen_through(result) for result in results):
             swap_in(self.state, self.tensor)
         elif self._version() != self.before or checksum(self.tensor) != self.checksum:
@@ -86,7 +88,6 @@ class _Content:
             self.group.put(self.name, self.tensor.detach())
 
     def _version(self) -> tuple[int, int]:
-        """Collectives, apply_() and map_() change a content without counting it: its bytes say."""
         return self.tensor._version, self.tensor.data_ptr()
 
     def _is_seen_through(self, result: Any) -> bool:
