@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alloc/bytes.h"
+#include "alloc/utf8.h"
 #include "bench/job/job_value.h"
 #include "bench/tune/drive_tuning.h"
 #include "cli/emitted_config.h"
@@ -19,6 +20,7 @@
 #include "cli/interruption.h"
 #include "cli/output_file.h"
 #include "cli/plan_request.h"
+#include "cli/printable.h"
 #include "cli/progress_line.h"
 #include "cli/tune_report.h"
 #include "cli/verb.h"
@@ -225,11 +227,18 @@ int run_tune(TuneOptions& options) {
   if (!config) {
     return failed(config.error());
   }
-  if (paths_of(options, *config).empty()) {
+  const std::vector<std::string> paths = paths_of(options, *config);
+  if (paths.empty()) {
     report_error(
         "--path is required: a directory on the drive to measure; the configuration "
         "names none");
     return kWrongUsage;
+  }
+  if (const auto path = std::ranges::find_if_not(paths, is_utf8); path != paths.end()) {
+    report_error(
+        fmt::format("--path {}: no configuration can name this directory, whose name is not UTF-8",
+                    printable(*path)));
+    return kFailed;
   }
   if (!options.output.empty()) {
     if (const Result<void> can = check_output(options.output); !can) {

@@ -213,6 +213,15 @@ def test_what_cannot_be_measured(penstock, write, drive, inventory, tmp_path):
     assert_one_sentence(refused("--path", drive, "--config", write("bad.json", "{")), "bad.json")
 
 
+def test_a_directory_whose_name_is_not_utf8(penstock, inventory, tmp_path):
+    directory = os.path.join(os.fsencode(tmp_path), b"drive\xff")
+    os.mkdir(directory)
+    command = [penstock.binary, "tune", "--path", directory, inventory, *BUDGET]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b""), "JSON would name another directory"
+    assert directory in done.stderr and b"not UTF-8" in done.stderr
+
+
 def test_a_full_disk(penstock, inventory, tmp_path):
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("mounting a tmpfs needs root and unshare")
