@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -78,3 +79,15 @@ def test_a_session_tells_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "SwapEngine", lambda config, origin, ranks: started.append(ranks))
     session.Session({})
     assert started == [4]
+
+
+@pytest.mark.parametrize("section", ["bf16", "bfloat16"])
+def test_a_session_passes_both_names_of_bf16(monkeypatch: pytest.MonkeyPatch, section: str) -> None:
+    """The memory that the run's file lets DeepSpeed pin has two or four bytes an element."""
+    from penstock.deepspeed import session
+
+    monkeypatch.setenv("PENSTOCK_DEVICE", "")
+    given: list[str] = []
+    monkeypatch.setattr(session, "SwapEngine", lambda config, origin, ranks: given.append(config))
+    session.Session({section: {"enabled": True}, "scheduler": {"type": object()}})
+    assert [json.loads(config) for config in given] == [{section: {"enabled": True}, "scheduler": None}]

@@ -22,7 +22,7 @@ from penstock.deepspeed.states_setting import has_states_on_nvme, setting_of, wi
 from penstock.errors import ConfigError, Error, UnsupportedError
 
 # What the engine reads of a DeepSpeed configuration. Elsewhere launchers put values that JSON does not know.
-_SECTIONS = ("zero_optimization", "aio", "bf16", "fp16", "penstock")
+_SECTIONS = ("zero_optimization", "aio", "bf16", "bfloat16", "fp16", "penstock")
 
 _lock = threading.RLock()  # a swapper may be collected, and the session closed, while another is made
 _current: Session | None = None
