@@ -64,11 +64,12 @@ class SwapEngine final : public TensorDirectory {
   Ticket put(TensorId tensor, std::span<const std::byte> source);
 
   /// Begins to fetch; Ticket::lease() has it. Never waits: where memory has to come back first, the
-  /// read begins when it does. kUpdate: the caller will change it and commit() or drop it. Until
-  /// the commit no other caller sees the change: leases to read keep their content, and a new get()
-  /// to read gives the last committed content, from its drive. Errors (Fault::kInvalidArgument,
-  /// since a wait might be for the same caller): a second update while one is out, and any get()
-  /// while a resident without a copy on a drive is updated, in place.
+  /// read begins when it does. Where another content is put before the ticket is done, the lease
+  /// may have that one. kUpdate: the caller will change it and commit() or drop it. Until the
+  /// commit no other caller sees the change: leases to read keep their content, and a new get() to
+  /// read gives the last committed content, from its drive. Errors (Fault::kInvalidArgument, since
+  /// a wait might be for the same caller): a second update while one is out, and any get() while a
+  /// resident without a copy on a drive is updated, in place.
   Ticket get(TensorId tensor, Access access = Access::kRead);
   /// Reads into the caller's memory (any alignment), which must stay until the ticket is done.
   Ticket get_into(TensorId tensor, std::span<std::byte> target);

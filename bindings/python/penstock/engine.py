@@ -94,7 +94,8 @@ class Engine:
         self, name: str, out: Any = None, update: bool = False, convert: bool = False, device: str | None = None
     ) -> Future:
         """Begins to fetch. With `out` (writable, same size) the content is read into it and result() is None. `out` has
-        the tensor's dtype or is bytes; for bf16, which NumPy lacks, it may have integers of 16 bits.
+        the tensor's dtype or is bytes; for bf16, which NumPy lacks, it may have integers of 16 bits. Where the name is
+        put again before the future is done, it may have that content already.
 
         `out` may lie on a device: what its current stream was given so far comes first, and when the future is done the
         content is there for every stream. `convert` as for put().
