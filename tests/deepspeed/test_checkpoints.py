@@ -169,6 +169,28 @@ def test_another_order_of_its_parameters_is_refused(checkpoint: Path) -> None:
     assert run.seen("see") == plain.seen("see")
 
 
+@pytest.mark.parametrize(
+    ("saved", "ours", "expected"),
+    [
+        ("a b c", "a b c", None),
+        ("a b c", "x y z", None),
+        ("a b c", "a b z", None),
+        ("a b c", "a c b", ("b", "c")),
+        ("a b c", "b a z", ("a", "b")),  # c has been renamed, and that is not all
+        ("a b c", "x a c", ("a", "x")),
+        ("a b c", "a b", ("c", "b")),
+        ("a b", "a b c", ("b", "c")),
+    ],
+)
+def test_which_parameters_are_the_same(saved: str, ours: str, expected: tuple[str, str] | None) -> None:
+    from penstock.deepspeed.checkpoint.loading import other_parameter
+
+    theirs, own = ([(name, (4, 4)) for name in names.split()] for names in (saved, ours))
+    found = other_parameter(theirs, own)
+    assert (found and tuple(name for name, _ in found)) == expected
+    assert other_parameter([("a", (4, 2))], [("b", (2, 4))]) == (("a", (4, 2)), ("b", (2, 4)))
+
+
 def test_files_of_two_saves_are_refused(checkpoint: Path) -> None:
     train("nvme", checkpoint, "train:1", "save:other")
     for tag, file in (("model", MODEL), ("states", OPTIMIZER)):

@@ -36,6 +36,7 @@ from penstock.errors import ArgumentError, StorageError
 _BF16 = "bf16_"  # before the name of a file of optimizer states
 _MASTERS = "*_optim_states.pt"
 _RANKS = re.compile(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
+_Shape = tuple[str, tuple[int, ...]]  # of a parameter that is called so
 _loading: dict[int, CheckpointReading] = {}  # by the id of a stage-3 optimizer
 
 
@@ -180,21 +181,14 @@ class LoadedCheckpoint(CheckpointReading):
         return path, states
 
     def _refuse_other_parameters(self, module: dict[str, Any]) -> None:
-        """Masters lie one after the other without names: those of a model with another order have the same length.
-        Parameters that have all been renamed are taken for the same.
-        """
+        """Masters lie one after the other without names: those of a model with another order have the same length."""
         saved, ours = (
             _in_a_row(groups) for groups in (module.get("param_shapes"), self._engine._get_zero_param_shapes())
         )
-        if not saved or saved == ours:
-            return
-        is_renamed = {name for name, _ in saved} != {name for name, _ in ours}
-        if is_renamed and [shape for _, shape in saved] == [shape for _, shape in ours]:
-            return
-        pairs = ((theirs, own) for theirs, own in zip(saved, ours, strict=False) if theirs != own)
-        (theirs, saved_shape), (own, shape) = next(pairs, (saved[-1], ours[-1]))
-        what = f"it has {theirs} {list(saved_shape)} where this run has {own} {list(shape)}"
-        raise ArgumentError(f"{self.path} was saved with another model, or with another order of parameters: {what}")
+        if saved and (pair := other_parameter(saved, ours)):
+            (theirs, saved_shape), (own, shape) = pair
+            what = f"order of parameters: it has {theirs} {list(saved_shape)} where this run has {own} {list(shape)}"
+            raise ArgumentError(f"{self.path} was saved with another model, or with another {what}")
 
     def _open(self, path: str) -> Archive:
         if not os.path.exists(path):
@@ -271,7 +265,16 @@ def _entry(loaded: Any, key: str, path: str, kind: str) -> Any:
     return loaded[key]
 
 
-def _in_a_row(groups: Iterable[dict[str, torch.Size]] | None) -> list[tuple[str, tuple[int, ...]]]:
+def other_parameter(saved: list[_Shape], ours: list[_Shape]) -> tuple[_Shape, _Shape] | None:
+    """The first two that are not the same parameter. A name that only one side has may be the other's new name."""
+    both = {name for name, _ in saved} & {name for name, _ in ours}
+    for theirs, own in zip(saved, ours, strict=False):
+        if theirs[1] != own[1] or (theirs[0] != own[0] and not both.isdisjoint((theirs[0], own[0]))):
+            return theirs, own
+    return None if len(saved) == len(ours) else (saved[-1], ours[-1])
+
+
+def _in_a_row(groups: Iterable[dict[str, torch.Size]] | None) -> list[_Shape]:
     return [(name, tuple(shape)) for group in groups or () for name, shape in group.items()]
 
 
