@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from habit import habit
 from habit_models import Stack
-from trial import Trial
+from trial import WIDTH, Trial
 
 
 def held(trial: Trial) -> dict[str, int]:
@@ -150,6 +151,29 @@ def initialized_again_with_persistent(trial: Trial) -> None:
         second.backward(trial.loss(second))
         second.step()
     trial.record_weights(second)
+
+
+@habit("two engines that two threads train at the same time", ranks=(1,))
+def trained_at_the_same_time(trial: Trial) -> None:
+    seen: list[list[str]] = [[], []]
+
+    def train(number: int) -> None:
+        numbers = torch.Generator().manual_seed(number)
+        for _ in range(8):  # none of these steps is saved
+            loss = engines[number](torch.randn(4, WIDTH, generator=numbers).to(trial.device))
+            engines[number].backward(loss)
+            engines[number].step()
+            seen[number].append(f"{loss.item()!r} {float(engines[number].get_global_grad_norm())!r}")
+
+    engines = [trial.initialize(Stack(6)) for _ in seen]
+    threads = [threading.Thread(target=train, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for engine, losses in zip(engines, seen, strict=True):
+        trial.record(len(losses), *losses)
+        trial.record_weights(engine)
 
 
 @habit("a notebook's cell, run again and again", short=1)

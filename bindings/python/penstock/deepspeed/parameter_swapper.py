@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -194,13 +195,14 @@ class ParameterSwapper:
 
     def synchronize_reads(self) -> None:
         """Every read in flight ends, of all swappers: DeepSpeed asks one for the parameters of several."""
-        for swapper in list(_swappers):
-            swapper._end_reads()
+        with _ending_reads:
+            for swapper in list(_swappers):
+                swapper._end_reads()
 
     def _end_reads(self) -> None:
-        while self._in_flight:
-            ds_id, (param, delivery) = next(iter(self._in_flight.items()))
-            del self._in_flight[ds_id]
+        while in_flight := next(iter(list(self._in_flight.items())), None):  # a copy: threads may begin others
+            ds_id, (param, delivery) = in_flight
+            self._in_flight.pop(ds_id, None)
             try:
                 data = delivery.result()
             except BaseException:
@@ -384,6 +386,7 @@ class _SwappedIn:
 
 
 _swappers: weakref.WeakSet[ParameterSwapper] = weakref.WeakSet()
+_ending_reads = threading.RLock()  # a thread that finds no read of its own left waits for the one that is ending it
 
 
 def parameter_swapper(param: Any) -> ParameterSwapper | None:
