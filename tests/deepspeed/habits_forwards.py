@@ -90,6 +90,14 @@ def marked_in_hooks(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
+@habit("a gradient's hook that renews a few elements of a weight, registered before deepspeed.initialize", ranks=(1,))
+def marked_in_hook_of_before(trial: Trial) -> None:
+    model = Stack()
+    for layer in model.layers:
+        layer.linear.weight.register_post_accumulate_grad_hook(lambda param: _mark(param, 0.5))
+    _trained(trial, model, gradient_accumulation_steps=2)
+
+
 @habit("a hook of all modules that renews a few elements of each linear layer's weight", ranks=(1,))
 def marked_in_global_hook(trial: Trial) -> None:
     def mark(module: nn.Module, *_: Any) -> None:

@@ -83,16 +83,23 @@ def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def create(self: Any) -> None:
-        _release_whole(param for group in self.fp16_groups for param in group)
+        params = [param for group in self.fp16_groups for param in group]
+        _release_whole(params)
+        of_script = [set(_hooks_of(param)) for param in params]
         original(self)
         self.penstock_hooks = []
-        for param in (param for group in self.fp16_groups for param in group):
-            hooks = getattr(param, "_post_accumulate_grad_hooks", None) or {}
-            for key, hook in hooks.items():
-                self.penstock_hooks.append(hook)
-                hooks[key] = _weakly(hook)
+        for param, known in zip(params, of_script, strict=True):
+            hooks = _hooks_of(param)
+            for key in set(hooks) - known:
+                self.penstock_hooks.append(hooks[key])
+                hooks[key] = _weakly(hooks[key])
 
     return create
+
+
+def _hooks_of(param: Any) -> dict[int, Callable[[Any], Any]]:
+    hooks: dict[int, Callable[[Any], Any]] | None = getattr(param, "_post_accumulate_grad_hooks", None)
+    return {} if hooks is None else hooks
 
 
 def _release_whole(params: Iterable[Any]) -> None:
