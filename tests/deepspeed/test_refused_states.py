@@ -101,7 +101,23 @@ def within_a_step(trial: Any) -> None:
         other.save_checkpoint(trial.swap + "/saved", tag="late")
 
 
-@pytest.mark.parametrize("training", [other_groups, within_a_step])
+def uninstalled(trial: Any) -> None:
+    from habit_models import Stack
+    from penstock.deepspeed import is_installed, uninstall
+    from penstock.errors import Error
+
+    engine = trial.initialize(Stack())
+    with pytest.raises(Error, match="delete the engine first"):
+        uninstall()
+    assert is_installed()
+    trial.steps(engine, 1)
+    trial.engines.clear()
+    del engine
+    uninstall()
+    assert not is_installed()
+
+
+@pytest.mark.parametrize("training", [other_groups, within_a_step, uninstalled])
 def test_nothing_has_changed(compiled: None, tmp_path: Path, training: Any) -> None:
     result = run(training, tmp_path / "run", 1, False, free_port())
     assert not result.errors, result.log

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+
+from penstock.errors import Error
 
 if TYPE_CHECKING:
     from penstock.deepspeed.patch_table import Place
@@ -41,13 +44,29 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Puts DeepSpeed's own swappers back. Models that are built already go on with penstock's."""
+    """Puts DeepSpeed's own swappers back.
+
+    Raises an Error while an engine lives that swaps through penstock: DeepSpeed's code could not train or save it.
+    """
     with _lock:
+        _refuse_living_engines()
         _restore()
 
 
 def is_installed() -> bool:
     return bool(_undo)
+
+
+def _refuse_living_engines() -> None:
+    session = sys.modules.get("penstock.deepspeed.session")
+    if session is None or session.current_session() is None:
+        return
+    gc.collect()  # engines refer to themselves: one that the script has deleted ends now
+    if session.current_session() is not None:
+        raise Error(
+            "penstock.deepspeed.uninstall(): a model or an optimizer swaps through penstock, and DeepSpeed's own code "
+            "knows nothing of its contents: delete the engine first"
+        )
 
 
 def _restore() -> None:
