@@ -71,3 +71,35 @@ if __name__ == "__main__":
     run = runner.script(script, [str(swap), json.dumps("pass")], penstock=False)
     assert run.returncode == 0 and "STATUS 1" in run.output, run.output
     assert run.output.count("penstock: cannot write tensor 'last'") == 1, run.output
+
+
+LEFT_TO_THREADS = """
+import atexit, os, threading, time
+import torch
+from torch import distributed
+
+def train():
+    for step in range(4):
+        time.sleep(0.2)
+        distributed.barrier()
+        print("STEP", step, flush=True)
+
+def end():
+    distributed.barrier()
+    print("END", flush=True)
+
+atexit.register(end)
+distributed.init_process_group("gloo")
+threading.Thread(target=train).start()
+print("FILE", os.path.isabs(__file__), flush=True)
+"""
+
+
+@pytest.mark.parametrize("penstock", [True, False])
+def test_threads_that_still_train(runner: Runner, tmp_path: Path, penstock: bool) -> None:
+    """The runner ends as plain Python does: the last line of the script need not be the end of its work."""
+    script = tmp_path / "script.py"
+    script.write_text(LEFT_TO_THREADS)
+    run = runner.script(script, [], penstock)
+    assert run.returncode == 0, run.output
+    assert run.output.split("\n")[:6] == ["FILE True", "STEP 0", "STEP 1", "STEP 2", "STEP 3", "END"], run.output

@@ -12,6 +12,7 @@ imported before the script does so itself.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import os
 import runpy
@@ -36,26 +37,21 @@ def main(arguments: list[str]) -> int:
     if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
         print(f"{USAGE}\npenstock: no script given; try --help", file=sys.stderr)
         return 2
+    # Threads that the script has left training end first, and what it has registered itself is called before.
+    atexit.register(_leave_gloo)
     try:
         install_when_imported()
         if arguments[0] == "-m":
             _run_module(arguments[1], passed_on + arguments[2:])
         else:
             _run_script(arguments[0], passed_on + arguments[1:])
-        _close_session()
-        _leave_gloo()
     except Error as error:
         _report(error)
-        _close_session(after_failure=True)
+        session = sys.modules.get("penstock.deepspeed.session")
+        if session is not None:
+            session.close_session_after_failure()
         return 1
     return 0
-
-
-def _close_session(after_failure: bool = False) -> None:
-    """Here and not at exit, where it can no longer change the exit status."""
-    session = sys.modules.get("penstock.deepspeed.session")
-    if session is not None:
-        (session.close_session_after_failure if after_failure else session.close_session)()
 
 
 def _leave_gloo() -> None:
@@ -80,7 +76,7 @@ def _run_script(path: str, arguments: list[str]) -> None:
     except OSError as error:
         raise SystemExit(f"penstock: cannot open script {path}: {error.strerror}") from None
     module = types.ModuleType("__main__")
-    module.__file__ = path
+    module.__file__ = os.path.abspath(path)
     module.__dict__["__builtins__"] = builtins
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(path))
