@@ -91,3 +91,14 @@ def test_a_session_passes_both_names_of_bf16(monkeypatch: pytest.MonkeyPatch, se
     monkeypatch.setattr(session, "SwapEngine", lambda config, origin, ranks: given.append(config))
     session.Session({section: {"enabled": True}, "scheduler": {"type": object()}})
     assert [json.loads(config) for config in given] == [{section: {"enabled": True}, "scheduler": None}]
+
+
+def test_a_session_keeps_what_its_configuration_was() -> None:
+    """A script may change the same dict for its next engine, which is to be compared with the first."""
+    from penstock.deepspeed.session import as_it_is_now
+
+    scheduler = object()
+    config = {"penstock": {"max_pinned_bytes": "16MiB"}, "scheduler": scheduler}
+    kept = as_it_is_now(config)
+    config["penstock"]["max_pinned_bytes"] = "24MiB"  # type: ignore[index]
+    assert kept == {"penstock": {"max_pinned_bytes": "16MiB"}, "scheduler": scheduler}

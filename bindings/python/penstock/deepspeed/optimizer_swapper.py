@@ -19,7 +19,7 @@ from penstock.deepspeed.gradient_cycle import GradientCycle, cycle_of
 from penstock.deepspeed.muon import changes_in_memory
 from penstock.deepspeed.narrow_states import NarrowStates
 from penstock.deepspeed.parameter_swapper import MINIMUM_BYTES, SwappedParameter
-from penstock.deepspeed.session import Session, open_session
+from penstock.deepspeed.session import Session, as_it_is_now, open_session
 from penstock.deepspeed.step_choice import streamed_step
 from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.swapped_state import SwappedState, detach, expect_length, expect_own, swap_in, swap_out
@@ -60,7 +60,7 @@ class OptimizerSwapper:
         self.engine = self.session.engine
         self._stage3 = weakref.ref(stage3) if stage3 is not None else lambda: None
         self.step = streamed_step(stage3, self)
-        self.config = config or self.session.config
+        self.config = as_it_is_now(config or self.session.config)
         self._narrow = NarrowStates.of(self.config, self.step is not None and self.step.takes_narrow_states)
         self._minimum_bytes = max(MINIMUM_BYTES, int(aio_config["block_size"]))
         self.session.before_plan(self.settle_tensors)

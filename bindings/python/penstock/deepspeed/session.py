@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import gc
 import json
 import multiprocessing.util
@@ -33,7 +34,7 @@ class Session:
     """An engine and what has been learned about the run. Made when the first swapper is."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.config = config
+        self.config = as_it_is_now(config)
         # Of all else the names alone: a misspelt block is refused, and what stands beside the block is warned of.
         sections = {str(key): value if key in _SECTIONS else None for key, value in config.items()}
         if (config.get("penstock") or {}).get("mode") == "durable":
@@ -167,6 +168,11 @@ class Session:
             self._pinned_bytes_advised = needed
             rank = os.environ.get("RANK", "0")
             messages.warn("overflow", f"rank {rank}: {advice}")
+
+
+def as_it_is_now(config: dict[str, Any]) -> dict[str, Any]:
+    """DeepSpeed keeps the caller's own dict, which a script may change for its next engine."""
+    return {key: copy.deepcopy(value) if key in _SECTIONS else value for key, value in config.items()}
 
 
 def _warn_of_idle_states(config: dict[str, Any]) -> None:
