@@ -53,19 +53,26 @@ void append_offload(const std::string& key, const std::optional<OffloadConfig>& 
   }
 }
 
-void append_deepspeed(const DeepSpeedConfig& config, Values& values) {
+void append_zero(const Config& whole, Values& values) {
+  const DeepSpeedConfig& config = whole.deepspeed;
   values.emplace_back("zero_optimization.stage", config.stage);
   append_offload("offload_param", config.offload_param, true, values);
   append_offload("offload_optimizer", config.offload_optimizer, false, values);
-  const auto append_zero = [&values](const char* name, std::uint64_t value) {
+  const auto append = [&values](std::string_view name, std::uint64_t value) {
     values.emplace_back(fmt::format("zero_optimization.{}", name), value);
   };
-  append_zero("reduce_bucket_size", config.reduce_bucket_size);
-  append_zero("sub_group_size", config.sub_group_size);
-  append_zero("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
-  append_zero("stage3_max_live_parameters", config.stage3_max_live_parameters);
-  append_zero("stage3_max_reuse_distance", config.stage3_max_reuse_distance);
-  append_zero("stage3_param_persistence_threshold", config.stage3_param_persistence_threshold);
+  const auto append_stage3 = [&](std::string_view alias, std::uint64_t value) {
+    append(whole.written_name(alias), value);
+  };
+  append("reduce_bucket_size", config.reduce_bucket_size);
+  append("sub_group_size", config.sub_group_size);
+  append_stage3("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
+  append_stage3("stage3_max_live_parameters", config.stage3_max_live_parameters);
+  append_stage3("stage3_max_reuse_distance", config.stage3_max_reuse_distance);
+  append_stage3("stage3_param_persistence_threshold", config.stage3_param_persistence_threshold);
+}
+
+void append_deepspeed(const DeepSpeedConfig& config, Values& values) {
   values.emplace_back("aio.block_size", config.aio.block_size);
   values.emplace_back("aio.queue_depth", config.aio.queue_depth);
   values.emplace_back("aio.intra_op_parallelism", config.aio.intra_op_parallelism);
@@ -119,6 +126,7 @@ void append_penstock(const EngineConfig& config, Values& values) {
 
 Values list_values(const Config& config) {
   Values values;
+  append_zero(config, values);
   append_deepspeed(config.deepspeed, values);
   append_penstock(config.penstock, values);
   values.emplace_back("penstock.optimizer_states", state_format_name(config.states.narrow));

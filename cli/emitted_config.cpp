@@ -140,7 +140,9 @@ void set_parameter_buffers(const SwapPlan& plan, ConfigDraft& draft) {
             defaults.buffer_count);
   const std::uint64_t reuse = plan.setup.config.deepspeed.stage3_max_reuse_distance;
   if (plan.setup.has_config && reuse > 0 && swapped > buffers.count) {
-    draft.set("zero_optimization.stage3_max_reuse_distance", std::uint64_t{0},
+    draft.set(fmt::format("zero_optimization.{}",
+                          plan.setup.config.written_name("stage3_max_reuse_distance")),
+              std::uint64_t{0},
               "stock DeepSpeed keeps parameters in its buffers between uses otherwise, and dies "
               "with \"Not enough buffers\" from step 2 on",
               reuse);

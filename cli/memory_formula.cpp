@@ -107,7 +107,8 @@ std::string buffers(const SwapPlan& plan, const MemoryRow& row) {
   return row.bytes_per_rank == 0 ? "none"
                                  : fmt::format(
                                        "whole parameters gathered for use, at most "
-                                       "stage3_max_live_parameters ({} elements) at a time",
+                                       "{} ({} elements) at a time",
+                                       plan.setup.config.written_name("stage3_max_live_parameters"),
                                        plan.setup.config.deepspeed.stage3_max_live_parameters);
 }
 

@@ -81,6 +81,11 @@ bool Config::has_path_for_each() const {
          nvme_paths(deepspeed.offload_optimizer).size() == 1 && paths().size() == 2;
 }
 
+std::string_view Config::written_name(std::string_view alias) const {
+  const std::string_view field = alias.substr(kStage3Prefix.size());
+  return origins.contains(fmt::format("zero_optimization.{}", field)) ? field : alias;
+}
+
 EngineConfig Config::engine_config() const {
   EngineConfig engine = penstock;
   engine.paths = paths();

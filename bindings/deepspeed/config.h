@@ -91,6 +91,9 @@ struct Config {
   std::vector<PathConfig> paths() const;
   /// Whether parameters lie on the first of paths() and the optimizer's states on the second.
   bool has_path_for_each() const;
+  /// What the file calls that key of `zero_optimization`: `alias`, or DeepSpeed's name of the
+  /// field, which lacks `stage3_`.
+  std::string_view written_name(std::string_view alias) const;
   /// What the whole file says to an engine: its block, paths(), and what follows from the keys of
   /// buffers (`offload_param`) and from `aio.use_gds`.
   EngineConfig engine_config() const;

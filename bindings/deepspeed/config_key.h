@@ -40,6 +40,7 @@ struct ConfigKey {
   bool may_be_flag = false;             ///< a kSection may be true or false instead
   bool may_be_text = false;             ///< entries of a kList may be texts instead
   bool is_required = false;
+  std::string_view same_as = {};  ///< another name of this value: both at once are refused
 };
 
 /// The keys of one object.

@@ -173,6 +173,24 @@ Json schema_of(const ConfigKey& key) {
   return schema;
 }
 
+// Objects with values under both of their names, in each pair of names.
+Forms with_second_names(const ConfigTable& table) {
+  Json given = Json::object();
+  given["not"]["enum"] = Forms{"auto", nullptr};
+  Forms forms;
+  for (const ConfigKey& key : table.keys) {
+    if (!key.same_as.empty()) {
+      Json form = Json::object();
+      form["required"] = {key.name, key.same_as};
+      for (const std::string_view name : {key.name, key.same_as}) {
+        form["properties"][std::string(name)] = given;
+      }
+      forms.push_back(std::move(form));
+    }
+  }
+  return forms;
+}
+
 Json schema_of(const ConfigTable& table) {
   Json properties = Json::object();
   Json required = Json::array();
@@ -189,6 +207,9 @@ Json schema_of(const ConfigTable& table) {
   }
   if (table.is_complete) {
     schema["additionalProperties"] = false;
+  }
+  if (Forms refused = with_second_names(table); !refused.empty()) {
+    schema["not"] = any_of(std::move(refused));
   }
   return schema;
 }

@@ -214,6 +214,21 @@ void ConfigSection::refuse_keys_of(std::string_view name, const ConfigTable& ins
   }
 }
 
+void ConfigSection::refuse_second_names(std::string_view program) {
+  for (const ConfigKey& key : table_.keys) {
+    if (!key.same_as.empty() && says(key.name) && says(key.same_as)) {
+      refuse(key.name, fmt::format("is another name of {}, which is there, too; {} takes one of "
+                                   "them",
+                                   key.same_as, program));
+    }
+  }
+}
+
+bool ConfigSection::says(std::string_view key) const {
+  const auto found = object_.find(std::string(key));
+  return found != object_.end() && !found->is_null() && !is_auto(*found);
+}
+
 bool ConfigSection::has(std::string_view key) const {
   return object_.contains(key);
 }

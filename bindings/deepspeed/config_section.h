@@ -58,6 +58,8 @@ class ConfigSection {
   void refuse_misspelt(std::string_view name);
   /// Refuses the first key that belongs into a block `name`, whose keys are `inside`.
   void refuse_keys_of(std::string_view name, const ConfigTable& inside);
+  /// Refuses the first value that stands under both of its names, as the program does.
+  void refuse_second_names(std::string_view program);
   bool has(std::string_view key) const;
   /// Warns of every such key: `<dotted key> is not a key of <program>; <consequence>`.
   void warn_of_others(std::string_view program, std::string_view consequence);
@@ -67,6 +69,8 @@ class ConfigSection {
   ConfigReading& reading() { return reading_; }
 
  private:
+  /// Whether given() has a value; it is not marked.
+  bool says(std::string_view key) const;
   const ConfigKey& key_of(std::string_view key, KeyKind kind) const;
   const nlohmann::json* given_as(std::string_view key, KeyKind kind);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/lower_case.h"
+#include "bindings/deepspeed/deepspeed_keys.h"
 #include "bindings/deepspeed/optimizer_states.h"
 #include "bindings/inventory/json_document.h"
 
@@ -101,6 +102,12 @@ void read_deprecated_offload(ConfigSection& zero, std::string_view key,
   }
 }
 
+// `stage3_…` is an alias of DeepSpeed's: its field lacks that, and its model takes both names.
+void read_stage3(ConfigSection& zero, std::string_view alias, std::uint64_t& value) {
+  zero.read_count(alias, value);
+  zero.read_count(alias.substr(kStage3Prefix.size()), value);
+}
+
 void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
   std::uint64_t stage = 0;
   zero.read_count("stage", stage);
@@ -112,10 +119,12 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
   read_deprecated_offload(zero, "cpu_offload", config.offload_optimizer);
   zero.read_count("sub_group_size", config.sub_group_size);
   zero.read_count("reduce_bucket_size", config.reduce_bucket_size);
-  zero.read_count("stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
-  zero.read_count("stage3_max_live_parameters", config.stage3_max_live_parameters);
-  zero.read_count("stage3_max_reuse_distance", config.stage3_max_reuse_distance);
-  zero.read_count("stage3_param_persistence_threshold", config.stage3_param_persistence_threshold);
+  zero.refuse_second_names(kDeepSpeed);
+  read_stage3(zero, "stage3_prefetch_bucket_size", config.stage3_prefetch_bucket_size);
+  read_stage3(zero, "stage3_max_live_parameters", config.stage3_max_live_parameters);
+  read_stage3(zero, "stage3_max_reuse_distance", config.stage3_max_reuse_distance);
+  read_stage3(zero, "stage3_param_persistence_threshold",
+              config.stage3_param_persistence_threshold);
 }
 
 void read_aio(ConfigSection& aio, AioConfig& config) {

@@ -9,6 +9,9 @@
 namespace penstock {
 
 inline constexpr std::uint64_t kStageMax = 3;  ///< of ZeRO
+/// What the aliases of some keys of `zero_optimization` have before the names of DeepSpeed's
+/// fields.
+inline constexpr std::string_view kStage3Prefix = "stage3_";
 // In the order of OffloadDevice.
 inline constexpr std::array<std::string_view, 3> kDeviceNames{"none", "cpu", "nvme"};
 

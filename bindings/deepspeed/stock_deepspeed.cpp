@@ -101,12 +101,13 @@ void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offl
              "works in windows",
              offload.buffer_count, swapped.size(), swapped.size(), pool_for_all(setup, swapped)));
     if (setup.config.deepspeed.stage3_max_reuse_distance > 0) {
-      warn(stock, "stock-reuse", "zero_optimization.stage3_max_reuse_distance",
+      const std::string_view name = setup.config.written_name("stage3_max_reuse_distance");
+      warn(stock, "stock-reuse", fmt::format("zero_optimization.{}", name),
            fmt::format(
-               "stock DeepSpeed: with stage3_max_reuse_distance of {} it keeps parameters in its "
-               "{} buffers between uses and dies with 'AssertionError: Not enough buffers 0 for "
-               "swapping 1' from step 2 on; 0 avoids that",
-               setup.config.deepspeed.stage3_max_reuse_distance, offload.buffer_count));
+               "stock DeepSpeed: with {} of {} it keeps parameters in its {} buffers between uses "
+               "and dies with 'AssertionError: Not enough buffers 0 for swapping 1' from step 2 "
+               "on; 0 avoids that",
+               name, setup.config.deepspeed.stage3_max_reuse_distance, offload.buffer_count));
     }
   }
   if (setup.optimizer != OptimizerKind::kNone && offload.max_in_cpu > 0) {

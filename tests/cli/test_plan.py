@@ -171,6 +171,13 @@ def test_show_config_tells_values_and_origins(penstock, write):
     assert "stage3_prefetch_bucket_size" in text and "default" in text
 
 
+def test_a_configuration_is_shown_under_the_names_that_it_has(penstock, write):
+    config = write("ds.json", {"zero_optimization": {"stage": 3, "max_reuse_distance": 7}})
+    shown = penstock.json("plan", "--show-config", "--config", config)["values"]
+    [entry] = [entry for entry in shown if "max_reuse_distance" in entry["key"]]
+    assert entry == {"key": "zero_optimization.max_reuse_distance", "value": 7, "origin": str(config)}
+
+
 def test_the_environment_names_a_configuration(penstock):
     plan = penstock.json("plan", QWEN, *MEMORY, env={"PENSTOCK_CONFIG": str(SEED)})
     assert plan["deepspeed_bytes"] == 3355443200

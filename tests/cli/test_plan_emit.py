@@ -110,6 +110,24 @@ def test_what_is_emitted_does_not_keep_parameters_in_too_few_buffers(penstock, w
     assert emitted["zero_optimization"]["stage3_max_reuse_distance"] == 0
 
 
+def test_a_reuse_distance_is_emitted_under_the_name_that_the_file_has(penstock, write, tmp_path):
+    """DeepSpeed refuses a file with both names of a value."""
+    config = json.loads(SEED.read_text())
+    zero = config["zero_optimization"]
+    zero |= {"max_reuse_distance": 10**9, "offload_param": zero["offload_param"] | {"buffer_count": 5}}
+    del zero["stage3_max_reuse_distance"]
+    emitted, table = emit(penstock, write("ds.json", config), tmp_path)
+    assert emitted["zero_optimization"]["max_reuse_distance"] == 0
+    assert "stage3_max_reuse_distance" not in emitted["zero_optimization"]
+    assert "zero_optimization.max_reuse_distance" in table
+    [warning] = [
+        warning
+        for warning in penstock.json("plan", QWEN, "--config", write("ds.json", config), *MEMORY)["warnings"]
+        if warning["code"] == "stock-reuse"
+    ]
+    assert warning["key"] == "zero_optimization.max_reuse_distance" and "with max_reuse_distance of" in warning["text"]
+
+
 def test_a_configuration_with_comments_is_read(penstock, write):
     """As DeepSpeed does. The emitted file has none."""
     plain = json.loads(SEED.read_text())

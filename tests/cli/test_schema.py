@@ -174,3 +174,10 @@ def test_keys_of_the_block_outside_of_it_are_refused_where_nothing_else_is_read(
         ({"the script's own": 1}, True),
     ):
         assert validator.is_valid(document) == takes(document) == is_taken, document
+
+
+def test_both_names_of_a_value_are_refused(validator, takes):
+    for field in ("max_reuse_distance", "allgather_sequential"):
+        for values, is_taken in (((0, 0), False), ((0, "auto"), True), (("auto", 0), True), ((0, None), True)):
+            document = {"zero_optimization": dict(zip((field, f"stage3_{field}"), values, strict=True))}
+            assert validator.is_valid(document) == takes(document) == is_taken, document

@@ -80,3 +80,11 @@ def test_of_zero(table: str, model: str) -> None:
     names = set(fields) | {str(field.alias) for field in fields.values() if field.alias}
     assert names == _table(table)
     assert getattr(config, model).model_config["extra"] == "forbid", "the plan says that DeepSpeed refuses others"
+
+
+def test_two_names_of_a_value() -> None:
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    fields = DeepSpeedZeroConfig.model_fields.items()
+    pairs = re.findall(r'\.name = "(\w+)"(?:[^{}]*?)\.same_as = "(\w+)"', TABLES)
+    assert dict(pairs) == {name: field.alias for name, field in fields if field.alias}

@@ -148,24 +148,6 @@ TEST(ConfigTest, CommentsDoNotCount) {
   EXPECT_TRUE(config->deepspeed.model_dtype.has_value());
 }
 
-TEST(ConfigTest, OldNamesAreUnderstood) {
-  const DeepSpeedConfig old =
-      parse_config(R"({"zero_optimization": {"stage": 3, "cpu_offload": true,
-                       "cpu_offload_param": true}, "bfloat16": {"enabled": true},
-                       "aio": {"thread_count": 4}})",
-                   "ds.json")
-          .value()
-          .deepspeed;
-  EXPECT_EQ(old.offload_optimizer->device, OffloadDevice::kCpu);
-  EXPECT_EQ(old.offload_param->device, OffloadDevice::kCpu);
-  EXPECT_EQ(old.held_dtype(), DType::kBF16);
-  EXPECT_EQ(old.aio.intra_op_parallelism, 4U);
-  EXPECT_EQ(parse_config(R"({"aio": {"thread_count": 4, "intra_op_parallelism": 2}})", "ds.json")
-                ->deepspeed.aio.intra_op_parallelism,
-            2U);
-  EXPECT_EQ(parse_config(R"({"zero_optimization": true})", "ds.json")->deepspeed.stage, 1U);
-}
-
 TEST(ConfigTest, NvmePathMayBeAListForOurOwnCommands) {
   const auto paths = [](std::string_view value) {
     return parse_config(fmt::format(R"({{"zero_optimization": {{"offload_param":
