@@ -72,14 +72,17 @@ void append_zero(const Config& whole, Values& values) {
   append_stage3("stage3_param_persistence_threshold", config.stage3_param_persistence_threshold);
 }
 
-void append_deepspeed(const DeepSpeedConfig& config, Values& values) {
+void append_deepspeed(const Config& whole, Values& values) {
+  const DeepSpeedConfig& config = whole.deepspeed;
   values.emplace_back("aio.block_size", config.aio.block_size);
   values.emplace_back("aio.queue_depth", config.aio.queue_depth);
   values.emplace_back("aio.intra_op_parallelism", config.aio.intra_op_parallelism);
   values.emplace_back("aio.single_submit", config.aio.single_submit);
   values.emplace_back("aio.overlap_events", config.aio.overlap_events);
   values.emplace_back("aio.use_gds", config.aio.use_gds);
-  values.emplace_back("bf16.enabled", config.model_dtype == DType::kBF16);
+  const bool is_old = whole.origins.contains("bfloat16.enabled");
+  values.emplace_back(is_old ? "bfloat16.enabled" : "bf16.enabled",
+                      config.model_dtype == DType::kBF16);
   values.emplace_back("fp16.enabled", config.model_dtype == DType::kF16);
   values.emplace_back("data_types.grad_accum_dtype",
                       config.gradient_dtype ? ordered_json(dtype_name(*config.gradient_dtype))
@@ -127,7 +130,7 @@ void append_penstock(const EngineConfig& config, Values& values) {
 Values list_values(const Config& config) {
   Values values;
   append_zero(config, values);
-  append_deepspeed(config.deepspeed, values);
+  append_deepspeed(config, values);
   append_penstock(config.penstock, values);
   values.emplace_back("penstock.optimizer_states", state_format_name(config.states.narrow));
   values.emplace_back("penstock.fp32_states", config.states.fp32_patterns);

@@ -146,8 +146,13 @@ bool is_enabled(ConfigSection& top, std::string_view key) {
   return enabled;
 }
 
+// DeepSpeed reads the older name only where the newer one is absent or null.
+std::string_view bf16_section(ConfigSection& top) {
+  return top.section("bf16").has_value() ? "bf16" : "bfloat16";
+}
+
 void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
-  const bool bf16 = is_enabled(top, "bf16") || is_enabled(top, "bfloat16");
+  const bool bf16 = is_enabled(top, bf16_section(top));
   const bool fp16 = is_enabled(top, "fp16");
   if (bf16 && fp16) {
     top.refuse("fp16.enabled", "is true beside bf16.enabled; DeepSpeed takes one of them");
@@ -223,13 +228,14 @@ bool has_flag(ConfigSection& top, std::string_view section, const char* key) {
 // Masters have the gradients' type. States have that of the masters in torch's optimizers, and in
 // DeepSpeed's own where `fp32_optimizer_states` is false.
 void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
-  const bool has_narrow_masters = has_flag(top, "bf16", "bf16_master_weights_and_grads") ||
-                                  has_flag(top, "fp16", "fp16_master_weights_and_grads");
+  const bool has_narrow_masters =
+      has_flag(top, bf16_section(top), "bf16_master_weights_and_grads") ||
+      has_flag(top, "fp16", "fp16_master_weights_and_grads");
   const json* const optimizer = top.given("optimizer");
   const json::json_pointer params("/params/fp32_optimizer_states");
   const bool follows = optimizer != nullptr && optimizer->is_object() &&
                        optimizer->contains(params) && is_false(&(*optimizer)[params]);
-  const bool states_follow = follows || has_flag(top, "bf16", "bf16_optimizer_states");
+  const bool states_follow = follows || has_flag(top, bf16_section(top), "bf16_optimizer_states");
   config.master_element_bytes = has_narrow_masters ? 2 : 4;
   const std::string type = lower_case(config.optimizer_type);
   const bool is_own = config.has_cpu_adam || type == "lion" || type == "adagrad";

@@ -53,5 +53,17 @@ TEST(ConfigNamesTest, Stage3KeysMayHaveDeepSpeedsNamesOfItsFields) {
                         "stage3_max_reuse_distance, which is there, too; DeepSpeed takes one"));
 }
 
+TEST(ConfigNamesTest, TheOlderSectionOfBf16IsReadWhereTheNewerOneIsAbsent) {
+  const auto read = [](std::string_view text) { return parse_config(text, "ds.json")->deepspeed; };
+  const std::string_view both = R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true,
+                                   "bf16_master_weights_and_grads": true}})";
+  EXPECT_EQ(read(both).held_dtype(), DType::kF32);
+  EXPECT_EQ(read(both).master_element_bytes, 4U);
+  const std::string_view old = R"({"bf16": null, "bfloat16": {"enabled": true,
+                                  "bf16_master_weights_and_grads": true}})";
+  EXPECT_EQ(read(old).held_dtype(), DType::kBF16);
+  EXPECT_EQ(read(old).master_element_bytes, 2U);
+}
+
 }  // namespace
 }  // namespace penstock
