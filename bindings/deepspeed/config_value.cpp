@@ -69,6 +69,15 @@ std::optional<bool> json_flag(const json& value) {
   return std::ranges::count(kFalseTexts, text) != 0 ? std::optional(false) : std::nullopt;
 }
 
+bool is_truthy(const json& value) {
+  if (value.is_string()) {
+    return !value.get_ref<const std::string&>().empty();
+  }
+  return value.is_boolean()  ? value.get<bool>()
+         : value.is_number() ? value.get<double>() != 0
+                             : !value.empty();  // null is
+}
+
 std::optional<std::uint64_t> json_whole_number(const json& value) {
   if (value.is_number_unsigned()) {
     return value.get<std::uint64_t>();

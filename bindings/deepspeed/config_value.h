@@ -13,6 +13,9 @@ namespace penstock {
 /// true, false, 1, 0, and texts for them such as "true", "no", "On".
 std::optional<bool> json_flag(const nlohmann::json& value);
 
+/// Whether Python takes the value for true, as where DeepSpeed passes it on unread.
+bool is_truthy(const nlohmann::json& value);
+
 /// A whole number from 0 on, which may be written 1.6e8 or 100000.0.
 std::optional<std::uint64_t> json_whole_number(const nlohmann::json& value);
 

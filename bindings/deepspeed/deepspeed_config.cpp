@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "alloc/lower_case.h"
+#include "bindings/deepspeed/config_value.h"
 #include "bindings/deepspeed/deepspeed_keys.h"
 #include "bindings/deepspeed/optimizer_states.h"
 #include "bindings/inventory/json_document.h"
@@ -194,18 +195,24 @@ bool is_false(const json* value) {
   return value != nullptr && value->is_boolean() && !value->get<bool>();
 }
 
+// What DeepSpeed passes on to the optimizer, unread.
+const json* optimizer_param(ConfigSection& top, const char* key) {
+  const json* const optimizer = top.given("optimizer");
+  const json::json_pointer pointer = json::json_pointer("/params") / key;
+  return optimizer != nullptr && optimizer->contains(pointer) ? &(*optimizer)[pointer] : nullptr;
+}
+
 // As DeepSpeed chooses where an optimizer is offloaded (runtime/engine.py:
 // _configure_basic_optimizer). A script's own is refused unless it is that, or the file allows
 // others.
 bool has_cpu_adam(ConfigSection& top, const std::string& written_type) {
   if (written_type.empty()) {
-    return !is_false(top.given("zero_force_ds_cpu_optimizer"));
+    const json* const forced = top.given("zero_force_ds_cpu_optimizer");
+    return forced == nullptr || is_truthy(*forced);
   }
   const std::string type = lower_case(written_type);
-  const json* const optimizer = top.given("optimizer");
-  const json::json_pointer torch("/params/torch_adam");
-  const bool is_torch = optimizer->contains(torch) && (*optimizer)[torch] == true;
-  return (type == "adam" || type == "adamw") && !is_torch;
+  const json* const torch = optimizer_param(top, "torch_adam");
+  return (type == "adam" || type == "adamw") && (torch == nullptr || !is_truthy(*torch));
 }
 
 // Those of penstock/deepspeed/elementwise_step.py, as DeepSpeed names them: its own in any case,
@@ -222,7 +229,8 @@ bool is_elementwise(const std::string& written_type) {
 // Of a section that may have more keys than penstock knows.
 bool has_flag(ConfigSection& top, std::string_view section, const char* key) {
   const json* const found = top.given(section);
-  return found != nullptr && found->is_object() && found->contains(key) && (*found)[key] == true;
+  return found != nullptr && found->is_object() && found->contains(key) &&
+         json_flag((*found)[key]).value_or(false);
 }
 
 // Masters have the gradients' type. States have that of the masters in torch's optimizers, and in
@@ -231,10 +239,7 @@ void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
   const bool has_narrow_masters =
       has_flag(top, bf16_section(top), "bf16_master_weights_and_grads") ||
       has_flag(top, "fp16", "fp16_master_weights_and_grads");
-  const json* const optimizer = top.given("optimizer");
-  const json::json_pointer params("/params/fp32_optimizer_states");
-  const bool follows = optimizer != nullptr && optimizer->is_object() &&
-                       optimizer->contains(params) && is_false(&(*optimizer)[params]);
+  const bool follows = is_false(optimizer_param(top, "fp32_optimizer_states"));
   const bool states_follow = follows || has_flag(top, bf16_section(top), "bf16_optimizer_states");
   config.master_element_bytes = has_narrow_masters ? 2 : 4;
   const std::string type = lower_case(config.optimizer_type);

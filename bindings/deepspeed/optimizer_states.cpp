@@ -4,17 +4,14 @@
 #include <string>
 
 #include "alloc/lower_case.h"
+#include "bindings/deepspeed/config_value.h"
 
 namespace penstock {
 namespace {
 
-/// Whether Python takes the value for true.
 bool is_set(const nlohmann::json& params, std::string_view key) {
-  if (!params.is_object() || !params.contains(key)) {
-    return false;
-  }
-  const nlohmann::json& value = params[std::string(key)];
-  return value.is_boolean() ? value.get<bool>() : value.is_number() && value.get<double>() != 0;
+  const auto found = params.find(std::string(key));
+  return found != params.end() && is_truthy(*found);
 }
 
 }  // namespace

@@ -159,6 +159,10 @@ TEST(TrainingSetupTest, TheStatesAreThoseOfTheOptimizer) {
   EXPECT_EQ(states_under(R"("optimizer": {"type": "Adam", "params": {"amsgrad": true,
                              "torch_adam": true}},)"),
             4 * kState);
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "Adam", "params": {"amsgrad": "true",
+                             "torch_adam": 1}},)"),
+            4 * kState)
+      << "Python takes both for true";
 }
 
 TEST(TrainingSetupTest, LionNeverUsesItsSecondMoment) {
@@ -264,6 +268,25 @@ TEST(TrainingSetupTest, SixteenBitMastersHaveNoNarrowStates) {
   EXPECT_THAT(codes(narrow_setup(R"("optimizer_states": "8bit")",
                                  R"("bf16": {"bf16_master_weights_and_grads": true},)")),
               ElementsAre("optimizer-states!"));
+}
+
+TEST(TrainingSetupTest, FlagsOfTheOptimizerMayHaveEachFormThatIsTrueInTraining) {
+  for (const char* keys :
+       {R"("bf16": {"bf16_master_weights_and_grads": 1},)",
+        R"("bf16": {"bf16_master_weights_and_grads": "true"},)",
+        R"("optimizer": {"type": "Adam", "params": {"torch_adam": 1}},)",
+        R"("optimizer": {"type": "Adam", "params": {"torch_adam": "false"}},)"}) {
+    EXPECT_THAT(codes(narrow_setup(R"("optimizer_states": "8bit")", keys)),
+                ElementsAre("optimizer-states!"))
+        << keys;
+  }
+  EXPECT_THAT(
+      codes(narrow_setup(R"("optimizer_states": "8bit")",
+                         R"("optimizer": {"type": "Adam", "params": {"torch_adam": ""}},)")),
+      IsEmpty());
+  EXPECT_THAT(
+      codes(narrow_setup(R"("optimizer_states": "8bit")", R"("zero_force_ds_cpu_optimizer": 0,)")),
+      ElementsAre("optimizer-states!"));
 }
 
 TEST(TrainingSetupTest, StatesThatTheInventoryListsAreNotMadeUp) {
