@@ -279,6 +279,11 @@ DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
     config.optimizer_states =
         states_of_optimizer(config.optimizer_type, optimizer->value("params", json::object()));
   }
+  if (!config.is_elementwise) {
+    for (OptimizerState& state : config.optimizer_states) {
+      state.is_stepped = true;  // a whole sub-group comes and goes with all that it has
+    }
+  }
   return config;
 }
 
