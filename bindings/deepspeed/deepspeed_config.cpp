@@ -233,20 +233,28 @@ bool has_flag(ConfigSection& top, std::string_view section, const char* key) {
          json_flag((*found)[key]).value_or(false);
 }
 
-// Masters have the gradients' type. States have that of the masters in torch's optimizers, and in
-// DeepSpeed's own where `fp32_optimizer_states` is false.
+// Whether DeepSpeed's own optimizer makes its states in the masters' type. Of Adam null is as if
+// the key were not given.
+bool states_follow(ConfigSection& top, bool is_adam) {
+  const json* const fp32 = optimizer_param(top, "fp32_optimizer_states");
+  const bool is_given = fp32 != nullptr && !(is_adam && fp32->is_null());
+  return (is_given && !is_truthy(*fp32)) ||
+         (is_adam && has_flag(top, bf16_section(top), "bf16_optimizer_states"));
+}
+
+// Masters have the gradients' type. So have the states of torch's optimizers, which know nothing of
+// `fp32_optimizer_states`: DeepSpeed takes it away from torch's Adam.
 void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
   const bool has_narrow_masters =
       has_flag(top, bf16_section(top), "bf16_master_weights_and_grads") ||
       has_flag(top, "fp16", "fp16_master_weights_and_grads");
-  const bool follows = is_false(optimizer_param(top, "fp32_optimizer_states"));
-  const bool states_follow = follows || has_flag(top, bf16_section(top), "bf16_optimizer_states");
   config.master_element_bytes = has_narrow_masters ? 2 : 4;
   const std::string type = lower_case(config.optimizer_type);
   const bool is_own = config.has_cpu_adam || type == "lion" || type == "adagrad";
-  config.state_element_bytes = states_follow || !is_own ? config.master_element_bytes : 4;
+  const bool follow = !is_own || states_follow(top, config.has_cpu_adam);
+  config.state_element_bytes = follow ? config.master_element_bytes : 4;
   // penstock/deepspeed/step_choice.py steps whole sub-groups of such.
-  if (has_narrow_masters || states_follow) {
+  if (has_narrow_masters || (is_own && is_false(optimizer_param(top, "fp32_optimizer_states")))) {
     config.has_cpu_adam = false;
     config.is_elementwise = false;
   }

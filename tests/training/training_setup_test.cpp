@@ -274,6 +274,16 @@ TEST(TrainingSetupTest, MastersAndStatesOf16BitsAreSteppedWhole) {
       bytes_under(R"("optimizer": {"type": "AdamW", "params": {"fp32_optimizer_states": false}},)"),
       Pair(kElements * 4, kElements * 4))
       << "the masters' type";
+  EXPECT_THAT(bytes_under(R"("bf16": {"bf16_master_weights_and_grads": true}, "optimizer":
+                            {"type": "AdamW", "params": {"fp32_optimizer_states": 0}},)"),
+              Pair(kElements * 2, kElements * 2));
+}
+
+TEST(TrainingSetupTest, TorchsAdamKnowsNoTypeOfItsStates) {
+  EXPECT_EQ(states_under(R"("optimizer": {"type": "AdamW", "params": {"torch_adam": true,
+                             "fp32_optimizer_states": false}},)"),
+            3U * 4)
+      << "in chunks";
 }
 
 TEST(TrainingSetupTest, SixteenBitMastersHaveNoNarrowStates) {
