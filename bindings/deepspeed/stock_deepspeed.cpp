@@ -80,15 +80,22 @@ void warn(StockDeepSpeed& stock, std::string code, std::string key, std::string 
   stock.warnings.push_back({std::move(code), std::move(text), std::move(key)});
 }
 
+// Neither written nor left to a launcher.
+bool lacks(const TrainingSetup& setup, const std::string& key) {
+  return !setup.config.origins.contains(key) && !setup.config.automatic.contains(key);
+}
+
 void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offload,
                            const std::vector<Swapped>& swapped, StockDeepSpeed& stock) {
+  const std::string path_key = "zero_optimization.offload_param.nvme_path";
   if (offload.nvme_paths.empty()) {
-    warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
+    warn(stock, "nvme-path", path_key,
          "offload_param.nvme_path is missing; DeepSpeed raises 'AssertionError: \"nvme_path\" in "
          "DeepSpeed Config cannot be None if remote device is OffloadDeviceEnum.nvme', with "
          "penstock and penstock.paths, too");
+    stock.warnings.back().is_misfit = lacks(setup, path_key);
   } else if (offload.nvme_paths.size() > 1) {
-    warn(stock, "nvme-path", "zero_optimization.offload_param.nvme_path",
+    warn(stock, "nvme-path", path_key,
          "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
          "there and all of them in penstock.paths");
   }
@@ -165,9 +172,11 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
       padded_elements(setup, largest, element_bytes) * element_bytes, offload.buffer_count);
   if (offload.nvme_paths.empty()) {
     const bool has_paths = !setup.config.penstock.paths.empty();
-    warn(stock, "nvme-path", "zero_optimization.offload_optimizer.nvme_path",
+    const std::string key = "zero_optimization.offload_optimizer.nvme_path";
+    warn(stock, "nvme-path", key,
          fmt::format("offload_optimizer.nvme_path is missing; {}",
                      has_paths ? "stock DeepSpeed needs it" : "training refuses the file"));
+    stock.warnings.back().is_misfit = !has_paths && lacks(setup, key);
   }
   if (offload.buffer_count < optimizer_buffers_min(offload)) {
     warn(stock, "stock-optimizer-buffers", "zero_optimization.offload_optimizer.buffer_count",

@@ -166,6 +166,14 @@ def test_a_durable_store_is_not_for_training(penstock, write):
     assert_one_sentence(done, "does not fit: penstock.mode is 'durable': training swaps to scratch stores")
 
 
+def test_a_missing_path_is_refused(penstock, write):
+    document = json.loads(FULL.read_text())
+    del document["zero_optimization"]["offload_optimizer"]["nvme_path"]
+    done = penstock("plan", QWEN, "--config", write("no-path.json", document), "--ram", "0", *MEMORY)
+    assert done.returncode == 3
+    assert_one_sentence(done, "does not fit: offload_optimizer.nvme_path is missing; training refuses the file")
+
+
 def test_the_assumed_optimizer_is_said(penstock, write):
     document = json.loads(FULL.read_text())
     for optimizer, key in ({"type": "Muon"}, "optimizer.type"), (None, "optimizer"):

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/training/training_fixture.h"
 #include "tests/training/warning_matcher.h"
 
@@ -93,6 +95,29 @@ TEST(StockDeepSpeedTest, WarnsOfWhatDependsOnTheScript) {
   EXPECT_THAT(predict(offload).warnings, Contains(Says("max_in_cpu is 1000000000")));
   EXPECT_THAT(predict(R"({"device": "nvme"})").warnings,
               Contains(Says("offload_param.nvme_path is missing")));
+}
+
+TEST(StockDeepSpeedTest, AMissingPathIsNoFitWhereTrainingRefusesIt) {
+  const auto is_misfit = [](std::string_view param, std::string_view optimizer,
+                            std::string_view more = "{}") {
+    const TrainingSetup setup =
+        test::setup_with(test::data_inventory("qwen3-0.6b"),
+                         fmt::format(R"({{"zero_optimization": {{"stage": 3, "offload_param": {},
+                         "offload_optimizer": {}}}, "penstock": {}}})",
+                                     param, optimizer, more));
+    const StockDeepSpeed stock = predict_stock_deepspeed(setup);
+    return std::ranges::any_of(stock.warnings, &PlanWarning::is_misfit);
+  };
+  constexpr std::string_view kHas = R"({"device": "nvme", "nvme_path": "s"})";
+  constexpr std::string_view kLacks = R"({"device": "nvme"})";
+  constexpr std::string_view kPaths = R"({"paths": ["/p"]})";
+  EXPECT_FALSE(is_misfit(kHas, kHas));
+  EXPECT_TRUE(is_misfit(kLacks, kHas));
+  EXPECT_TRUE(is_misfit(kLacks, kHas, kPaths)) << "DeepSpeed asserts before penstock is asked";
+  EXPECT_TRUE(is_misfit(kHas, kLacks));
+  EXPECT_FALSE(is_misfit(kHas, kLacks, kPaths));
+  EXPECT_FALSE(is_misfit(kHas, R"({"device": "nvme", "nvme_path": "auto"})"))
+      << "accelerate may fill it in";
 }
 
 TEST(StockDeepSpeedTest, TheOptimizerHasAPoolOfItsOwn) {
