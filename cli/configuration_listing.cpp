@@ -138,9 +138,7 @@ Values list_values(const Config& config) {
 }
 
 std::string origin_of(const Config& config, const std::string& key) {
-  // Read under the older of its two names.
-  const bool is_legacy = key == "aio.intra_op_parallelism" && config.origins.count(key) == 0;
-  const auto found = config.origins.find(is_legacy ? "aio.thread_count" : key);
+  const auto found = config.origins.find(key);
   return found == config.origins.end() ? "default" : found->second;
 }
 

@@ -131,8 +131,6 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
 void read_aio(ConfigSection& aio, AioConfig& config) {
   aio.read_count("block_size", config.block_size);
   aio.read_count("queue_depth", config.queue_depth);
-  // The name that intra_op_parallelism had until DeepSpeed 0.15.3; the newer one wins.
-  aio.read_count("thread_count", config.intra_op_parallelism);
   aio.read_count("intra_op_parallelism", config.intra_op_parallelism);
   aio.read_flag("single_submit", config.single_submit);
   aio.read_flag("overlap_events", config.overlap_events);

@@ -162,7 +162,8 @@ def test_show_config_tells_values_and_origins(penstock, write):
     assert listed["schema"] == "penstock.config/1"
     values = {entry["key"]: (entry["value"], entry["origin"]) for entry in listed["values"]}
     assert values["zero_optimization.offload_param.buffer_size"] == (160000000, str(FULL))
-    assert values["aio.intra_op_parallelism"] == (1, str(FULL))
+    assert values["aio.queue_depth"] == (32, str(FULL))
+    assert values["aio.intra_op_parallelism"] == (1, "default"), "DeepSpeed does not read the file's thread_count"
     assert values["aio.use_gds"] == (False, "default")
     assert values["penstock.ram_bytes"] == (1 << 30, "--ram")
     assert values["penstock.engine"] == ("threads", "PENSTOCK_ENGINE")

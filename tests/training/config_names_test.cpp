@@ -19,10 +19,7 @@ TEST(ConfigNamesTest, OldNamesAreUnderstood) {
   EXPECT_EQ(old.offload_optimizer->device, OffloadDevice::kCpu);
   EXPECT_EQ(old.offload_param->device, OffloadDevice::kCpu);
   EXPECT_EQ(old.held_dtype(), DType::kBF16);
-  EXPECT_EQ(old.aio.intra_op_parallelism, 4U);
-  EXPECT_EQ(parse_config(R"({"aio": {"thread_count": 4, "intra_op_parallelism": 2}})", "ds.json")
-                ->deepspeed.aio.intra_op_parallelism,
-            2U);
+  EXPECT_EQ(old.aio.intra_op_parallelism, 1U) << "DeepSpeed reads the older name no more";
   EXPECT_EQ(parse_config(R"({"zero_optimization": true})", "ds.json")->deepspeed.stage, 1U);
 }
 

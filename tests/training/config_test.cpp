@@ -54,7 +54,6 @@ TEST(ConfigTest, ReadsTheFullFineTuning) {
   EXPECT_EQ(config.sub_group_size, 20'000'000U);
   EXPECT_EQ(config.stage3_param_persistence_threshold, 100'000U);
   EXPECT_EQ(config.aio.queue_depth, 32U);
-  EXPECT_EQ(config.aio.intra_op_parallelism, 1U) << "written thread_count";
   EXPECT_EQ(config.optimizer_type, "AdamW");
 }
 
