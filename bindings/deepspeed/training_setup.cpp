@@ -128,8 +128,8 @@ bool TrainingSetup::applies_max_in_cpu() const noexcept {
 }
 
 bool TrainingSetup::trains(const TensorInfo& tensor) const noexcept {
-  return tensor.role == Role::kParam && tensor.is_trained && is_floating(tensor.dtype) &&
-         optimizer != OptimizerKind::kNone;
+  return tensor.role == Role::kParam && tensor.is_trained && tensor.elements() != 0 &&
+         is_floating(tensor.dtype) && optimizer != OptimizerKind::kNone;
 }
 
 bool TrainingSetup::keeps_two_gradients() const noexcept {

@@ -53,7 +53,8 @@ struct TrainingSetup {
   /// Whether the plan follows `max_in_cpu`: its default is larger than many models, and moves what
   /// is trained to RAM, so it counts where the file has it or what is trained is known.
   bool applies_max_in_cpu() const noexcept;
-  /// Whether the optimizer steps the tensor: a parameter that is not frozen.
+  /// Whether the optimizer steps the tensor: a parameter that is not frozen, nor empty. DeepSpeed
+  /// has these in no sub-group (is_optimized_parameter()).
   bool trains(const TensorInfo& tensor) const noexcept;
   /// Whether RAM has gradients twice, for the optimizer there and as the backward makes them: stage
   /// 3 always, stage 2 while a step has passes left, unless masters are of the parameters' type.

@@ -353,6 +353,16 @@ TEST(TrainingSetupTest, FrozenParametersAreNeverWritten) {
   EXPECT_EQ(test::rank_tensors(setup)[0].writes_per_step, 0U);
 }
 
+TEST(TrainingSetupTest, EmptyParametersAreInNoSubGroup) {
+  Inventory inventory = three();
+  inventory.tensors.insert(inventory.tensors.begin(), {"empty", DType::kBF16, {0}, Role::kParam});
+  TrainingSetup setup = test::setup_with(inventory, kNvme);
+  setup.config.deepspeed.sub_group_size = 0;
+  const std::vector<SubGroup> groups = setup.sub_groups();
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(groups[0].elements, 3'001'000U);
+}
+
 TEST(OptimizerKindTest, IsFoundByDeepSpeedsType) {
   EXPECT_EQ(optimizer_of_type(""), OptimizerKind::kAdamW);
   EXPECT_EQ(optimizer_of_type("AdamW"), OptimizerKind::kAdamW);
