@@ -115,10 +115,11 @@ PlanWarning refusal(const RefusedSetting& setting) {
 bool is_known(const std::string& type) {
   constexpr std::array<std::string_view, 9> kKnown{"adam",    "adamw", "lion",  "adagrad", "adamax",
                                                    "rmsprop", "sgd",   "nadam", "radam"};
+  constexpr std::array<std::string_view, 3> kAsWritten{"ASGD", "Adadelta", "Adafactor"};
   const std::string lower = lower_case(type);
-  return type == "Adadelta" || lower.find("8bit") != std::string::npos ||
-         lower.find("4bit") != std::string::npos ||
-         std::ranges::count(kKnown, std::string_view(lower)) != 0;
+  return lower.find("8bit") != std::string::npos || lower.find("4bit") != std::string::npos ||
+         std::ranges::count(kKnown, std::string_view(lower)) != 0 ||
+         std::ranges::count(kAsWritten, std::string_view(type)) != 0;
 }
 
 }  // namespace
