@@ -51,6 +51,11 @@ std::string gradients(const TrainingSetup& setup, const MemoryRow& row) {
   return fmt::format("like the parameters{}; ZeRO divides them from stage 2 on", divided(setup, 2));
 }
 
+// Masters and states are of this width: fp32, or a type of 16 bits.
+std::string_view type_of_width(std::uint64_t bytes) {
+  return bytes == sizeof(float) ? "fp32" : "16 bits";
+}
+
 std::string master(const TrainingSetup& setup, const MemoryRow& row) {
   if (setup.optimizer == OptimizerKind::kNone) {
     return "none without an optimizer";
@@ -58,7 +63,9 @@ std::string master(const TrainingSetup& setup, const MemoryRow& row) {
   if (row.bytes_per_rank == 0) {
     return "fp32 parameters are their own masters";
   }
-  return fmt::format("4 bytes (fp32) a parameter{}; divided from stage 1 on", divided(setup, 1));
+  const std::uint64_t bytes = setup.config.deepspeed.master_element_bytes;
+  return fmt::format("{} bytes ({}) a parameter{}; divided from stage 1 on", bytes,
+                     type_of_width(bytes), divided(setup, 1));
 }
 
 std::string moments(const TrainingSetup& setup) {
@@ -76,10 +83,12 @@ std::string moments(const TrainingSetup& setup) {
     return fmt::format("{}, {} of {}{}; divided from stage 1 on", name, kNumbers.at(count),
                        state_format_name(format), divided(setup, 1));
   }
+  const std::uint64_t bytes = setup.config.deepspeed.state_element_bytes;
   return fmt::format("{}: {} a parameter{}; divided from stage 1 on, the same at stages 2 and 3",
                      name,
                      setup.optimizer == OptimizerKind::kAdamW
-                         ? fmt::format("{} bytes ({} of fp32)", 4 * count, kNumbers.at(count))
+                         ? fmt::format("{} bytes ({} of {})", bytes * count, kNumbers.at(count),
+                                       type_of_width(bytes))
                      : setup.optimizer == OptimizerKind::kAdamW8Bit ? "2 bytes"
                                                                     : "1 byte",
                      divided(setup, 1));

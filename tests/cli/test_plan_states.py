@@ -38,6 +38,19 @@ def test_the_text_shows_what_each_value_saves(penstock, write):
     assert "moments by optimizer_states: fp32 4.4 GiB, bf16 2.2 GiB, 8bit 1.1 GiB (chosen), 4bit 604" in text
 
 
+def test_the_table_has_the_width_of_masters_and_states(penstock, write):
+    zero = FULL["zero_optimization"] | {"offload_optimizer": {"device": "cpu"}}
+    flags = {"enabled": True, "bf16_master_weights_and_grads": True}
+    for bf16, master, moments in (
+        ({"enabled": True}, "4 bytes (fp32)", "8 bytes (two of fp32)"),
+        (flags, "2 bytes (16 bits)", "8 bytes (two of fp32)"),
+        (flags | {"bf16_optimizer_states": True}, "2 bytes (16 bits)", "4 bytes (two of 16 bits)"),
+    ):
+        config = narrow(write, {}, zero_optimization=zero, bf16=bf16)
+        text = penstock("plan", QWEN, "--config", config, "--verbose", *MEMORY).stdout
+        assert f"{master} a parameter" in text and f"{moments} a parameter" in text, text
+
+
 def test_the_optimizers_name_chooses_and_is_emitted(penstock, write):
     named = penstock.json("plan", QWEN, "--config", narrow(write, {}), "--optimizer", "adamw4bit", *MEMORY)
     chosen = penstock.json("plan", QWEN, "--config", narrow(write, {"optimizer_states": "4bit"}, "4.json"), *MEMORY)
