@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "alloc/excerpt.h"
+
 namespace penstock {
 namespace {
 
@@ -78,29 +80,44 @@ Result<void> settle_type(Config& config, const Inventory& inventory, std::option
   return {};
 }
 
-/// Of the model: the width of its embedding. 0: not known.
-std::uint64_t hidden_size(const Inventory& inventory) {
-  for (const TensorInfo& tensor : inventory.tensors) {
-    // GPT-2's and GPT-J's is `wte`; T5's and BART's `shared`.
-    const std::string name = "." + tensor.name;
-    if (tensor.shape.size() == 2 &&
-        (name.find("embed") != std::string::npos || name.ends_with(".wte.weight") ||
-         name.ends_with(".shared.weight"))) {
-      return tensor.shape[1];
-    }
-  }
-  return 0;
+bool is_matrix(const TensorInfo& tensor, std::initializer_list<std::string_view> ends) {
+  const std::string name = "." + tensor.name;
+  return tensor.shape.size() == 2 &&
+         std::ranges::any_of(ends, [&name](std::string_view end) { return name.ends_with(end); });
 }
 
+// Whose rows are as wide as the model. GPT-2's and GPT-J's is `wte`; T5's and BART's `shared`.
+const TensorInfo* embedding(const Inventory& inventory) {
+  const auto found = std::ranges::find_if(inventory.tensors, [](const TensorInfo& tensor) {
+    return is_matrix(tensor, {".wte.weight", ".shared.weight"}) ||
+           (tensor.shape.size() == 2 && tensor.name.find("embed") != std::string::npos);
+  });
+  return found == inventory.tensors.end() ? nullptr : &*found;
+}
+
+// What widens a narrower embedding to the model: ALBERT's, ELECTRA's, DeBERTa's and OPT's.
+const TensorInfo* widening(const Inventory& inventory) {
+  const auto found = std::ranges::find_if(inventory.tensors, [](const TensorInfo& tensor) {
+    return is_matrix(tensor, {".embedding_hidden_mapping_in.weight", ".embeddings_project.weight",
+                              ".embeddings.embed_proj.weight", ".decoder.project_in.weight"});
+  });
+  return found == inventory.tensors.end() ? nullptr : &*found;
+}
+
+// transformers takes the hidden size from the model's config, which an inventory lacks.
 void settle_threshold(Config& config, const Inventory& inventory) {
   std::uint64_t& threshold = config.deepspeed.stage3_param_persistence_threshold;
-  if (const std::uint64_t hidden = hidden_size(inventory); hidden != 0) {
-    threshold = kThresholdPerHidden * hidden;
-    warn(config, kThresholdKey,
-         fmt::format("{}, 10 x the hidden size, as transformers does", threshold));
-  } else {
+  const TensorInfo* const wide = widening(inventory);
+  const TensorInfo* const tensor = wide != nullptr ? wide : embedding(inventory);
+  if (tensor == nullptr) {
     warn(config, kThresholdKey, fmt::format("DeepSpeed's default, {}", threshold));
+    return;
   }
+  threshold = kThresholdPerHidden * tensor->shape[wide != nullptr ? 0 : 1];
+  warn(
+      config, kThresholdKey,
+      fmt::format("{}, 10 x the hidden size as {} has it; Trainer takes that of the model's config",
+                  threshold, excerpt(tensor->name)));
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct TypeSource {
 /// Puts numbers in place of Hugging Face's "auto", which the training script replaces in a run, and
 /// warns of each (`assumed`): `given`, else `launched`, else the inventory's own type where
 /// bf16.enabled or fp16.enabled is "auto"; 10 x the hidden size for
-/// stage3_param_persistence_threshold, as transformers does; DeepSpeed's defaults for others.
-/// Errors: `given` is not what the file says.
+/// stage3_param_persistence_threshold, as transformers does, by the width of the embedding;
+/// DeepSpeed's defaults for others. Errors: `given` is not what the file says.
 Result<void> settle_automatic_values(Config& config, const Inventory& inventory,
                                      std::optional<DType> given,
                                      const std::optional<TypeSource>& launched = {});

@@ -95,6 +95,25 @@ def test_the_hidden_size_is_that_of_the_embedding(penstock, write, embedding):
     model = write("model.json", {"tensors": tensors})
     config = automatic(write, stage3_param_persistence_threshold="auto")
     plan = penstock.json("plan", model, "--config", config, "--dtype", "bf16", *MEMORY)
+    said = f"6400, 10 x the hidden size as {embedding} has it; Trainer takes that of the model's config"
+    assert any(said in warning["text"] for warning in plan["warnings"])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"a.word_embeddings.weight": [512, 64], "encoder.embedding_hidden_mapping_in.weight": [640, 64]},
+        {"electra.embeddings.word_embeddings.weight": [512, 64], "electra.embeddings_project.weight": [640, 64]},
+        {"deberta.embeddings.word_embeddings.weight": [512, 64], "deberta.embeddings.embed_proj.weight": [640, 64]},
+        {"model.decoder.embed_tokens.weight": [512, 64], "model.decoder.project_in.weight": [640, 64]},
+    ],
+)
+def test_the_hidden_size_is_not_that_of_a_narrow_embedding(penstock, write, shapes):
+    """As transformers has it for ALBERT, ELECTRA, DeBERTa and OPT."""
+    tensors = [{"name": name, "dtype": "bf16", "shape": shape, "role": "param"} for name, shape in shapes.items()]
+    model = write("model.json", {"tensors": tensors})
+    config = automatic(write, stage3_param_persistence_threshold="auto")
+    plan = penstock.json("plan", model, "--config", config, "--dtype", "bf16", *MEMORY)
     assert any("6400, 10 x the hidden size" in warning["text"] for warning in plan["warnings"])
 
 
