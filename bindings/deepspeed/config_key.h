@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,11 @@ struct ConfigKey {
   bool may_be_text = false;             ///< entries of a kList may be texts instead
   bool is_required = false;
   std::string_view same_as = {};  ///< another name of this value: both at once are refused
+
+  /// The largest whole number that is taken; DeepSpeed's own have no end.
+  constexpr std::uint64_t maximum_or_all() const noexcept {
+    return maximum == 0 ? std::numeric_limits<std::uint64_t>::max() : maximum;
+  }
 };
 
 /// The keys of one object.

@@ -66,9 +66,7 @@ Json list_of(Json items) {
 Json whole_number(const ConfigKey& key) {
   Json schema = of_type("integer");
   schema["minimum"] = key.is_above_zero ? 1 : 0;
-  if (key.maximum != 0) {
-    schema["maximum"] = key.maximum;
-  }
+  schema["maximum"] = key.maximum_or_all();
   return schema;
 }
 

@@ -85,10 +85,10 @@ void ConfigSection::read_count(std::string_view key, std::uint64_t& value) {
     return;
   }
   const std::optional<std::uint64_t> number = json_count(*found);
-  const std::uint64_t maximum = key_of(key, KeyKind::kCount).maximum;
-  if (!number || (maximum != 0 && *number > maximum)) {
-    refuse(key, fmt::format("is {}; a whole number from 0 {} is allowed", describe_json(*found),
-                            maximum == 0 ? "on" : fmt::format("to {}", maximum)));
+  const std::uint64_t maximum = key_of(key, KeyKind::kCount).maximum_or_all();
+  if (!number || *number > maximum) {
+    refuse(key, fmt::format("is {}; a whole number from 0 to {} is allowed", describe_json(*found),
+                            maximum));
     return;
   }
   value = *number;

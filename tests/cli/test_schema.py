@@ -181,3 +181,9 @@ def test_both_names_of_a_value_are_refused(validator, takes):
         for values, is_taken in (((0, 0), False), ((0, "auto"), True), (("auto", 0), True), ((0, None), True)):
             document = {"zero_optimization": dict(zip((field, f"stage3_{field}"), values, strict=True))}
             assert validator.is_valid(document) == takes(document) == is_taken, document
+
+
+def test_counts_have_64_bits(validator, takes):
+    for count, is_taken in ((2**64 - 1, True), (2**64, False), (10**20, False)):
+        document = {"zero_optimization": {"sub_group_size": count}}
+        assert validator.is_valid(document) == takes(document) == is_taken, count
