@@ -117,9 +117,7 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                             const std::vector<DriveNeed>& drives,
                                             const ProcessMemory& process) {
   std::vector<PlanWarning> warnings;
-  // Not what loading takes: a mapped checkpoint gives way.
-  const std::uint64_t host = multiply_saturating(
-      process.runtime_bytes + process.planned_bytes + process.device_bytes, setup.ranks_on_node);
+  const std::uint64_t host = multiply_saturating(process.training_bytes(), setup.ranks_on_node);
   if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
     warnings.push_back(
         {"memory",

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "swap/plan/saturating.h"
 #include "swap/plan/tensor_name.h"
 
 namespace penstock {
@@ -205,7 +206,7 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
     add_optimizer(setup, cells);
     add_offload_buffers(setup, cells);
   }
-  cell(cells, Component::kActivations, Storage::kDevice) += setup.activation_bytes;
+  cell(cells, Component::kActivations, Storage::kDevice) = setup.activation_bytes;
   cell(cells, Component::kBuffers, Storage::kPinned) += placement.pinned_bytes;
   cell(cells, Component::kBuffers, Storage::kRam) += leased_bytes;
   cell(cells, Component::kBuffers, Storage::kDevice) += gathered_bytes(setup);
@@ -236,7 +237,7 @@ std::uint64_t bytes_of(const std::vector<MemoryRow>& table, Component component,
 std::uint64_t bytes_in(const std::vector<MemoryRow>& table, Storage storage) noexcept {
   std::uint64_t bytes = 0;
   for (const MemoryRow& row : table) {
-    bytes += row.storage == storage ? row.bytes_per_rank : 0;
+    bytes = add_saturating(bytes, row.storage == storage ? row.bytes_per_rank : 0);
   }
   return bytes;
 }

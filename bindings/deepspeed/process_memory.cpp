@@ -44,8 +44,9 @@ std::uint64_t largest_bytes(const TrainingSetup& setup) {
 }
 
 std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<MemoryRow>& table) {
-  return setup.inventory.bytes() + largest_bytes(setup) +
-         bytes_of(table, Component::kParameters, Storage::kRam) + bytes_in(table, Storage::kPinned);
+  const std::uint64_t kept = add_saturating(bytes_of(table, Component::kParameters, Storage::kRam),
+                                            bytes_in(table, Storage::kPinned));
+  return add_saturating(setup.inventory.bytes() + largest_bytes(setup), kept);
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<Memory
 ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vector<MemoryRow>& table,
                                     bool on_cpu) {
   ProcessMemory memory;
-  memory.planned_bytes = bytes_in(table, Storage::kRam) + bytes_in(table, Storage::kPinned);
+  memory.planned_bytes =
+      add_saturating(bytes_in(table, Storage::kRam), bytes_in(table, Storage::kPinned));
   if (setup.has_config) {
     memory.runtime_bytes = kRuntimeBytes;
     memory.loading_bytes = loading_bytes(setup, table);
@@ -62,9 +64,9 @@ ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vecto
     // A single rank gathers partitions where they lie.
     const std::uint64_t gathered =
         setup.world_size == 1 ? bytes_of(table, Component::kBuffers, Storage::kDevice) : 0;
-    memory.device_bytes = bytes_in(table, Storage::kDevice) - gathered +
-                          (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0) +
-                          (setup.generates ? kHeadCopies * largest_bytes(setup) : 0);
+    const std::uint64_t transient = (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0) +
+                                    (setup.generates ? kHeadCopies * largest_bytes(setup) : 0);
+    memory.device_bytes = add_saturating(bytes_in(table, Storage::kDevice) - gathered, transient);
   }
   return memory;
 }

@@ -6,6 +6,7 @@
 
 #include "bindings/deepspeed/memory_table.h"
 #include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/saturating.h"
 
 namespace penstock {
 
@@ -22,8 +23,12 @@ struct ProcessMemory {
   /// While the model is built: the checkpoint, which is mapped, the largest tensor and what stays.
   std::uint64_t loading_bytes = 0;
 
+  /// In training. Not what loading takes: a mapped checkpoint gives way.
+  std::uint64_t training_bytes() const noexcept {
+    return add_saturating(runtime_bytes, add_saturating(planned_bytes, device_bytes));
+  }
   std::uint64_t peak_bytes() const noexcept {
-    return runtime_bytes + std::max(planned_bytes + device_bytes, loading_bytes);
+    return std::max(training_bytes(), add_saturating(runtime_bytes, loading_bytes));
   }
 };
 

@@ -256,5 +256,17 @@ TEST(MachineFitTest, PythonAndTorchTakeOfTheSameMemory) {
   EXPECT_THAT(make_swap_plan(setup, machine).warnings, Contains(Warns("memory", "")));
 }
 
+TEST(MachineFitTest, NoAmountIsSoLargeThatItFits) {
+  TrainingSetup setup = small_model("[]");
+  MachineFacts machine = test::baseline_machine();
+  machine.has_accelerator = false;
+  for (const std::uint64_t bytes : {18'446'744'073'000'000'000ULL, ~0ULL}) {
+    setup.activation_bytes = bytes;
+    const SwapPlan plan = make_swap_plan(setup, machine);
+    EXPECT_EQ(plan.process.peak_bytes(), ~0ULL);
+    EXPECT_THAT(plan.warnings, Contains(Warns("memory", "")));
+  }
+}
+
 }  // namespace
 }  // namespace penstock
