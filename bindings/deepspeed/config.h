@@ -53,9 +53,10 @@ struct DeepSpeedConfig {
   std::uint64_t gradient_accumulation_steps = 0;
   std::uint64_t train_batch_size = 0;
   std::uint64_t micro_batch_size = 0;
-  std::string optimizer_type;  ///< optimizer.type as written; empty: the script brings one
-  bool has_cpu_adam = true;    ///< offloaded states are fp32 and stepped by DeepSpeedCPUAdam
-  bool is_elementwise = true;  ///< by it, or by another optimizer that can be stepped in chunks
+  bool has_batch_size = false;  ///< one of both sizes stands there, be it as "auto"
+  std::string optimizer_type;   ///< optimizer.type as written; empty: the script brings one
+  bool has_cpu_adam = true;     ///< offloaded states are fp32 and stepped by DeepSpeedCPUAdam
+  bool is_elementwise = true;   ///< by it, or by another optimizer that can be stepped in chunks
   std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type
   std::uint64_t master_element_bytes = 4;  ///< 2 under `…_master_weights_and_grads`
   std::uint64_t state_element_bytes = 4;   ///< of the optimizer's states

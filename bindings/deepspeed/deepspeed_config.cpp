@@ -182,6 +182,7 @@ void read_batches(ConfigSection& top, DeepSpeedConfig& config) {
   top.read_count("train_micro_batch_size_per_gpu", config.micro_batch_size);
   const bool is_derived = config.train_batch_size != 0 && config.micro_batch_size != 0;
   for (const char* key : {"train_batch_size", "train_micro_batch_size_per_gpu"}) {
+    config.has_batch_size = config.has_batch_size || top.has(key);
     top.reading().automatic.erase(key);
   }
   if (is_derived) {

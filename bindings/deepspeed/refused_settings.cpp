@@ -165,6 +165,13 @@ std::vector<PlanWarning> warn_about_batches(const TrainingSetup& setup) {
   const DeepSpeedConfig& file = setup.config.deepspeed;
   const std::uint64_t ranks = setup.world_size;
   const std::uint64_t total = file.train_batch_size;
+  if (setup.has_config && !file.has_batch_size) {
+    return {{"batch-sizes",
+             "the configuration has neither train_batch_size nor train_micro_batch_size_per_gpu, "
+             "so that DeepSpeed will not begin unless the script adds one; launchers replace "
+             "\"auto\" alone",
+             "train_micro_batch_size_per_gpu"}};
+  }
   if (!setup.has_config || total == 0) {
     return {};
   }

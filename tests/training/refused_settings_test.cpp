@@ -80,6 +80,16 @@ TEST(RefusedSettingsTest, WhatIsAssumedOfTheOptimizerIsSaid) {
   EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "cpu")), IsEmpty());
 }
 
+TEST(RefusedSettingsTest, WithoutABatchSizeDeepSpeedDoesNotBegin) {
+  EXPECT_THAT(warn_about_batches(setup_of("nvme", "nvme")),
+              ElementsAre(AllOf(Warns("batch-sizes", "train_micro_batch_size_per_gpu"),
+                                Says("unless the script adds one"))));
+  for (const char* size : {R"(, "train_batch_size": "auto")", R"(, "train_batch_size": 1)",
+                           R"(, "train_micro_batch_size_per_gpu": 1)"}) {
+    EXPECT_THAT(warn_about_batches(setup_of("nvme", "nvme", "", size)), IsEmpty()) << size;
+  }
+}
+
 TEST(RefusedSettingsTest, BatchSizesThatContradictEachOther) {
   const auto sizes = [](const char* total, const char* micro, const char* passes) {
     return warn_about_batches(
