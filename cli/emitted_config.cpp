@@ -74,7 +74,8 @@ Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
   Json config{{"train_batch_size", "auto"},
               {"train_micro_batch_size_per_gpu", "auto"},
               {"gradient_accumulation_steps", "auto"}};
-  if (const DType dtype = model_dtype(plan.setup.inventory); dtype != DType::kF32) {
+  const DType dtype = plan.setup.model_dtype().value_or(model_dtype(plan.setup.inventory));
+  if (dtype != DType::kF32) {
     config[dtype == DType::kBF16 ? "bf16" : "fp16"] = {{"enabled", true}};
   }
   config["zero_optimization"] = {

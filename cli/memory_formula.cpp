@@ -28,13 +28,12 @@ std::string divided(const TrainingSetup& setup, std::uint32_t from_stage) {
 }
 
 std::string parameters(const TrainingSetup& setup) {
-  return fmt::format(
-      "{} parameters x {}{}; ZeRO divides them at stage 3 only", parameter_elements(setup),
-      setup.has_config
-          ? fmt::format("{} bytes ({})", dtype_bytes(setup.config.deepspeed.held_dtype()),
-                        dtype_name(setup.config.deepspeed.held_dtype()))
-          : "the bytes of their types",
-      divided(setup, 3));
+  const std::optional<DType> dtype = setup.model_dtype();
+  return fmt::format("{} parameters x {}{}; ZeRO divides them at stage 3 only",
+                     parameter_elements(setup),
+                     dtype ? fmt::format("{} bytes ({})", dtype_bytes(*dtype), dtype_name(*dtype))
+                           : "the bytes of their types",
+                     divided(setup, 3));
 }
 
 std::string gradients(const TrainingSetup& setup, const MemoryRow& row) {

@@ -45,6 +45,13 @@ std::optional<DType> dtype_of(const PlanRequest& request) {
   return request.dtype.empty() ? std::nullopt : std::optional(parse_dtype(request.dtype).value());
 }
 
+// What the command line says, else what a launcher's file says of itself.
+std::optional<DType> given_dtype(const PlanRequest& request,
+                                 const std::optional<TypeSource>& launched) {
+  const bool is_said = launched && launched->unsaid.empty();
+  return request.dtype.empty() && is_said ? std::optional(launched->dtype) : dtype_of(request);
+}
+
 std::string check_adapter(const std::string& text) {
   const Result<Adapter> adapter = parse_adapter(text);
   return adapter ? std::string() : adapter.error().message;
@@ -267,6 +274,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
     machine.drives = parse_drive(drive).value();  // checked by check_drive()
   }
   TrainingSetup setup = make_setup(*this, *ranks, std::move(inventory), std::move(planned));
+  setup.given_dtype = given_dtype(*this, launched);
   setup.typed_tensors = std::move(*typed);
   PENSTOCK_TRY(check_chunks(setup));
   return make_swap_plan(std::move(setup), machine);
@@ -300,8 +308,9 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
       ->check(check_optimizer)
       ->type_name("NAME");
   verb.add_option("--dtype", request.dtype,
-                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration (default: "
-                  "accelerate's mixed_precision, else the inventory's own type)")
+                  "fp32, bf16 or fp16: what \"auto\" stands for in the configuration, and the type "
+                  "where there is none (default: accelerate's mixed_precision, else the "
+                  "inventory's own type)")
       ->check(check_dtype)
       ->type_name("NAME");
   verb.add_option("--trainable", request.trainable,

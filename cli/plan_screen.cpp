@@ -66,11 +66,11 @@ void add_model(const SwapPlan& plan, Screen& screen) {
     bytes += setup.rank_bytes(info);
     trained += setup.trains(info) ? info.elements() : 0;
   }
+  const std::optional<DType> dtype = setup.model_dtype();
   screen.add("Model", fmt::format("{}, {} elements as {}, {} on a rank; {} trained",
                                   counted(setup.inventory.tensors.size(), "tensor"),
                                   setup.inventory.elements(),
-                                  setup.has_config ? dtype_name(setup.config.deepspeed.held_dtype())
-                                                   : std::string_view("listed"),
+                                  dtype ? dtype_name(*dtype) : std::string_view("listed"),
                                   format_bytes(bytes), trained));
   screen.add("Run",
              setup.has_config

@@ -36,10 +36,11 @@ std::string what_was_asked(const SwapPlan& plan) {
   for (const TensorInfo& info : setup.inventory.tensors) {
     rank_bytes += setup.rank_bytes(info);
   }
-  const std::string dtype = setup.has_config
-                                ? fmt::format("parameters held as {} by the configuration",
-                                              dtype_name(setup.config.deepspeed.held_dtype()))
-                                : "types as in the inventory, no DeepSpeed configuration";
+  const std::optional<DType> held = setup.model_dtype();
+  const std::string dtype = fmt::format(
+      "{}{}",
+      held ? fmt::format("parameters held as {}", dtype_name(*held)) : "types as in the inventory",
+      setup.has_config ? " by the configuration" : ", no DeepSpeed configuration");
   return fmt::format(
       "{}, {} elements, {} on a rank; world size {}, ZeRO stage {}, optimizer {}; {}\n",
       counted(setup.inventory.tensors.size(), "tensor"), setup.inventory.elements(),

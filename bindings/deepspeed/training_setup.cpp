@@ -58,11 +58,15 @@ bool decays(const TensorInfo& tensor) noexcept {
 
 }  // namespace
 
+std::optional<DType> TrainingSetup::model_dtype() const noexcept {
+  return has_config ? config.deepspeed.held_dtype() : given_dtype;
+}
+
 DType TrainingSetup::held_dtype(const TensorInfo& tensor) const noexcept {
-  const bool follows = has_config && is_floating(tensor.dtype) &&
+  const bool follows = is_floating(tensor.dtype) &&
                        (tensor.role == Role::kParam || tensor.role == Role::kGradient) &&
                        !typed_tensors.contains(tensor.name);
-  return follows ? config.deepspeed.held_dtype() : tensor.dtype;
+  return follows ? model_dtype().value_or(tensor.dtype) : tensor.dtype;
 }
 
 std::uint64_t TrainingSetup::rank_elements(const TensorInfo& tensor) const noexcept {
@@ -75,8 +79,8 @@ std::uint64_t TrainingSetup::rank_bytes(const TensorInfo& tensor) const noexcept
 }
 
 bool TrainingSetup::is_large(const TensorInfo& tensor) const noexcept {
-  const DType dtype =
-      typed_tensors.contains(tensor.name) ? config.deepspeed.held_dtype() : held_dtype(tensor);
+  const DType dtype = typed_tensors.contains(tensor.name) ? model_dtype().value_or(DType::kF32)
+                                                          : held_dtype(tensor);
   return packed_bytes(dtype, rank_elements(tensor)) >= swappable_bytes_min();
 }
 

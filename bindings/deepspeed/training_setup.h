@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,14 +23,18 @@ struct TrainingSetup {
   std::uint32_t ranks_on_node = 1;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   bool optimizer_is_given = false;  ///< beside the file, whose section does not count then
-  bool trained_is_given = false;    ///< the user has said which parameters are trained
+  /// Of the model, from the user or a launcher; counts where there is no configuration.
+  std::optional<DType> given_dtype = {};
+  bool trained_is_given = false;  ///< the user has said which parameters are trained
   /// Tensors whose type the user has given: the configuration's is not theirs.
   std::set<std::string> typed_tensors = {};
   bool generates = false;  ///< the trainer gathers all parameters for generation, once a step
   std::uint64_t activation_bytes = 0;  ///< per rank; given by the user, never derived
 
-  /// The type that a rank holds the tensor in: the configuration's for parameters and gradients of
-  /// a floating type, else its own.
+  /// The type that parameters and gradients of a floating type are held in: the configuration's,
+  /// without one given_dtype. Nothing: each in its own.
+  std::optional<DType> model_dtype() const noexcept;
+  /// The type that a rank holds the tensor in: model_dtype(), or its own.
   DType held_dtype(const TensorInfo& tensor) const noexcept;
   /// Elements of this rank: ceil(elements / world size) of what the stage divides, else all.
   std::uint64_t rank_elements(const TensorInfo& tensor) const noexcept;

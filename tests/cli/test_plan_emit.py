@@ -30,6 +30,19 @@ def test_an_emitted_configuration_is_complete_and_better(penstock, write, config
     assert again["deepspeed_error"] is None
 
 
+@pytest.mark.parametrize("config", [None, {"penstock": {"ram_bytes": 0}}])
+@pytest.mark.parametrize(("dtype", "keys", "bytes_each"), [("fp32", set(), 4), ("fp16", {"fp16"}, 2)])
+def test_without_a_configuration_of_deepspeed_the_type_is_the_given_one(
+    penstock, write, config, dtype, keys, bytes_each
+):
+    options = ["--dtype", dtype] + ([] if config is None else ["--config", write("ds.json", config)])
+    tensor = {"name": "w", "dtype": "bf16", "shape": [2048, 1024]}
+    inventory = write("inventory.json", {"tensors": [tensor]})
+    assert penstock.json("plan", inventory, *options)["tensors"][0]["bytes"] == bytes_each << 21
+    emitted = json.loads(penstock("plan", inventory, *options, "--emit-config").stdout)
+    assert emitted.keys() & {"bf16", "fp16"} == keys
+
+
 def emit(penstock, config, tmp_path):
     """The configuration that a file holds, and what is said of it."""
     out = tmp_path / "emitted.json"

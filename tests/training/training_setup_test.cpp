@@ -30,6 +30,15 @@ TEST(TrainingSetupTest, TheConfigurationDecidesTheType) {
   EXPECT_EQ(test::rank_tensors(test::setup_without_config(three()))[0].bytes, 3'001'000U * 2);
 }
 
+TEST(TrainingSetupTest, WithoutAConfigurationTheGivenTypeCounts) {
+  TrainingSetup setup = test::setup_without_config(three());
+  setup.given_dtype = DType::kF32;
+  EXPECT_EQ(test::rank_tensors(setup)[0].bytes, 3'001'000U * 4);
+  setup = test::setup_with(three(), kNvme);
+  setup.given_dtype = DType::kBF16;
+  EXPECT_EQ(test::rank_tensors(setup)[0].bytes, 3'001'000U * 4) << "the configuration's";
+}
+
 TEST(TrainingSetupTest, ATypeThatTheUserGivesIsKept) {
   TrainingSetup setup = test::setup_with(three(), R"({"bf16": {"enabled": true},
       "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/n"}}})");
