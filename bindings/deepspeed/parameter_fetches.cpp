@@ -84,12 +84,18 @@ std::vector<Module> modules_of_step(const TrainingSetup& setup) {
   return modules;
 }
 
+// Small: once it is gathered it stays.
+bool persists(const TrainingSetup& setup, std::size_t i) {
+  return setup.inventory.tensors[i].elements() <=
+         setup.config.deepspeed.stage3_param_persistence_threshold;
+}
+
 struct Parameter {
   std::uint64_t elements = 0;     // of the whole model
   std::uint64_t bytes = 0;        // of this rank's partition
   std::uint64_t drive_bytes = 0;  // of them, those that come from a drive
   bool is_swapped = false;
-  bool persists = false;     // small: once gathered it stays
+  bool persists = false;
   bool is_gathered = false;  // whole, ready for use
   bool is_in_memory = false;
   bool is_in_flight = false;      // gathered ahead, not waited for
@@ -114,7 +120,7 @@ class Coordinator {
       parameter.bytes = tensors[i].bytes;
       parameter.drive_bytes = is_on_drive(place) ? tensors[i].bytes : 0;
       parameter.is_swapped = tensors[i].swappable;
-      parameter.persists = parameter.elements <= config_.stage3_param_persistence_threshold;
+      parameter.persists = persists(setup, i);
       parameter.is_in_memory = !parameter.is_swapped;
       parameters_.push_back(parameter);
     }
@@ -320,8 +326,9 @@ ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<Pl
       fetches.by_tensor[i] = tensors[i].swappable ? tensors[i].reads_per_step : 0;
     }
   }
-  for (std::uint32_t& count : fetches.by_tensor) {
-    count *= setup.passes_per_step();
+  for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
+    // What persists stays gathered from one pass to the next.
+    fetches.by_tensor[i] *= persists(setup, i) ? 1U : setup.passes_per_step();
   }
   if (setup.generates) {
     add_generation(tensors, placement, fetches);

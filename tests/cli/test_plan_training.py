@@ -82,3 +82,19 @@ def test_accumulated_passes_fetch_parameters_again(penstock, write, batch):
     parameters = once["read_bytes"] - 12 * 596049920
     assert often["read_bytes"] == pytest.approx(4 * parameters + 12 * 596049920, rel=0.001)
     assert often["write_bytes"] == once["write_bytes"]
+
+
+def test_what_persists_is_fetched_once_for_all_passes(penstock, write):
+    """Once it is gathered, DeepSpeed keeps a parameter that is no larger than the threshold."""
+    config = json.loads(FULL.read_text())
+    config["zero_optimization"].update(offload_optimizer={"device": "cpu"})
+    inventory = {"tensors": [{"name": f"layers.{i}.weight", "dtype": "bf16", "shape": [1024, 1024]} for i in range(8)]}
+
+    def read_bytes(threshold, passes):
+        config["zero_optimization"]["stage3_param_persistence_threshold"] = threshold
+        config["gradient_accumulation_steps"] = passes
+        options = ["--config", write("ds.json", config), "--ram", "0", "--trainable", "all", *MEMORY]
+        return penstock.json("plan", write("inventory.json", inventory), *options)["per_step"]["read_bytes"]
+
+    assert [read_bytes(1024 * 1024, passes) for passes in (1, 4)] == [8 << 21, 8 << 21]
+    assert read_bytes(1024 * 1024 - 1, 4) == 4 * read_bytes(1024 * 1024 - 1, 1)
