@@ -104,24 +104,23 @@ void override_from_command_line(const PlanRequest& request, Config& config) {
   }
 }
 
-// What is known of the order of use puts the tensors in it; without an inventory the trace is one.
-Result<InventorySource> read_tensors(const PlanRequest& request) {
+// What the trace has of tensors, in order of use.
+Result<std::optional<Inventory>> read_traced(const PlanRequest& request) {
   if (request.trace.empty()) {
-    return read_inventories(request.inventories);
+    return std::optional<Inventory>();
   }
   Result<RecordedTrace> trace = load_trace(request.trace);
-  if (!trace) {
-    return trace.error();
+  PENSTOCK_TRY(trace);
+  return std::optional(traced_inventory(*trace));
+}
+
+// Without an inventory the trace is one.
+Result<InventorySource> read_tensors(const PlanRequest& request,
+                                     const std::optional<Inventory>& traced) {
+  if (traced && request.inventories.empty()) {
+    return InventorySource{*traced, {}};
   }
-  Inventory traced = traced_inventory(*trace);
-  if (request.inventories.empty()) {
-    return InventorySource{std::move(traced), {}};
-  }
-  Result<InventorySource> source = read_inventories(request.inventories);
-  if (source) {
-    sort_by_use(source->inventory, traced);
-  }
-  return source;
+  return read_inventories(request.inventories);
 }
 
 // Ranks in all, and on one machine.
@@ -246,10 +245,10 @@ Result<Config> PlanRequest::read_config(const ConfigSource& source) const {
 }
 
 Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& source) const {
-  Result<InventorySource> tensors = read_tensors(*this);
-  if (!tensors) {
-    return std::move(tensors).error();
-  }
+  const Result<std::optional<Inventory>> traced = read_traced(*this);
+  PENSTOCK_TRY(traced);
+  Result<InventorySource> tensors = read_tensors(*this, *traced);
+  PENSTOCK_TRY(tensors);
   Inventory& inventory = tensors->inventory;
   std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
   PENSTOCK_TRY(choose_trained(inventory, trainable));
@@ -275,6 +274,9 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   }
   TrainingSetup setup = make_setup(*this, *ranks, std::move(inventory), std::move(planned));
   setup.given_dtype = given_dtype(*this, launched);
+  if (*traced) {
+    setup.use_order = order_of_use(setup.inventory, **traced);
+  }
   setup.typed_tensors = std::move(*typed);
   PENSTOCK_TRY(check_chunks(setup));
   return make_swap_plan(std::move(setup), machine);

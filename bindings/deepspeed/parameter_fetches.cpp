@@ -33,13 +33,14 @@ std::string_view module_of(std::string_view name) {
 // A module as the coordinator sees it: its own parameters, by their place in the inventory.
 using Module = std::vector<std::size_t>;
 
-std::vector<Module> forward_modules(const Inventory& inventory) {
+std::vector<Module> forward_modules(const TrainingSetup& setup) {
   std::vector<Module> modules;
   std::vector<Module> heads;
   std::size_t embedding = kNever;
   std::string_view open;
-  for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
-    const TensorInfo& info = inventory.tensors[i];
+  for (std::size_t k = 0; k < setup.inventory.tensors.size(); ++k) {
+    const std::size_t i = setup.use_order.empty() ? k : setup.use_order[k];
+    const TensorInfo& info = setup.inventory.tensors[i];
     if (info.role != Role::kParam) {
       continue;
     }
@@ -67,7 +68,7 @@ std::vector<Module> forward_modules(const Inventory& inventory) {
 // Forward, then backward as far as there is something to compute a gradient for. A frozen model is
 // the base of an adapter that the inventory does not list: all but the embedding have a backward.
 std::vector<Module> modules_of_step(const TrainingSetup& setup) {
-  std::vector<Module> modules = forward_modules(setup.inventory);
+  std::vector<Module> modules = forward_modules(setup);
   auto first = std::ranges::find_if(modules, [&setup](const Module& module) {
     return std::ranges::any_of(
         module, [&](std::size_t i) { return setup.trains(setup.inventory.tensors[i]); });

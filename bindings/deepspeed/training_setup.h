@@ -15,7 +15,9 @@ namespace penstock {
 
 /// What a user wants to train and how: what `penstock plan` is asked about.
 struct TrainingSetup {
-  Inventory inventory;
+  Inventory inventory;  ///< in the order of building, which DeepSpeed's sub-groups follow
+  /// Places in it in the order of use, where a trace says that; empty: the order of building.
+  std::vector<std::size_t> use_order = {};
   Config config;            ///< all defaults where there is no file
   bool has_config = false;  ///< of DeepSpeed; false: the whole inventory is to be swapped as it is
   std::uint32_t stage = 3;  ///< of ZeRO, 0 to 3

@@ -286,15 +286,21 @@ Inventory traced_inventory(const RecordedTrace& trace) {
   return inventory;
 }
 
-void sort_by_use(Inventory& inventory, const Inventory& traced) {
+std::vector<std::size_t> order_of_use(const Inventory& inventory, const Inventory& traced) {
   std::map<std::string_view, std::size_t> first_use;
   for (const TensorInfo& tensor : traced.tensors) {
     first_use.emplace(tensor.name, first_use.size());
   }
-  std::ranges::stable_sort(inventory.tensors, {}, [&first_use](const TensorInfo& tensor) {
+  std::vector<std::size_t> places;
+  std::vector<std::size_t> uses;  // by place
+  for (const TensorInfo& tensor : inventory.tensors) {
     const auto use = first_use.find(tensor.name);
-    return use == first_use.end() ? first_use.size() : use->second;
-  });
+    const std::size_t before = uses.empty() ? 0 : uses.back();
+    places.push_back(uses.size());
+    uses.push_back(use == first_use.end() ? before : use->second);
+  }
+  std::ranges::stable_sort(places, {}, [&uses](std::size_t place) { return uses[place]; });
+  return places;
 }
 
 }  // namespace penstock

@@ -41,8 +41,8 @@ Result<RecordedTrace> parse_trace(std::string_view text, const std::string& orig
 /// only declared behind them: an inventory whose order is that of the run. Names that several
 /// namespaces have get the namespace's name before them.
 Inventory traced_inventory(const RecordedTrace& trace);
-/// Puts an inventory's tensors in the order in which `traced` has those of their names; the others
-/// stay behind them, in their order.
-void sort_by_use(Inventory& inventory, const Inventory& traced);
+/// Places of an inventory's tensors in the order in which `traced` has those of their names. What
+/// it lacks comes behind the tensor that the inventory has before it.
+std::vector<std::size_t> order_of_use(const Inventory& inventory, const Inventory& traced);
 
 }  // namespace penstock

@@ -98,3 +98,23 @@ def test_what_persists_is_fetched_once_for_all_passes(penstock, write):
 
     assert [read_bytes(1024 * 1024, passes) for passes in (1, 4)] == [8 << 21, 8 << 21]
     assert read_bytes(1024 * 1024 - 1, 4) == 4 * read_bytes(1024 * 1024 - 1, 1)
+
+
+def test_a_trace_does_not_change_what_is_in_a_sub_group(penstock, write):
+    """The optimizer has parameters in the order of building, whatever their order of use."""
+    config = json.loads(FULL.read_text())
+    config["zero_optimization"]["sub_group_size"] = 2_000_000
+    shapes = {"used_last": [3, 1024, 1024], "a": [1024, 1024], "b": [1024, 1024]}
+    tensors = [{"name": name, "dtype": "bf16", "shape": shape} for name, shape in shapes.items()]
+    inventory = write("inventory.json", {"tensors": tensors})
+    events = [{"schema": "penstock.trace/1"}]
+    for number, name in enumerate(["a", "b", "used_last"]):
+        declared = {"space": 1, "name": name, "dtype": "bf16", "shape": shapes[name], "role": "param"}
+        events.append({"t": number, "w": 0, "op": "declare", "tensor": number, **declared})
+    events += [{"t": 3 + number, "w": 0, "op": "get", "tensor": number} for number in range(3)]
+    trace = write("trace.jsonl", "".join(json.dumps(event) + "\n" for event in events))
+    options = [inventory, "--config", write("ds.json", config), "--trainable", "all", "--ram", "0", *MEMORY]
+    plan, traced = (penstock.json("plan", *options, "--verbose", *more) for more in ([], ["--trace", trace]))
+    assert [state for state in plan["states"] if "master" in state["name"]]
+    for key in ("tensors", "states", "nvme_bytes"):
+        assert traced[key] == plan[key], key

@@ -168,5 +168,18 @@ TEST(RecordedTrace, RefusesWhatIsNoTrace) {
   }
 }
 
+TEST(RecordedTrace, WhatItLacksIsUsedWithTheTensorBefore) {
+  const auto inventory_of = [](const std::vector<std::string>& names) {
+    Inventory inventory;
+    for (const std::string& name : names) {
+      inventory.tensors.push_back({name, DType::kU8, {1}, Role::kParam});
+    }
+    return inventory;
+  };
+  EXPECT_EQ(order_of_use(inventory_of({"head", "head.bias", "a", "a.bias", "b"}),
+                         inventory_of({"a", "b", "head", "elsewhere"})),
+            (std::vector<std::size_t>{2, 3, 4, 0, 1}));
+}
+
 }  // namespace
 }  // namespace penstock
