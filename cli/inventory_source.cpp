@@ -5,24 +5,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
-#include "alloc/counted.h"
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
 #include "bindings/inventory/checkpoint.h"
 #include "bindings/inventory/inventory_file.h"
+#include "cli/checkpoint_inventory.h"
 #include "swap/plan/name_pattern.h"
 
 namespace penstock::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr std::string_view kAdapterFile = "adapter_model.safetensors";
 
@@ -62,65 +59,6 @@ std::vector<PlanWarning> warn_of_experts(const Inventory& inventory, const std::
                        excerpt(path))}};
 }
 
-// The type that most tensors of a checkpoint have; those of stage 3 have none in their own file.
-DType usual_type(const std::vector<ModelTensor>& tensors) {
-  std::map<std::string, std::size_t> counts;
-  for (const ModelTensor& tensor : tensors) {
-    if (parse_dtype(tensor.dtype)) {
-      ++counts[tensor.dtype];
-    }
-  }
-  const auto most =
-      std::ranges::max_element(counts, {}, [](const auto& counted) { return counted.second; });
-  return most == counts.end() ? DType::kF32 : parse_dtype(most->first).value();
-}
-
-std::vector<PlanWarning> warnings_of(const CheckpointSummary& summary, const std::string& path,
-                                     std::size_t untyped, DType usual) {
-  std::vector<PlanWarning> warnings;
-  if (untyped != 0) {
-    warnings.push_back(
-        {"assumed", fmt::format("the checkpoint {} does not say the type of {}; "
-                                "planned with {}",
-                                excerpt(path), counted(untyped, "tensor"), dtype_name(usual))});
-  }
-  const auto broken = static_cast<std::size_t>(std::ranges::count_if(
-      summary.files, [](const CheckpointFile& file) { return !file.problem.empty(); }));
-  if (const std::size_t lost = broken + summary.missing.size(); lost != 0) {
-    warnings.push_back({"checkpoint-incomplete",
-                        fmt::format("{} files of the checkpoint {} are missing or cannot be read, "
-                                    "and tensors of theirs may not be in this plan",
-                                    lost, excerpt(path))});
-  }
-  return warnings;
-}
-
-// By way of the JSON form, whose reader trusts neither names nor sizes.
-Result<InventorySource> inventory_of(const CheckpointSummary& summary, const std::string& path) {
-  const DType usual = usual_type(summary.tensors);
-  std::size_t untyped = 0;
-  json tensors = json::array();
-  for (const ModelTensor& tensor : summary.tensors) {
-    if (tensor.role == "shared") {  // its bytes are another tensor's
-      continue;
-    }
-    const bool is_typed = parse_dtype(tensor.dtype).has_value();
-    untyped += is_typed ? 0 : 1;
-    tensors.push_back(
-        {{"name", tensor.name},
-         {"dtype", is_typed ? tensor.dtype : std::string(dtype_name(usual))},
-         {"shape", tensor.shape},
-         {"role", role_name(tensor.role == "buffer" ? Role::kBuffer : Role::kParam)}});
-  }
-  const json document{{"tensors", std::move(tensors)}};
-  Result<Inventory> inventory =
-      parse_inventory(document.dump(-1, ' ', false, json::error_handler_t::replace), path);
-  if (!inventory) {
-    return std::move(inventory).error();
-  }
-  return InventorySource{std::move(*inventory), warnings_of(summary, path, untyped, usual)};
-}
-
 // Where each rank had its own part, transformers saves names with empty shapes.
 bool is_stub(const Inventory& inventory) {
   const auto empty = std::ranges::count_if(
@@ -139,7 +77,7 @@ Result<InventorySource> read_one(const std::string& path) {
     }
     if (*place) {
       const Result<CheckpointSummary> summary = summarize_checkpoint(std::move(**place));
-      return summary ? inventory_of(*summary, path) : summary.error();
+      return summary ? checkpoint_inventory(*summary, path) : summary.error();
     }
   }
   if (!inventory) {

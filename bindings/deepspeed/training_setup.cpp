@@ -50,13 +50,12 @@ std::uint32_t dividing_stage(Role role) noexcept {
   return std::numeric_limits<std::uint32_t>::max();
 }
 
-// All but biases and norms. Trainer goes by names and by the layer's class, which an inventory
-// lacks.
+}  // namespace
+
+// Trainer goes by names and by the layer's class, which an inventory lacks.
 bool decays(const TensorInfo& tensor) noexcept {
   return tensor.shape.size() > 1 && tensor.name.find("bias") == std::string::npos;
 }
-
-}  // namespace
 
 std::optional<DType> TrainingSetup::model_dtype() const noexcept {
   return has_config ? config.deepspeed.held_dtype() : given_dtype;

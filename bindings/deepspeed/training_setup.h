@@ -13,6 +13,10 @@
 
 namespace penstock {
 
+/// Whether Trainer's optimizer has the parameter in its first group, which decays: all but biases
+/// and norms.
+bool decays(const TensorInfo& tensor) noexcept;
+
 /// What a user wants to train and how: what `penstock plan` is asked about.
 struct TrainingSetup {
   Inventory inventory;  ///< in the order of building, which DeepSpeed's sub-groups follow

@@ -118,6 +118,28 @@ def test_a_checkpoint_of_deepspeed_has_names_and_shapes(penstock, write, stage):
     assert tag["tensors"] == by_checkpoint["tensors"]
 
 
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([["b.norm", "b.proj"], ["a.norm"], ["a.proj"]], ["b.norm", "b.proj", "a.norm", "a.proj"]),
+        # Trainer's optimizer has biases and norms in a second group: names say how both mix.
+        ([["b.proj"], ["a.proj"], ["b.norm", "a.norm"]], ["b.proj", "b.norm", "a.proj", "a.norm"]),
+    ],
+)
+def test_a_checkpoint_of_deepspeed_has_the_order_of_building(penstock, tmp_path, groups, expected):
+    """Names alone would say: a.proj, a.norm, b.proj, b.norm."""
+    from checkpoint_files import model_state, shard, torch  # needs torch
+
+    shapes = [{f"{name}.weight": (16, 16) if "proj" in name else (16,) for name in group} for group in groups]
+    folder = tmp_path / "run" / "global_step3"
+    folder.mkdir(parents=True)
+    torch.save(model_state(3, 1, 0, groups=shapes, frozen_param_shapes={}), folder / shard(0))
+    (tmp_path / "run" / "latest").write_text("global_step3")
+    trained = {name for group in shapes for name in group}
+    plan = penstock.json("plan", tmp_path / "run", *MEMORY)
+    assert [name for name in names(plan) if name in trained] == [f"{name}.weight" for name in expected]
+
+
 def test_a_damaged_checkpoint_says_so(penstock, tmp_path):
     there = tmp_path / "stage3"
     shutil.copytree(CHECKPOINTS / "stage3", there)
