@@ -11,9 +11,9 @@
 
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
-#include "bindings/inventory/checkpoint.h"
 #include "bindings/inventory/inventory_file.h"
 #include "cli/checkpoint_inventory.h"
+#include "cli/unloaded_tensors.h"
 #include "swap/plan/name_pattern.h"
 
 namespace penstock::cli {
@@ -24,13 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAdapterFile = "adapter_model.safetensors";
 
 // PEFT saves the adapter alone; the model that it belongs to lies elsewhere.
-std::vector<PlanWarning> warn_of_adapter(const std::string& path) {
-  std::error_code error;
-  std::string file = path;
-  if (fs::is_directory(path, error)) {
-    const Result<std::string> found = find_checkpoint_file(path);
-    file = found ? *found : path;
-  }
+std::vector<PlanWarning> warn_of_adapter(const std::string& file, const std::string& path) {
   if (fs::path(file).filename() != kAdapterFile) {
     return {};
   }
@@ -40,15 +34,12 @@ std::vector<PlanWarning> warn_of_adapter(const std::string& path) {
                        excerpt(path))}};
 }
 
-// transformers 5 makes one tensor of a layer's experts when it loads them. A JSON inventory says
-// what there is.
+// transformers 5 makes one tensor of a layer's experts when it loads them.
 std::vector<PlanWarning> warn_of_experts(const Inventory& inventory, const std::string& path) {
   const auto is_of_expert = [](const TensorInfo& tensor) {
     return matches_pattern("*.experts.0.*", tensor.name);
   };
-  std::error_code error;
-  const bool is_model = fs::is_directory(path, error) || fs::path(path).extension() != ".json";
-  if (!is_model || std::ranges::none_of(inventory.tensors, is_of_expert)) {
+  if (std::ranges::none_of(inventory.tensors, is_of_expert)) {
     return {};
   }
   return {{"separate-experts",
@@ -68,7 +59,8 @@ bool is_stub(const Inventory& inventory) {
 
 // Weights that transformers has saved come first: they say the type of every tensor.
 Result<InventorySource> read_one(const std::string& path) {
-  Result<Inventory> inventory = load_inventory(path);
+  const Result<std::string> file = find_inventory_file(path);
+  Result<Inventory> inventory = file ? load_inventory(*file) : file.error();
   std::error_code error;
   if ((!inventory || is_stub(*inventory)) && fs::is_directory(path, error)) {
     Result<std::optional<CheckpointPlace>> place = find_checkpoint(path);
@@ -83,8 +75,11 @@ Result<InventorySource> read_one(const std::string& path) {
   if (!inventory) {
     return std::move(inventory).error();
   }
-  std::vector<PlanWarning> warnings = warn_of_adapter(path);
-  std::ranges::move(warn_of_experts(*inventory, path), std::back_inserter(warnings));
+  std::vector<PlanWarning> warnings = warn_of_adapter(*file, path);
+  if (is_safetensors(*file)) {  // a JSON inventory says what there is
+    std::ranges::move(warn_of_experts(*inventory, path), std::back_inserter(warnings));
+    std::ranges::move(leave_out_unloaded(*inventory, *file), std::back_inserter(warnings));
+  }
   return InventorySource{std::move(*inventory), std::move(warnings)};
 }
 

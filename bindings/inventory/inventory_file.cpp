@@ -49,7 +49,7 @@ Result<Inventory> checked(Inventory inventory, const std::string& origin) {
 }
 
 Result<Inventory> load_file(const std::string& path) {
-  if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) {
+  if (is_safetensors(path)) {
     const Result<Checkpoint> checkpoint = load_checkpoint(path);
     PENSTOCK_TRY(checkpoint);
     Inventory inventory = checkpoint->inventory();
@@ -94,7 +94,11 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
   return checked(std::move(inventory), origin);
 }
 
-Result<Inventory> load_inventory(const std::string& path) {
+bool is_safetensors(std::string_view file) noexcept {
+  return file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json");
+}
+
+Result<std::string> find_inventory_file(const std::string& path) {
   std::error_code ignored;
   std::string file = path;
   if (!std::filesystem::exists(path, ignored) && is_hub_name(path)) {
@@ -102,14 +106,16 @@ Result<Inventory> load_inventory(const std::string& path) {
     PENSTOCK_TRY(cached);
     file = std::move(*cached);
   }
-  if (std::filesystem::is_directory(file, ignored)) {
-    Result<std::string> found = find_checkpoint_file(file);
-    PENSTOCK_TRY(found);
-    file = std::move(*found);
-  }
-  Result<Inventory> inventory = load_file(file);
+  return std::filesystem::is_directory(file, ignored) ? find_checkpoint_file(file)
+                                                      : Result<std::string>(std::move(file));
+}
+
+Result<Inventory> load_inventory(const std::string& path) {
+  const Result<std::string> file = find_inventory_file(path);
+  PENSTOCK_TRY(file);
+  Result<Inventory> inventory = load_file(*file);
   if (inventory.has_error() && inventory.error().path.empty()) {
-    inventory.error().path = file;
+    inventory.error().path = *file;
   }
   return inventory;
 }

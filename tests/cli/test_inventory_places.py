@@ -1,6 +1,7 @@
 """Where an INVENTORY may be: in Hugging Face's cache by its name, in a checkpoint of DeepSpeed, in an adapter."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -181,3 +182,49 @@ def test_experts_that_are_joined_by_loading(penstock, write, tmp_path):
     entries = [{"name": name, "dtype": "bf16", "shape": [64, 64], "role": "param"} for name in names]
     plan = penstock.json("plan", write("inventory.json", {"tensors": entries}), *MEMORY)
     assert not [warning for warning in plan["warnings"] if warning["code"] == "separate-experts"]
+
+
+@pytest.mark.parametrize(
+    ("config", "is_left_out"),
+    [
+        ({"tie_word_embeddings": True}, True),
+        ({"tie_word_embeddings": False}, False),
+        ({}, False),  # each model has its own default
+        ([], False),
+        (b"no JSON", False),
+        (None, False),
+    ],
+)
+def test_a_tied_head_that_is_stored_is_left_out(penstock, write, tmp_path, config, is_left_out):
+    """As transformers does when it loads Qwen/Qwen3-0.6B."""
+    shapes = {"model.embed_tokens.weight": [32, 64], "model.norm.weight": [64], "lm_head.weight": [32, 64]}
+    entries = {name: ("BF16", shape, 2 * math.prod(shape)) for name, shape in shapes.items()}
+    file = write("model.safetensors", safetensors_bytes(entries))
+    if config is not None:
+        write("config.json", config)
+    for path in (tmp_path, file):
+        plan = penstock.json("plan", path, *MEMORY)
+        assert names(plan) == [name for name in shapes if name != "lm_head.weight" or not is_left_out]
+        warnings = [warning["text"] for warning in plan["warnings"] if warning["code"] == "not-loaded"]
+        assert len(warnings) == is_left_out
+        assert not is_left_out or "lm_head.weight" in warnings[0]
+
+
+def test_a_head_of_another_shape_is_no_embedding(penstock, write, tmp_path):
+    entries = {"wte.weight": ("BF16", [32, 64], 4096), "lm_head.weight": ("BF16", [33, 64], 4224)}
+    write("model.safetensors", safetensors_bytes(entries))
+    write("config.json", {"tie_word_embeddings": True})
+    assert names(penstock.json("plan", tmp_path, *MEMORY)) == ["wte.weight", "lm_head.weight"]
+
+
+def test_masks_of_attention_are_left_out(penstock, write, tmp_path):
+    """As openai-community/gpt2 has them. A list in JSON says what there is."""
+    shapes = {"h.0.attn.c_attn.bias": [48], "h.0.attn.bias": [1, 1, 8, 8], "h.0.attn.masked_bias": []}
+    entries = {name: ("F32", shape, 4 * math.prod(shape)) for name, shape in shapes.items()}
+    write("model.safetensors", safetensors_bytes(entries))
+    plan = penstock.json("plan", tmp_path, *MEMORY)
+    assert names(plan) == ["h.0.attn.c_attn.bias"]
+    [warning] = [warning for warning in plan["warnings"] if warning["code"] == "not-loaded"]
+    assert "2 attention masks such as h.0.attn.bias" in warning["text"]
+    tensors = [{"name": name, "dtype": "f32", "shape": shape} for name, shape in shapes.items()]
+    assert names(penstock.json("plan", write("inventory.json", {"tensors": tensors}), *MEMORY)) == list(shapes)
