@@ -1,11 +1,14 @@
 #include "bindings/deepspeed/trained_tensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -29,34 +32,76 @@ std::optional<std::uint64_t> side_of(std::string_view text) {
   return is_whole && side > 0 ? std::optional(side) : std::nullopt;
 }
 
-// What stands for the `*` of `name` in the inventory, in its order.
-std::vector<std::string> words_for_star(const Inventory& inventory, std::string_view name) {
-  const std::string_view before = name.substr(0, name.find('*'));
-  std::vector<std::string> words;
-  std::set<std::string_view> seen;
-  for (const TensorInfo& tensor : inventory.tensors) {
-    const std::string_view full = tensor.name;
-    if (!full.starts_with(before)) {
-      continue;
-    }
-    const std::string_view rest = full.substr(before.size());
-    const std::string_view word = rest.substr(0, rest.find('.'));
-    if (word.size() < rest.size() && seen.insert(word).second) {
-      words.emplace_back(word);
-    }
+std::vector<std::string_view> words_of(std::string_view path) {
+  std::vector<std::string_view> words;
+  for (const auto& word : std::views::split(path, '.')) {
+    words.emplace_back(word.begin(), word.end());
   }
   return words;
 }
 
-std::vector<TensorInfo> one_for_each(const Inventory& inventory, const TensorInfo& adapter) {
-  const std::size_t star = adapter.name.find('*');
-  if (star == std::string::npos) {
-    return {adapter};
+// The modules of the inventory that a pattern names, as deep as any agrees with it.
+struct Modules {
+  std::size_t depth = 0;             // words of the pattern that they stand for
+  std::vector<std::string> paths;    // in the inventory's order
+  std::set<std::string_view> below;  // words of modules within them
+};
+
+Modules modules_for(const Inventory& inventory, std::span<const std::string_view> pattern) {
+  Modules modules;
+  std::set<std::string_view> seen;
+  for (const TensorInfo& tensor : inventory.tensors) {
+    const std::vector<std::string_view> words = words_of(tensor.name);
+    const std::size_t deepest =
+        std::min(pattern.size(), words.size()) - 1;  // the last is no module
+    std::size_t depth = 0;
+    while (depth < deepest && matches_pattern(pattern[depth], words[depth])) {
+      ++depth;
+    }
+    if (depth > modules.depth) {
+      modules = {depth, {}, {}};
+    }
+    if (depth == 0 || depth < modules.depth) {
+      continue;
+    }
+    const std::string_view& last = words[depth - 1];
+    const auto length = static_cast<std::size_t>(last.data() + last.size() - tensor.name.data());
+    if (const auto path = std::string_view(tensor.name).substr(0, length);
+        seen.insert(path).second) {
+      modules.paths.emplace_back(path);
+    }
+    modules.below.insert(words.begin() + static_cast<std::ptrdiff_t>(depth), words.end() - 1);
+  }
+  return modules;
+}
+
+// Words behind the modules are the adapter's own. One that the inventory has farther below has been
+// written in the wrong place.
+Result<std::vector<TensorInfo>> one_for_each(const Inventory& inventory,
+                                             const TensorInfo& adapter) {
+  if (adapter.name.find('*') == std::string::npos) {
+    return std::vector{adapter};
+  }
+  const std::vector<std::string_view> pattern = words_of(adapter.name);
+  const Modules modules = modules_for(inventory, pattern);
+  const std::span<const std::string_view> own = std::span(pattern).subspan(modules.depth);
+  const std::string rest = fmt::format("{}", fmt::join(own, "."));
+  if (rest.find('*') != std::string::npos) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("--adapter {} has a * for which no name of the inventory has a word",
+                             adapter.name));
+  }
+  if (own.size() > 1 && modules.below.contains(own.front())) {
+    return fault(
+        Fault::kInvalidArgument,
+        fmt::format("--adapter {} matches no module of the inventory: {} has no {}; each * "
+                    "stands for one word between dots",
+                    adapter.name, modules.paths.front(), own.front()));
   }
   std::vector<TensorInfo> adapters;
-  for (const std::string& word : words_for_star(inventory, adapter.name)) {
+  for (const std::string& path : modules.paths) {
     adapters.push_back(adapter);
-    adapters.back().name.replace(star, 1, word);
+    adapters.back().name = fmt::format("{}.{}", path, rest);
   }
   return adapters;
 }
@@ -147,17 +192,13 @@ Result<Adapter> parse_adapter(const std::string& text) {
 }
 
 Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorInfo& adapter) {
-  const std::vector<TensorInfo> adapters = one_for_each(inventory, adapter);
-  if (adapters.empty()) {
-    return fault(Fault::kInvalidArgument,
-                 fmt::format("--adapter {} has a * for which no name of the inventory has a word",
-                             adapter.name));
-  }
+  const Result<std::vector<TensorInfo>> adapters = one_for_each(inventory, adapter);
+  PENSTOCK_TRY(adapters);
   std::set<std::string_view> taken;
   for (const TensorInfo& tensor : inventory.tensors) {
     taken.insert(tensor.name);
   }
-  for (const TensorInfo& one : adapters) {
+  for (const TensorInfo& one : *adapters) {
     if (taken.contains(one.name)) {
       return fault(Fault::kInvalidArgument,
                    fmt::format("--adapter {} is a name that the inventory has, or another "
@@ -166,7 +207,7 @@ Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorI
     }
   }
   std::vector<std::string> names;
-  for (const TensorInfo& one : adapters) {
+  for (const TensorInfo& one : *adapters) {
     names.push_back(one.name);
     const auto at = static_cast<std::ptrdiff_t>(place_behind(inventory, one.name));
     inventory.tensors.insert(inventory.tensors.begin() + at, one);

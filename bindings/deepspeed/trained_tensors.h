@@ -20,10 +20,11 @@ struct Adapter {
 /// Reads `NAME=ROWSxCOLS[:DTYPE]`. Errors: another form.
 Result<Adapter> parse_adapter(const std::string& text);
 
-/// Adds the trained tensors of an adapter such as LoRA's. `*` in its name makes one for each word
-/// that stands there between dots in the inventory's names, such as the number of a layer. Each
-/// goes behind the tensor that shares most of its path, else behind the first. Returns their names.
-/// Errors: a name that is taken; a `*` that nothing stands for.
+/// Adds the trained tensors of an adapter such as LoRA's. Each `*` in its name stands for what the
+/// inventory has there between two dots, such as the number of a layer: one tensor is made for each
+/// module that the name agrees with, as far as any does. Each goes behind the tensor that shares
+/// most of its path, else behind the first. Returns their names. Errors: a name that is taken; a
+/// `*` that nothing stands for; a module that is not at that place.
 Result<std::vector<std::string>> add_adapter(Inventory& inventory, const TensorInfo& adapter);
 
 }  // namespace penstock

@@ -20,6 +20,38 @@ def test_lora_is_described_by_what_it_adds(penstock):
     assert sum(tensor["name"].endswith("lora_A") for tensor in plan["tensors"]) == 28
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (
+            "layers.*.mlp.experts.*.up.lora_A",
+            [f"layers.{i}.mlp.experts.{e}.up.lora_A" for i in range(3) for e in range(2)],
+        ),
+        (
+            "layers.*.self_attn.q.lora_A.default.weight",
+            [f"layers.{i}.self_attn.q.lora_A.default.weight" for i in (0, 2)],
+        ),
+        ("layers.*.adapter.down", [f"layers.{i}.adapter.down" for i in range(3)]),
+        ("layers.*.*_attn.q.lora_A", [f"layers.{i}.{'linear' if i == 1 else 'self'}_attn.q.lora_A" for i in range(3)]),
+    ],
+)
+def test_each_star_stands_for_what_the_inventory_has_there(penstock, write, pattern, expected):
+    """A model of three layers, the second of which has another kind of attention."""
+    modules = [
+        f"layers.{i}.{module}"
+        for i in range(3)
+        for module in ("linear_attn.q" if i == 1 else "self_attn.q", "mlp.experts.0.up", "mlp.experts.1.up")
+    ]
+    tensors = [{"name": f"{module}.weight", "dtype": "bf16", "shape": [64, 64]} for module in modules]
+    inventory = write("inventory.json", {"tensors": tensors})
+    plan = penstock.json("plan", inventory, "--trainable", "none", "--adapter", f"{pattern}=8x64", *MEMORY)
+    assert [
+        tensor["name"]
+        for tensor in plan["tensors"]
+        if not tensor["name"].endswith("q.weight") and not tensor["name"].endswith("up.weight")
+    ] == expected
+
+
 def test_an_adapter_has_the_type_that_is_given(penstock):
     name = "model.layers.0.self_attn.q_proj.lora_A"
     bytes_of = {}
@@ -48,6 +80,9 @@ def test_a_frozen_model_but_for_its_norms(penstock):
         (["--adapter", "a=8x8:f99"], 2, ["names no type"]),
         (["--adapter", f"{EMBEDDING}=8x8"], 1, ["is a name that the inventory has"]),
         (["--adapter", "no.*.where=8x8"], 1, ["has a * for which no name of the inventory has a word"]),
+        (["--adapter", "model.layers.0.*.*.*.lora_A=8x8"], 1, ["has a * for which no name"]),
+        (["--adapter", "*.q_proj.lora_A=8x8"], 1, ["--adapter *.q_proj.lora_A", "model has no q_proj"]),
+        (["--adapter", "model.layers.*.q_proj.lora_A=8x8"], 1, ["model.layers.0 has no q_proj"]),
     ],
 )
 def test_what_is_trained_is_checked(penstock, options, status, parts):
