@@ -146,6 +146,12 @@ Result<void> check_ranks(const Ranks& ranks, bool is_given, bool is_launched) {
                   ranks.world_size));
 }
 
+// As many as there are on each of accelerate's machines, where that divides the given ranks.
+std::uint32_t ranks_of_machine(const ConfigSource& source, std::uint32_t world_size) {
+  const std::uint32_t machines = source.accelerate ? source.accelerate->num_machines : 1;
+  return world_size % machines == 0 ? world_size / machines : world_size;
+}
+
 // Those of the command line, else those that accelerate launches, which a warning says.
 Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, Config& config) {
   const AccelerateConfig* const launched =
@@ -154,7 +160,7 @@ Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, C
           : nullptr;
   Ranks ranks;
   ranks.world_size = request.world_size.value_or(1);
-  ranks.on_node = ranks.world_size;
+  ranks.on_node = request.world_size ? ranks_of_machine(source, ranks.world_size) : 1;
   if (launched != nullptr) {
     // As many on each machine: of five processes on two machines it launches four.
     const std::uint32_t processes = *launched->num_processes;
@@ -171,6 +177,13 @@ Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, C
                      "accelerate launches",
                      ranks.world_size, ranks.on_node),
          "num_processes"});
+  } else if (!request.ranks_per_node && ranks.on_node < ranks.world_size) {
+    config.warnings.push_back(
+        {"assumed",
+         fmt::format("--ranks-per-node is not given; planned with {} on a machine, as accelerate's "
+                     "num_machines says",
+                     ranks.on_node),
+         "num_machines"});
   }
   return ranks;
 }
@@ -295,8 +308,10 @@ void add_job_options(CLI::App& verb, PlanRequest& request) {
                   "Ranks that share the model (default: accelerate's num_processes, or 1)")
       ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
       ->type_name("N");
-  verb.add_option("--ranks-per-node", request.ranks_per_node,
-                  "Ranks that share a machine's memory and drives (default: all)")
+  verb.add_option(
+          "--ranks-per-node", request.ranks_per_node,
+          "Ranks that share a machine's memory and drives (default: all on as many machines "
+          "as accelerate's num_machines, or one)")
       ->check(CLI::Range(std::uint32_t{1}, kRanksMax))
       ->type_name("N");
   verb.add_option("--stage", request.stage, "Stage of ZeRO (default: the configuration's, or 3)")

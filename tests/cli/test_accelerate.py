@@ -128,6 +128,23 @@ def test_its_processes_are_the_ranks(penstock, accelerate_yaml):
     assert "num_processes" not in warnings(given, "assumed")
 
 
+def test_given_ranks_are_on_its_machines_too(penstock, accelerate_yaml):
+    config = accelerate_yaml({"zero_stage": 3, "offload_param_device": "cpu"}, num_machines=2, mixed_precision="bf16")
+
+    def said(*options):
+        plan = penstock.json("plan", QWEN, "--config", config, *options, *MEMORY)
+        return warnings(plan, "assumed").get("num_machines", "")
+
+    assert "planned with 8 on a machine" in said("--world-size", "16")
+    assert said("--world-size", "15") == "", "two machines do not have as many each"
+    assert said("--world-size", "16", "--ranks-per-node", "4") == ""
+    assert penstock("plan", QWEN, "--config", config, "--world-size", "16", "--memory", "8GiB").returncode == 0
+    done = penstock(
+        "plan", QWEN, "--config", config, "--world-size", "16", "--ranks-per-node", "16", "--memory", "8GiB"
+    )
+    assert done.returncode == 3
+
+
 def test_without_a_file_its_keys_are_the_configuration(penstock, accelerate_yaml):
     keys = {
         "zero_stage": 3,
