@@ -203,6 +203,16 @@ void set_states(const SwapPlan& plan, ConfigDraft& draft) {
   }
 }
 
+// The stage that is planned, where the command line has chosen it.
+void set_stage(const SwapPlan& plan, ConfigDraft& draft) {
+  const auto& origins = plan.setup.config.origins;
+  const auto origin = origins.find("zero_optimization.stage");
+  if (origin != origins.end() && origin->second == "--stage") {
+    draft.set("zero_optimization.stage", plan.setup.stage, "given by --stage",
+              DeepSpeedConfig().stage);
+  }
+}
+
 bool swaps_anything(const SwapPlan& plan) {
   return !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme ||
          plan.setup.optimizer_device() == OffloadDevice::kNvme;
@@ -213,6 +223,7 @@ bool swaps_anything(const SwapPlan& plan) {
 EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
                           const bench::DriveTuning* measured) {
   ConfigDraft draft(base_config(plan, config_json, measured));
+  set_stage(plan, draft);
   set_parameter_buffers(plan, draft);
   set_optimizer_buffers(plan, draft);
   if (swaps_anything(plan)) {

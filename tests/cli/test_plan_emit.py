@@ -149,3 +149,15 @@ def test_a_configuration_with_comments_is_read(penstock, write):
     assert done.returncode == 0, done.stderr
     same = penstock("plan", QWEN, "--config", write("plain.json", plain), "--emit-config", *MEMORY)
     assert json.loads(done.stdout) == json.loads(same.stdout)
+
+
+def test_the_stage_that_is_planned_is_the_one_that_is_emitted(penstock, write, tmp_path):
+    config = json.loads(SEED.read_text())
+    config["zero_optimization"]["stage"] = 2
+    file = write("ds.json", config)
+    done = penstock("plan", QWEN, "--config", file, "--stage", "3", "--emit-config", "-o", tmp_path / "new", *MEMORY)
+    assert done.returncode == 0 and "given by --stage" in done.stdout
+    emitted = json.loads((tmp_path / "new").read_text())["zero_optimization"]
+    assert emitted["stage"] == 3 and emitted["offload_param"]["buffer_size"] == 155582464
+    kept = json.loads(penstock("plan", QWEN, "--config", file, "--emit-config", *MEMORY).stdout)
+    assert kept["zero_optimization"]["stage"] == 2
