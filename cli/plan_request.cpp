@@ -188,6 +188,21 @@ Result<Ranks> ranks_of(const PlanRequest& request, const ConfigSource& source, C
   return ranks;
 }
 
+// This one, but for what the user says of another. That has an accelerator unless DS_ACCELERATOR,
+// which a run there would have too, names the CPU.
+MachineFacts machine_of(const PlanRequest& request, const std::vector<PathConfig>& paths) {
+  MachineFacts machine = read_machine_facts(paths);
+  if (const auto given = size_of(request.memory)) {
+    machine.mem_available_bytes = *given;
+    machine.is_elsewhere = true;
+    machine.has_accelerator |= std::getenv("DS_ACCELERATOR") == nullptr;
+  }
+  if (!request.drive.empty()) {
+    machine.drives = parse_drive(request.drive).value();  // checked by check_drive()
+  }
+  return machine;
+}
+
 // Their names where a type was given.
 Result<std::set<std::string>> add_adapters(const PlanRequest& request, Inventory& inventory) {
   std::set<std::string> typed;
@@ -276,15 +291,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   }
   const Result<Ranks> ranks = ranks_of(*this, source, planned);
   PENSTOCK_TRY(ranks);
-  MachineFacts machine = read_machine_facts(planned.paths());
-  if (const auto given = size_of(memory)) {
-    machine.mem_available_bytes = *given;
-    machine.is_elsewhere = true;
-    machine.has_accelerator = true;
-  }
-  if (!drive.empty()) {
-    machine.drives = parse_drive(drive).value();  // checked by check_drive()
-  }
+  const MachineFacts machine = machine_of(*this, planned.paths());
   TrainingSetup setup = make_setup(*this, *ranks, std::move(inventory), std::move(planned));
   setup.given_dtype = given_dtype(*this, launched);
   if (*traced) {

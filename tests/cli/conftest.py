@@ -10,13 +10,13 @@ from cli_support import ROOT
 
 
 class Command:
-    """Runs the command without the caller's PENSTOCK_* settings."""
+    """Runs the command without the caller's PENSTOCK_* settings and DS_ACCELERATOR."""
 
     def __init__(self, binary):
         self.binary = binary
 
     def __call__(self, *arguments, env=None, cwd=None):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PENSTOCK_", "DS_ACCELERATOR"))}
         environment.update(env or {})
         return subprocess.run(
             [self.binary, *map(str, arguments)],

@@ -199,3 +199,10 @@ def test_the_assumed_optimizer_is_said(penstock, write):
         document["optimizer"] = optimizer
         plan = penstock.json("plan", QWEN, "--config", write("optimizer.json", document), "--ram", "0", *MEMORY)
         assert [w["key"] for w in plan["warnings"] if w["code"] == "assumed"] == [key]
+
+
+def test_another_machine_has_an_accelerator_unless_it_is_named(penstock):
+    options = ["plan", QWEN, "--config", FULL, "--verbose", *MEMORY]
+    assert penstock.json(*options)["process"]["device_bytes"] == 0
+    assert penstock.json(*options, env={"DS_ACCELERATOR": "cuda"})["process"]["device_bytes"] == 0
+    assert penstock.json(*options, env={"DS_ACCELERATOR": "cpu"})["process"]["device_bytes"] > 0
