@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "bindings/archive/record_check.h"
+#include "bindings/deepspeed/model_weights.h"
 #include "bindings/deepspeed/optimizer_shard.h"
 #include "bindings/deepspeed/torch_archive.h"
 #include "bindings/inventory/input_file.h"
@@ -18,19 +20,33 @@
 namespace penstock {
 namespace {
 
+// What accelerate calls its files of torch.save().
+constexpr std::array<std::string_view, 4> kAccelerates{"optimizer", "scheduler", "sampler",
+                                                       "pytorch_model"};
+constexpr std::uint64_t kStartBytes = 4096;
+
 /// Whether torch.save() writes files of this name.
-bool is_torchs(std::string_view name) {
+bool is_torchs(std::string_view path) {
+  const std::string_view name = path.substr(path.find_last_of('/') + 1);
   return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with("training_args.bin") ||
-         name.find("pytorch_model") != std::string_view::npos;
+         is_weights(name) || std::ranges::any_of(kAccelerates, [name](std::string_view start) {
+           return name.starts_with(start);
+         });
 }
 
 /// What lies beside a checkpoint may be anything that is called `.bin`. An archive begins with PK,
-/// what torch has written before 1.6 with the mark of a pickle.
+/// what torch has written before 1.6 with the mark of a pickle. Zeros are what a power cut leaves
+/// of any file.
 bool is_foreign(const CheckpointFile& file) {
   const Result<InputFile> opened = InputFile::open(file.path);
   const Result<std::string> start =
-      opened.has_value() ? opened->read(0, 2) : Result<std::string>(opened.error());
-  return start.has_value() && *start != "PK" && (!is_torchs(file.name) || start->front() == '\x80');
+      opened.has_value() ? opened->read(0, std::min(opened->size_bytes(), kStartBytes))
+                         : Result<std::string>(opened.error());
+  if (start.has_error() || start->starts_with("PK") ||
+      start->find_first_not_of('\0') == std::string::npos) {
+    return false;
+  }
+  return !is_torchs(file.name) || start->front() == '\x80';
 }
 
 struct Claim {

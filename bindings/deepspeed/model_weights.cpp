@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/torch_archive.h"
@@ -17,16 +16,6 @@ namespace {
 constexpr std::array<std::string_view, 3> kStems{"model", "pytorch_model", "adapter_model"};
 constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kBin = ".bin";
-
-/// `model.safetensors`, `model-00001-of-00002.safetensors`.
-bool is_weights(std::string_view name) {
-  if (!name.ends_with(kSafetensors) && !name.ends_with(kBin)) {
-    return false;
-  }
-  return std::ranges::any_of(kStems, [name](std::string_view stem) {
-    return name.starts_with(stem) && (name[stem.size()] == '.' || name[stem.size()] == '-');
-  });
-}
 
 void count(ModelWeights& weights, std::uint64_t elements, std::uint64_t bytes) {
   ++weights.tensors;
@@ -64,6 +53,15 @@ std::string ModelWeights::stub_sentence() const {
       "{} {} a stub: {} of {} tensors have no elements",
       files.size() > 1 ? fmt::format("{} and {} more", file, files.size() - 1) : file,
       files.size() > 1 ? "are" : "is", empty_tensors, tensors);
+}
+
+bool is_weights(std::string_view name) {
+  if (!name.ends_with(kSafetensors) && !name.ends_with(kBin)) {
+    return false;
+  }
+  return std::ranges::any_of(kStems, [name](std::string_view stem) {
+    return name.starts_with(stem) && (name[stem.size()] == '.' || name[stem.size()] == '-');
+  });
 }
 
 ModelWeights look_at_weights(const std::string& directory,

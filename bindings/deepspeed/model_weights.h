@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace penstock {
@@ -23,6 +24,9 @@ struct ModelWeights {
   /// "model.safetensors is a stub: 310 of its 311 tensors are empty".
   std::string stub_sentence() const;
 };
+
+/// `model.safetensors`, `model-00001-of-00002.safetensors`, `adapter_model.bin`.
+bool is_weights(std::string_view name);
 
 /// Reads headers only. No files are no error.
 ModelWeights look_at_weights(const std::string& directory,

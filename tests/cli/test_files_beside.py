@@ -8,15 +8,26 @@ from cli_support import assert_one_sentence, safetensors_bytes
 torch = pytest.importorskip("torch")
 from checkpoint_files import WHOLE, flip, records_of, write_checkpoint
 
+TORCHS = ("scheduler.pt", "rng_state_0.pth", "training_args.bin", "pytorch_model.bin", "adapter_model.bin")
+ACCELERATES = ("optimizer.bin", "scheduler.bin", "sampler_1.bin", "model-00001-of-00002.bin")
 
-@pytest.mark.parametrize("name", ["scheduler.pt", "rng_state_0.pth", "training_args.bin", "pytorch_model.bin"])
-def test_torchs_files_full_of_zeros(penstock, run, name):
+
+@pytest.mark.parametrize("name", [*TORCHS, *ACCELERATES])
+def test_torchs_files_that_begin_with_zeros(penstock, run, name):
     """As a power cut leaves a file whose data had not been written."""
     torch.save({"step": torch.arange(100)}, run / name)
-    assert penstock.json("verify", run)["good"]
-    (run / name).write_bytes(bytes((run / name).stat().st_size))
-    (bad,) = penstock.json("verify", run, code=1)["bad"]
-    assert bad["file"] == name
+    assert penstock.json("verify", run)["bad"] == []
+    whole = (run / name).read_bytes()
+    for zeros in (2, len(whole)):
+        (run / name).write_bytes(bytes(zeros) + whole[zeros:])
+        (bad,) = penstock.json("verify", run, code=1)["bad"]
+        assert bad["file"] == name
+
+
+def test_any_file_full_of_zeros(penstock, run):
+    for content, code in ((b"\0\0words", 0), (bytes(10_000), 1)):
+        (run / "vocabulary.bin").write_bytes(content)
+        assert len(penstock.json("verify", run, code=code)["bad"]) == code
 
 
 def test_what_a_trainer_puts_beside(penstock, run):
