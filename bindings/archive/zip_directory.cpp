@@ -59,7 +59,8 @@ class Reader {
   Error end_is_damaged() const { return bad("the end of this ZIP archive is damaged"); }
   Result<std::vector<std::byte>> bytes_at(std::uint64_t offset, std::uint64_t bytes) const;
   Result<Place> find_directory() const;
-  Result<Place> find_directory64(std::uint64_t end_offset) const;
+  Result<Place> agreed_place(const Place& place, std::uint64_t end_offset) const;
+  Result<std::optional<Place>> find_directory64(std::uint64_t end_offset) const;
   Result<ZipRecord> read_entry(WireReader& fields);
   Result<void> take_name(std::string name, ZipRecord& record);
   Result<void> read_sizes64(std::span<const std::byte> extra, ZipRecord& record,
@@ -129,35 +130,51 @@ Result<Place> Reader::find_directory() const {
     place.entries = fields.take_u16();
     place.bytes = fields.take_u32();
     place.offset = fields.take_u32();
-    const std::uint64_t end_offset = file_bytes_ - searched + at;
-    if (place.entries == 0xffff || place.bytes == kIn64 || place.offset == kIn64) {
-      return find_directory64(end_offset);
-    }
     if (disks != 0 || entries_here != place.entries) {
       return end_is_damaged();
     }
-    return place;
+    return agreed_place(place, file_bytes_ - searched + at);
   }
   return bad(
       "no ZIP archive, which torch.save writes since 1.6; it is cut short, older or something "
       "else");
 }
 
-Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {
-  if (end_offset < kLocatorBytes) {
+/// torch writes the longer end beside the short one whatever the size, and reads it where it is
+/// there. What does not fit into the short one is as large as can be there.
+Result<Place> Reader::agreed_place(const Place& place, std::uint64_t end_offset) const {
+  const Result<std::optional<Place>> place64 = find_directory64(end_offset);
+  PENSTOCK_TRY(place64);
+  const bool is_whole = place.entries != 0xffff && place.bytes != kIn64 && place.offset != kIn64;
+  if (!*place64) {
+    return is_whole ? Result<Place>(place) : Result<Place>(end_is_damaged());
+  }
+  const Place& said = **place64;
+  if ((place.entries != 0xffff && place.entries != said.entries) ||
+      (place.bytes != kIn64 && place.bytes != said.bytes) ||
+      (place.offset != kIn64 && place.offset != said.offset)) {
     return end_is_damaged();
+  }
+  return said;
+}
+
+/// Nothing where there is none.
+Result<std::optional<Place>> Reader::find_directory64(std::uint64_t end_offset) const {
+  if (end_offset < kLocatorBytes) {
+    return std::optional<Place>();
   }
   const Result<std::vector<std::byte>> locator =
       bytes_at(end_offset - kLocatorBytes, kLocatorBytes);
   PENSTOCK_TRY(locator);
   WireReader place_of_end(*locator);
   if (place_of_end.take_u32() != kLocatorMagic) {
-    return end_is_damaged();
+    return std::optional<Place>();
   }
   const auto disk = place_of_end.take_u32();
   const auto offset = place_of_end.take_u64();
   const auto disks = place_of_end.take_u32();
-  if (offset > end_offset || end_offset - offset < kEnd64Bytes || disk != 0 || disks != 1) {
+  if (offset > end_offset || end_offset - offset < kEnd64Bytes + kLocatorBytes || disk != 0 ||
+      disks != 1) {
     return end_is_damaged();
   }
   const Result<std::vector<std::byte>> end = bytes_at(offset, kEnd64Bytes);
@@ -166,17 +183,19 @@ Result<Place> Reader::find_directory64(std::uint64_t end_offset) const {
   if (fields.take_u32() != kEnd64Magic) {
     return end_is_damaged();
   }
-  fields.take_bytes(12);
+  const auto bytes = fields.take_u64();  // of the rest
+  fields.take_bytes(4);
   const auto numbers = fields.take_u64();  // of this disk, and of the table's
   const auto entries_here = fields.take_u64();
   Place place;
   place.entries = fields.take_u64();
   place.bytes = fields.take_u64();
   place.offset = fields.take_u64();
-  if (numbers != 0 || entries_here != place.entries) {
+  if (bytes != end_offset - kLocatorBytes - offset - 12 || numbers != 0 ||
+      entries_here != place.entries) {
     return end_is_damaged();
   }
-  return place;
+  return std::optional(place);
 }
 
 /// One entry of the central directory; what it does not say comes from the local header.

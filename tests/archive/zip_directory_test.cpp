@@ -40,7 +40,9 @@ struct Said {
 };
 
 /// A ZIP archive as torch.save writes it, or nearly so.
-std::string archive(const std::vector<Said>& records, bool end_is_64 = false) {
+enum class End : std::uint8_t { kShort, k64, kBoth };
+
+std::string archive(const std::vector<Said>& records, End end = End::kShort) {
   std::string file;
   std::string directory;
   for (const Said& said : records) {
@@ -72,7 +74,7 @@ std::string archive(const std::vector<Said>& records, bool end_is_64 = false) {
   const auto offset = static_cast<std::uint32_t>(file.size());
   const auto bytes = static_cast<std::uint32_t>(directory.size());
   file += directory;
-  if (end_is_64) {
+  if (end != End::kShort) {
     const std::uint64_t end_offset = file.size();
     file += "PK\x06\x06" + number<std::uint64_t>(44) + number<std::uint32_t>(0) +
             number<std::uint64_t>(0) + number<std::uint64_t>(count) + number<std::uint64_t>(count) +
@@ -80,8 +82,8 @@ std::string archive(const std::vector<Said>& records, bool end_is_64 = false) {
     file += "PK\x06\x07" + number<std::uint32_t>(0) + number(end_offset) + number<std::uint32_t>(1);
   }
   file += "PK\x05\x06" + number<std::uint32_t>(0) +
-          number(end_is_64 ? std::uint16_t{0xffff} : count) +
-          number(end_is_64 ? std::uint16_t{0xffff} : count) + number(bytes) + number(offset) +
+          number(end == End::k64 ? std::uint16_t{0xffff} : count) +
+          number(end == End::k64 ? std::uint16_t{0xffff} : count) + number(bytes) + number(offset) +
           number<std::uint16_t>(0);
   return file;
 }
@@ -115,7 +117,7 @@ TEST_F(ZipDirectoryTest, ReadsWhatTorchWrites) {
                                      {"data/0", "numbers", true, true},
                                      {"data/1", "", false},
                                      {"version", "3\n", false}},
-                                    true));
+                                    End::k64));
   const ZipDirectory read = read_zip_directory(file).value();
   ASSERT_EQ(read.records.size(), 4U);
   const ZipRecord* numbers = read.find("data/0");
@@ -181,8 +183,8 @@ TEST_F(ZipDirectoryTest, RefusesWhatTorchDoesNotRead) {
     bytes[at] = static_cast<char>(bytes[at] ^ bit);
     return bytes;
   };
-  for (const bool end_is_64 : {false, true}) {
-    const std::string good = archive({{"data/0", "first"}}, end_is_64);
+  for (const End kind : {End::kShort, End::k64, End::kBoth}) {
+    const std::string good = archive({{"data/0", "first"}}, kind);
     ASSERT_EQ(refusal(good), "taken");
     const std::size_t entry = good.find("PK\x01\x02");
     EXPECT_THAT(refusal(with_bit(good, entry + 38, 0x10)), HasSubstr("is a folder"));
@@ -194,7 +196,7 @@ TEST_F(ZipDirectoryTest, RefusesWhatTorchDoesNotRead) {
   for (const std::size_t at : {4U, 6U, 8U}) {
     EXPECT_THAT(refusal(with_bit(short_end, end + at, 1)), HasSubstr("is damaged")) << at;
   }
-  const std::string long_end = archive({{"data/0", "first"}}, true);
+  const std::string long_end = archive({{"data/0", "first"}}, End::k64);
   const std::size_t end64 = long_end.rfind("PK\x06\x06");
   for (const std::size_t at : {16U, 20U, 24U}) {
     EXPECT_THAT(refusal(with_bit(long_end, end64 + at, 1)), HasSubstr("is damaged")) << at;
@@ -202,6 +204,31 @@ TEST_F(ZipDirectoryTest, RefusesWhatTorchDoesNotRead) {
   const std::size_t locator = long_end.rfind("PK\x06\x07");
   for (const std::size_t at : {4U, 16U}) {
     EXPECT_THAT(refusal(with_bit(long_end, locator + at, 1)), HasSubstr("is damaged")) << at;
+  }
+}
+
+/// torch.save writes both ends, and torch.load reads the longer one.
+TEST_F(ZipDirectoryTest, BothEndsSayTheSame) {
+  const std::string good = archive({{"data/0", "first"}, {"data/1", "second"}}, End::kBoth);
+  ASSERT_EQ(refusal(good), "taken");
+  const auto refuses = [&](std::size_t at) {
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    EXPECT_THAT(refusal(bytes), HasSubstr("is damaged")) << at;
+  };
+  const std::size_t end64 = good.rfind("PK\x06\x06");
+  for (std::size_t at = 0; at < 56; ++at) {
+    if (at < 12 || at > 15) {  // what it was made by, and for
+      refuses(end64 + at);
+    }
+  }
+  const std::size_t locator = good.rfind("PK\x06\x07");
+  for (std::size_t at = 4; at < 20; ++at) {
+    refuses(locator + at);
+  }
+  const std::size_t end = good.rfind("PK\x05\x06");
+  for (std::size_t at = 4; at < 20; ++at) {
+    refuses(end + at);
   }
 }
 
@@ -226,7 +253,7 @@ TEST_F(ZipDirectoryTest, RefusesDamagedNames) {
 
 TEST_F(ZipDirectoryTest, NoCutAndNoFlippedBitOfAnArchiveMakesItCrash) {
   const std::string good =
-      archive({{"data/0", "first", true, true}, {"data/1", "second", false}}, true);
+      archive({{"data/0", "first", true, true}, {"data/1", "second", false}}, End::k64);
   for (std::size_t bytes = 0; bytes < good.size(); ++bytes) {
     EXPECT_NE(refusal(good.substr(0, bytes)), "taken") << bytes;
   }
