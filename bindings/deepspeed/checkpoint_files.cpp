@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <set>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -21,6 +23,9 @@ constexpr std::array<std::string_view, 4> kEndings{".pt", ".pth", ".bin", ".safe
 constexpr std::array<std::string_view, 2> kIndexes{".safetensors.index.json", ".bin.index.json"};
 constexpr std::string_view kOffloaded = "offloaded_tensors";
 constexpr std::string_view kUniversal = "zero";
+// More are damaged numbers, not a model.
+constexpr std::uint64_t kExpertsMax = 100'000;
+constexpr std::uint32_t kLayersMax = 10'000;
 
 bool ends_in_one_of(std::string_view name, std::span<const std::string_view> endings) {
   return std::ranges::any_of(endings, [name](auto ending) { return name.ends_with(ending); });
@@ -124,7 +129,92 @@ void find_missing_states(const std::string& folder, CheckpointSummary& summary) 
   }
 }
 
+/// Every layer that is spoken of, or has a file, has one for each rank of the model axis.
+void find_missing_layers(const std::string& folder, CheckpointSummary& summary) {
+  std::set<std::uint32_t> layers = summary.promise.layers;
+  std::set<std::string> endings;
+  std::unordered_set<std::string> there;
+  bool is_readable = true;
+  for (const CheckpointFile& file : summary.files) {
+    if (file.shard && file.shard->kind == ShardKind::kLayer) {
+      is_readable &= file.problem.empty();
+      const std::size_t name = file.name.find_last_of('/') + 1;
+      endings.insert(file.name.substr(file.name.find('-', name)));
+      layers.insert(file.shard->layer);
+      there.insert(file.name.substr(name));
+    }
+  }
+  if (endings.empty()) {
+    endings.insert("-model_states.pt");
+  }
+  if (is_readable && summary.layer_tensors < summary.promise.layer_tensors) {
+    // Layers without parameters have no file either, so these are the likely ones.
+    const std::size_t before = layers.size();
+    const std::uint32_t end = layers.empty() ? 0 : std::min(*layers.rbegin(), kLayersMax) + 1;
+    for (std::uint32_t layer = 0; layer < end; ++layer) {
+      layers.insert(layer);
+    }
+    if (layers.size() == before) {
+      layers.insert(end);
+    }
+  }
+  for (const std::uint32_t layer : layers) {
+    for (const std::string& ending : endings) {
+      std::string name = fmt::format("layer_{:02}{}", layer, ending);
+      if (!there.contains(name)) {
+        summary.missing.push_back(folder + name);
+      }
+    }
+  }
+}
+
+std::vector<ShardName> promised_experts(const CheckpointSummary& summary) {
+  std::vector<ShardName> experts = summary.promise.experts;
+  if (experts.empty() || summary.zero_stage.value_or(0) > 0) {
+    return experts;
+  }
+  // Without ZeRO optimizers of experts have files of their own.
+  std::uint32_t ranks = 1;
+  for (const CheckpointFile& file : summary.files) {
+    if (file.shard && file.shard->kind == ShardKind::kExpert && file.shard->rank) {
+      ranks = std::max(ranks, std::min(*file.shard->rank, kLayersMax) + 1);
+    }
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    experts.push_back({.kind = ShardKind::kExpert, .rank = rank});
+  }
+  return experts;
+}
+
 }  // namespace
+
+/// Stage 3 has experts in the files of ranks.
+void promise_files(const ModelShard& model, const ShardName& shard, Promise& promise) {
+  for (std::uint32_t layer = 0; layer < model.experts.size() && !shard.rank; ++layer) {
+    for (std::uint32_t expert = 0; expert < std::min(model.experts[layer], kExpertsMax); ++expert) {
+      if (promise.experts.size() < kExpertsMax) {
+        promise.experts.push_back({.kind = ShardKind::kExpert,
+                                   .mp_rank = shard.mp_rank,
+                                   .layer = layer,
+                                   .expert = expert});
+      }
+    }
+  }
+  if (!model.is_pipelines) {
+    return;
+  }
+  promise.layer_tensors += model.groups.empty() ? model.optimizer_parameters : 0;
+  for (const ParameterGroup& group : model.groups) {
+    for (const std::string& name : group.names) {
+      std::uint32_t layer = 0;
+      const char* const end = name.data() + name.size();
+      const auto [rest, error] = std::from_chars(name.data(), end, layer);
+      if (error == std::errc{} && rest != end && *rest == '.' && layer <= kLayersMax) {
+        promise.layers.insert(layer);
+      }
+    }
+  }
+}
 
 Result<void> list_files(CheckpointSummary& summary) {
   const CheckpointPlace& place = summary.place;
@@ -141,8 +231,7 @@ void find_missing(CheckpointSummary& summary) {
   std::unordered_set<std::string> there;
   std::string optimizer_prefix;
   for (const CheckpointFile& file : summary.files) {
-    if (!file.shard ||
-        (file.shard->kind != ShardKind::kModel && file.shard->kind != ShardKind::kOptimizer)) {
+    if (!file.shard || (file.shard->kind != ShardKind::kExpert && !file.is_model_or_optimizer())) {
       continue;
     }
     // The name by which DeepSpeed asks for it, whatever older versions wrote.
@@ -161,6 +250,10 @@ void find_missing(CheckpointSummary& summary) {
       summary.missing.push_back(folder + name);
     }
   };
+  if (!summary.is_universal) {  // which has all of it in its states
+    std::ranges::for_each(promised_experts(summary), expect);
+    find_missing_layers(folder, summary);
+  }
   const bool is_partitioned = summary.zero_stage.value_or(0) >= 3;
   for (std::uint32_t mp = 0; mp < summary.model_parallel; ++mp) {
     if (!is_partitioned) {

@@ -11,6 +11,9 @@ namespace penstock {
 /// errno with the path.
 Result<void> list_files(CheckpointSummary& summary);
 
+/// Adds what a model file speaks of: experts, layers of a pipeline.
+void promise_files(const ModelShard& model, const ShardName& shard, Promise& promise);
+
 /// Finds what is missing among them, once stage and numbers of ranks are known.
 void find_missing(CheckpointSummary& summary);
 

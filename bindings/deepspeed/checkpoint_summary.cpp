@@ -10,6 +10,7 @@
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_files.h"
+#include "bindings/deepspeed/checkpoint_notes.h"
 #include "bindings/deepspeed/torch_archive.h"
 #include "swap/plan/natural_order.h"
 
@@ -38,7 +39,7 @@ class Summarizer {
   void judge_signatures();
   void judge_groups();
   void judge_steps();
-  void note_place();
+  void note_ranks();
   void note_undescribed(const std::vector<std::string>& names);
 
   void cannot(std::string why) { summary_.resumption.obstacles.push_back(std::move(why)); }
@@ -85,6 +86,9 @@ void Summarizer::read_model(CheckpointFile& file) {
     return;
   }
   ModelShard shard = read_model_shard(*archive);
+  if (file.shard->rank.value_or(0) == 0) {
+    promise_files(shard, *file.shard, summary_.promise);
+  }
   if (shard.step) {
     steps_.emplace(*shard.step, file.name);
   }
@@ -151,6 +155,7 @@ void Summarizer::read_optimizers() {
 
 /// Experts, layers of a pipeline, and what the trainer has put beside.
 void Summarizer::read_others() {
+  std::vector<ModelTensor> found;
   for (CheckpointFile& file : summary_.files) {
     if (file.is_model_or_optimizer()) {
       continue;
@@ -164,16 +169,17 @@ void Summarizer::read_others() {
       continue;
     }
     if (const std::optional<TorchArchive> archive = open(file);
-        archive && file.name.ends_with("_model_states.pt")) {
-      const std::size_t name = file.name.find_last_of('/') + 1;
-      const std::string prefix =
-          file.shard->kind == ShardKind::kLayer
-              ? file.name.substr(name, file.name.find('-', name) - name) + "."
-              : "";
+        archive && file.name.ends_with("model_states.pt")) {
+      const bool is_layer = file.shard->kind == ShardKind::kLayer;
+      const std::string prefix = is_layer ? fmt::format("{}.", file.shard->layer) : "";
       std::vector<ModelTensor> tensors = read_plain_tensors(*archive, prefix);
-      std::ranges::move(tensors, std::back_inserter(summary_.tensors));
+      summary_.layer_tensors += is_layer ? tensors.size() : 0;
+      if (file.shard->mp_rank == 0) {
+        std::ranges::move(tensors, std::back_inserter(found));
+      }
     }
   }
+  merge_tensors(summary_.tensors, std::move(found));
   std::ranges::stable_sort(summary_.tensors, natural_less, &ModelTensor::name);
 }
 
@@ -310,28 +316,7 @@ void Summarizer::judge() {
   }
 }
 
-void Summarizer::note_place() {
-  const CheckpointPlace& place = summary_.place;
-  for (const ModelWeights& weights : place.weights) {
-    if (weights.is_stub()) {
-      summary_.notes.push_back(fmt::format("in {} {}; the weights are in {}", weights.directory,
-                                           weights.stub_sentence(), place.tag_directory));
-    }
-    std::ranges::copy(weights.problems, std::back_inserter(summary_.notes));
-  }
-  if (!place.save_directory.empty() && !place.is_named_by_latest) {
-    summary_.notes.push_back(
-        fmt::format("{} has no file latest: load_checkpoint() takes this one with tag=\"{}\" only",
-                    place.save_directory, excerpt(place.tag)));
-  }
-  for (const std::string& folder : place.passed_over) {
-    summary_.notes.push_back(fmt::format("{} has no files of DeepSpeed and was passed over",
-                                         excerpt(place.named + "/" + folder)));
-  }
-  if (summary_.model_parallel > 1) {
-    summary_.notes.push_back(
-        fmt::format("tensors are those of model-parallel rank 0 of {}", summary_.model_parallel));
-  }
+void Summarizer::note_ranks() {
   if (data_parallel_ && static_cast<std::uint64_t>(*data_parallel_) != summary_.data_parallel) {
     summary_.notes.push_back(
         fmt::format("it claims {} data-parallel ranks, which is not believed", *data_parallel_));
@@ -355,7 +340,8 @@ Result<CheckpointSummary> Summarizer::run() {
   settle_ranks();
   find_missing(summary_);
   judge();
-  note_place();
+  note_contents(summary_);
+  note_ranks();
   return std::move(summary_);
 }
 

@@ -44,6 +44,14 @@ struct Resumption {
   bool is_possible() const noexcept { return obstacles.empty(); }
 };
 
+/// Files that model files speak of, beside those of ranks.
+struct Promise {
+  std::vector<ShardName> experts;
+  std::set<std::uint32_t> layers;  ///< of a pipeline, by the names of its parameters
+  /// A pipeline's without ZeRO, which has no names: its files of layers hold no fewer tensors.
+  std::uint64_t layer_tensors = 0;
+};
+
 /// What a checkpoint of DeepSpeed holds.
 struct CheckpointSummary {
   CheckpointPlace place;
@@ -56,7 +64,9 @@ struct CheckpointSummary {
   std::uint64_t model_parallel = 1;
   std::vector<ParameterGroup> groups;
   std::vector<ModelTensor> tensors;
-  StateTotals states;  ///< of all ranks
+  Promise promise;
+  std::uint64_t layer_tensors = 0;  ///< in files of a pipeline's layers
+  StateTotals states;               ///< of all ranks
   std::vector<CheckpointFile> files;
   std::vector<std::string> missing;    ///< names of files that belong to it and are not there
   std::vector<std::string> indexes;    ///< of weights in shards, as CheckpointFile::name

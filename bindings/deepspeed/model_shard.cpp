@@ -34,6 +34,8 @@ class ModelReader {
   void read_frozen();
   void read_shared();
   void read_rest();
+  void read_experts();
+  void count_optimizer_parameters();
   void add(std::string_view name, std::vector<std::uint64_t> shape, const char* role);
 
   const TorchArchive& archive_;
@@ -153,6 +155,36 @@ void ModelReader::read_rest() {
   }
 }
 
+/// Of a layer of AutoEP at stage 3 and below, shapes are those of one rank's experts.
+void ModelReader::read_experts() {
+  for (const PickleRef count : pickle_[archive_.find({"num_experts"})].items) {
+    const std::int64_t experts = archive_.integer(count).value_or(0);
+    shard_.experts.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(experts, 0)));
+  }
+  for (const PickleRef layer : pickle_[archive_.find({"ds_autoep_layers"})].items) {
+    const std::string start =
+        std::string(archive_.text(pickle_.find(layer, "expert_key_prefix"))) + ".";
+    const auto all = archive_.integer(pickle_.find(layer, "num_experts"));
+    const auto local = archive_.integer(pickle_.find(layer, "num_local_experts"));
+    for (ModelTensor& tensor : shard_.tensors) {
+      if (all && local && *all > *local && *local > 0 && tensor.name.starts_with(start) &&
+          !tensor.shape.empty() && tensor.shape[0] == static_cast<std::uint64_t>(*local)) {
+        tensor.shape[0] = static_cast<std::uint64_t>(*all);
+      }
+    }
+  }
+}
+
+void ModelReader::count_optimizer_parameters() {
+  for (const std::string_view around : {"", "optimizer_state_dict"}) {
+    const PickleRef groups = around.empty() ? archive_.find({"optimizer", "param_groups"})
+                                            : archive_.find({"optimizer", around, "param_groups"});
+    for (const PickleRef group : pickle_[groups].items) {
+      shard_.optimizer_parameters += pickle_[pickle_.find(group, "params")].items.size();
+    }
+  }
+}
+
 ModelShard ModelReader::read() {
   shard_.step = archive_.integer(archive_.find({"global_steps"}));
   shard_.data_parallel = archive_.integer(archive_.find({"dp_world_size"}));
@@ -160,11 +192,14 @@ ModelShard ModelReader::read() {
   shard_.zero_stage = archive_.integer(archive_.find({"ds_config", "zero_optimization", "stage"}));
   shard_.version = excerpt(archive_.text(archive_.find({"ds_version"})));
   shard_.has_optimizer = archive_.find({"optimizer"}) != 0;
+  shard_.is_pipelines = archive_.find({"module"}) == 0;
   read_module();
   read_groups();
   read_frozen();
   read_shared();
   read_rest();
+  read_experts();
+  count_optimizer_parameters();
   std::ranges::sort(shard_.tensors, natural_less, &ModelTensor::name);
   std::ranges::sort(shard_.undescribed, natural_less);
   return std::move(shard_);
@@ -174,6 +209,32 @@ ModelShard ModelReader::read() {
 
 ModelShard read_model_shard(const TorchArchive& archive) {
   return ModelReader(archive).read();
+}
+
+void merge_tensors(std::vector<ModelTensor>& tensors, std::vector<ModelTensor> found) {
+  std::unordered_map<std::string, std::size_t> untyped;
+  for (std::size_t at = 0; at < tensors.size(); ++at) {
+    if (tensors[at].dtype.empty() && tensors[at].same_as.empty()) {
+      untyped.emplace(tensors[at].name, at);
+    }
+  }
+  for (ModelTensor& tensor : found) {
+    auto known = untyped.find(tensor.name);
+    if (known == untyped.end()) {
+      const std::size_t dot = tensor.name.find_last_of('.');
+      const bool is_part =
+          dot != std::string::npos && dot + 1 < tensor.name.size() &&
+          tensor.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+      known = is_part ? untyped.find(tensor.name.substr(0, dot)) : untyped.end();
+    }
+    if (known == untyped.end()) {
+      tensors.push_back(std::move(tensor));
+      continue;
+    }
+    ModelTensor& whole = tensors[known->second];
+    whole.dtype = std::move(tensor.dtype);
+    whole.bytes += std::min(tensor.bytes, ~whole.bytes);
+  }
 }
 
 std::vector<ModelTensor> read_plain_tensors(const TorchArchive& archive,

@@ -35,7 +35,10 @@ struct ModelShard {
   std::optional<std::int64_t> model_parallel;
   std::optional<std::int64_t> zero_stage;  ///< of the configuration in it
   std::string version;
-  bool has_optimizer = false;  ///< in the same file: without ZeRO
+  bool has_optimizer = false;              ///< in the same file: without ZeRO
+  std::uint64_t optimizer_parameters = 0;  ///< that it has
+  bool is_pipelines = false;               ///< its parameters lie in files of layers
+  std::vector<std::uint64_t> experts;      ///< by layer that has any: how many
   std::vector<ParameterGroup> groups;
   std::vector<ModelTensor> tensors;  ///< in natural order of their names
   /// Tensors that are not among these: quantized, sparse, nested, on the meta device. In natural
@@ -44,6 +47,10 @@ struct ModelShard {
 };
 
 ModelShard read_model_shard(const TorchArchive& archive);
+
+/// Adds what files of experts and layers hold. A tensor of which the model's file has the shape
+/// only gets its type and bytes from there; those of AutoEP are cut by experts (`experts.w1.3`).
+void merge_tensors(std::vector<ModelTensor>& tensors, std::vector<ModelTensor> found);
 
 /// All tensors of a file that has nothing else: of experts, of a pipeline's layer. `prefix` comes
 /// in front of names that count within a layer.

@@ -25,14 +25,15 @@ bool take_number(std::string_view& text, std::uint32_t& number) {
 }
 
 std::optional<ShardName> parse_layer(std::string_view text) {
-  ShardName shard;
-  std::uint32_t layer = 0;
+  ShardName shard{.kind = ShardKind::kLayer};
   std::uint32_t expert = 0;
-  if (!take_number(text, layer)) {
+  if (!take_number(text, shard.layer)) {
     return std::nullopt;
   }
+  if (text == "-model_states.pt") {  // of a pipeline without a model axis
+    return shard;
+  }
   if (take(text, "-model_")) {
-    shard.kind = ShardKind::kLayer;
     return take_number(text, shard.mp_rank) && text == "-model_states.pt" ? std::optional(shard)
                                                                           : std::nullopt;
   }
@@ -40,6 +41,7 @@ std::optional<ShardName> parse_layer(std::string_view text) {
   const bool fits = take(text, "_expert_") && take_number(text, expert) &&
                     take(text, "_mp_rank_") && take_number(text, shard.mp_rank) &&
                     text == "_model_states.pt";
+  shard.expert = expert;
   return fits ? std::optional(shard) : std::nullopt;
 }
 
@@ -78,6 +80,12 @@ std::optional<ShardName> parse_shard_name(std::string_view name) {
 }
 
 std::string shard_file_name(const ShardName& shard) {
+  if (shard.kind == ShardKind::kExpert) {
+    return shard.expert ? fmt::format("layer_{}_expert_{}_mp_rank_{:02}_model_states.pt",
+                                      shard.layer, *shard.expert, shard.mp_rank)
+                        : fmt::format("expp_rank_{}_mp_rank_{:02}_optim_states.pt",
+                                      shard.rank.value_or(0), shard.mp_rank);
+  }
   const bool is_model = shard.kind == ShardKind::kModel;
   const std::string rank = shard.rank ? fmt::format("zero_pp_rank_{}_", *shard.rank) : "";
   return fmt::format("{}{}mp_rank_{:02}_{}_states.pt", is_model ? "" : shard.prefix, rank,
