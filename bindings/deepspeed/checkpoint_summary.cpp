@@ -34,6 +34,7 @@ class Summarizer {
   void read_optimizer(CheckpointFile& file, const TorchArchive& archive);
   void read_others();
   std::optional<TorchArchive> open(CheckpointFile& file) const;
+  bool is_loaded(const CheckpointFile& file) const;
   void settle_ranks();
   void judge();
   void judge_signatures();
@@ -80,9 +81,15 @@ std::optional<TorchArchive> Summarizer::open(CheckpointFile& file) const {
   return std::move(*archive);
 }
 
+/// A save by fewer ranks than the one before at the same tag leaves files that no load reads.
+bool Summarizer::is_loaded(const CheckpointFile& file) const {
+  return !file.is_model_or_optimizer() || data_parallel_.value_or(0) < 1 ||
+         file.shard->rank.value_or(0) < *data_parallel_;
+}
+
 void Summarizer::read_model(CheckpointFile& file) {
   const std::optional<TorchArchive> archive = open(file);
-  if (!archive) {
+  if (!archive || !is_loaded(file)) {
     return;
   }
   ModelShard shard = read_model_shard(*archive);
@@ -147,7 +154,7 @@ void Summarizer::read_optimizers() {
     if (!file.shard || file.shard->kind != ShardKind::kOptimizer) {
       continue;
     }
-    if (const std::optional<TorchArchive> archive = open(file)) {
+    if (const std::optional<TorchArchive> archive = open(file); archive && is_loaded(file)) {
       read_optimizer(file, *archive);
     }
   }
@@ -222,9 +229,7 @@ void Summarizer::judge_signatures() {
   const CheckpointFile* first = nullptr;
   std::vector<const CheckpointFile*> misplaced;
   for (CheckpointFile& file : summary_.files) {
-    const bool is_read =
-        file.is_model_or_optimizer() && file.shard->rank.value_or(0) < summary_.data_parallel;
-    if (!is_read || !file.signature) {
+    if (!file.is_model_or_optimizer() || !is_loaded(file) || !file.signature) {
       continue;
     }
     first = first == nullptr ? &file : first;
@@ -286,8 +291,8 @@ void Summarizer::judge_groups() {
 
 void Summarizer::judge() {
   const bool with_zero = summary_.zero_stage.value_or(0) > 0 || optimizers_read_ > 0;
-  const auto unreadable = std::ranges::count_if(summary_.files, [](const CheckpointFile& file) {
-    return file.shard && !file.problem.empty();
+  const auto unreadable = std::ranges::count_if(summary_.files, [this](const auto& file) {
+    return file.shard && !file.problem.empty() && is_loaded(file);
   });
   if (!summary_.missing.empty()) {
     cannot(fmt::format("{} of its files are missing", summary_.missing.size()));
@@ -317,6 +322,14 @@ void Summarizer::judge() {
 }
 
 void Summarizer::note_ranks() {
+  const auto surplus =
+      std::ranges::count_if(summary_.files, [this](const auto& file) { return !is_loaded(file); });
+  if (surplus > 0) {
+    summary_.notes.push_back(
+        fmt::format("{} of its files are of an earlier save by more ranks; no load reads them, and "
+                    "no total counts them",
+                    surplus));
+  }
   if (data_parallel_ && static_cast<std::uint64_t>(*data_parallel_) != summary_.data_parallel) {
     summary_.notes.push_back(
         fmt::format("it claims {} data-parallel ranks, which is not believed", *data_parallel_));

@@ -126,3 +126,24 @@ def test_files_of_layers_by_the_names_of_their_parameters(penstock, pipeline, ax
     for path in list(pipeline.glob("layer_*")):
         path.rename(path.with_name(path.name.replace("-model_states", f"{axis}-model_states")))
     each_is_missed(penstock, pipeline)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_files_of_an_earlier_save_by_more_ranks(penstock, tmp_path, stage):
+    """DeepSpeed leaves them, as `best` saved once more with one rank."""
+    run = tmp_path / "run"
+    folder = write_checkpoint(run, stage=stage, ranks=2, tag="best")
+    torch.save(model_state(stage, 1, 0, step=600), folder / shard(0, stage=stage))
+    torch.save(optimizer_state(stage, 1, step=600), folder / shard(0, "optim"))
+    left = folder / shard(1, "optim")
+    report = penstock.json("inspect", run)
+    assert report["resume"] == {"possible": True, "world_size": 1, "obstacles": []}
+    assert report["step"] == 600 != STEP and report["optimizer_steps"] == [600]
+    (note,) = report["notes"]
+    assert f"{stage - 1} of its files are of an earlier save by more ranks" in note
+    alone = write_checkpoint(tmp_path / "alone", stage=stage, ranks=1)
+    assert report["states"] == penstock.json("inspect", alone)["states"]
+    assert penstock.json("verify", run)["good"]
+    left.write_bytes(left.read_bytes()[:100])
+    assert penstock("inspect", run).returncode == 0, "no load reads it"
+    assert penstock("verify", run).returncode == 1
