@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
+#include "alloc/excerpt.h"
 #include "bindings/archive/record_check.h"
 #include "bindings/deepspeed/model_weights.h"
 #include "bindings/deepspeed/optimizer_shard.h"
@@ -49,6 +54,44 @@ bool is_foreign(const CheckpointFile& file) {
   return !is_torchs(file.name) || start->front() == '\x80';
 }
 
+/// `model-00001-of-00003.safetensors`.
+struct NumberedShard {
+  std::string stem;    // with its folder
+  std::string ending;  // with its dot
+  std::uint32_t number = 0;
+  std::uint32_t count = 0;
+
+  std::string name(std::uint32_t of_number) const {
+    return fmt::format("{}-{:05}-of-{:05}{}", stem, of_number, count, ending);
+  }
+  std::string index() const { return stem + ending + ".index.json"; }
+};
+
+std::optional<NumberedShard> numbered_shard(const std::string& name) {
+  constexpr std::size_t kTailBytes = std::string_view("-00001-of-00003").size();
+  const std::size_t dot = name.find_last_of('.');
+  if (dot == std::string::npos || dot < kTailBytes ||
+      !is_weights(name.substr(name.find_last_of('/') + 1))) {
+    return std::nullopt;
+  }
+  NumberedShard shard{.stem = name.substr(0, dot - kTailBytes), .ending = name.substr(dot)};
+  const char* const tail = name.data() + dot - kTailBytes;
+  std::from_chars(tail + 1, tail + 6, shard.number);
+  std::from_chars(tail + 10, tail + 15, shard.count);
+  return shard.name(shard.number) == name ? std::optional(shard) : std::nullopt;
+}
+
+/// Keys of a state dict. Two that share a tensor are both there.
+std::unordered_set<std::string_view> names_in(const TorchArchive& archive) {
+  const PickleDocument& pickle = archive.pickle();
+  const std::vector<PickleRef>& items = pickle[pickle.root()].items;
+  std::unordered_set<std::string_view> names;
+  for (std::size_t at = 0; at < items.size(); at += 2) {
+    names.insert(archive.text(items[at]));
+  }
+  return names;
+}
+
 struct Claim {
   std::string place;
   std::vector<std::string> tensors;
@@ -65,6 +108,8 @@ class Verifier {
  private:
   Result<void> verify(const CheckpointFile& file);
   void verify_index(const std::string& name);
+  void verify_bin_index(const std::string& path, const std::string& name);
+  void find_shards_without_index();
   Result<void> verify_records(const CheckpointFile& file, TorchRecords records);
   std::map<std::string, Claim> claims_of(const CheckpointFile& file, TorchRecords records) const;
   void blame(const CheckpointFile& file, std::string reason);
@@ -183,6 +228,47 @@ void Verifier::verify_index(const std::string& name) {
     if (whole.has_error() && result_.damaged.empty()) {  // a damaged shard has been named already
       blame({.name = name, .path = path}, whole.error().message);
     }
+  } else if (missing->empty()) {
+    verify_bin_index(path, name);
+  }
+}
+
+void Verifier::verify_bin_index(const std::string& path, const std::string& name) {
+  const Result<ShardedNames> shards = read_weight_map(path);
+  for (const auto& [shard, names] : shards ? *shards : ShardedNames()) {
+    const Result<TorchArchive> archive =
+        TorchArchive::read(path.substr(0, path.find_last_of('/') + 1) + shard);
+    if (archive.has_error()) {
+      continue;  // it has been named already
+    }
+    const std::unordered_set<std::string_view> there = names_in(*archive);
+    std::set<std::string> absent;
+    std::ranges::copy_if(names, std::inserter(absent, absent.end()),
+                         [&there](const std::string& tensor) { return !there.contains(tensor); });
+    if (!absent.empty()) {
+      blame({.name = name, .path = path},
+            fmt::format("{} says that {} is in {}, which does not have it", path,
+                        excerpt(*absent.begin()), excerpt(shard)));
+    }
+  }
+}
+
+/// Their names say how many there are.
+void Verifier::find_shards_without_index() {
+  std::map<std::string, std::set<std::uint32_t>> numbers;  // by the name of the last
+  for (const CheckpointFile& file : summary_.files) {
+    const std::optional<NumberedShard> shard = numbered_shard(file.name);
+    if (shard && std::ranges::find(summary_.indexes, shard->index()) == summary_.indexes.end()) {
+      numbers[shard->name(shard->count)].insert(shard->number);
+    }
+  }
+  for (const auto& [last, there] : numbers) {
+    const NumberedShard shard = *numbered_shard(last);
+    for (std::uint32_t number = 1; number <= shard.count; ++number) {
+      if (!there.contains(number)) {
+        result_.missing.push_back(shard.name(number));
+      }
+    }
   }
 }
 
@@ -196,6 +282,7 @@ Result<CheckpointVerification> Verifier::run() {
     }
   }
   std::ranges::for_each(summary_.indexes, [this](const auto& name) { verify_index(name); });
+  find_shards_without_index();
   return std::move(result_);
 }
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 
 #include "bindings/inventory/input_file.h"
@@ -25,11 +23,14 @@ Error bad_index(const std::string& path, std::string message) {
   return fault(Fault::kInvalidArgument, std::move(message), path);
 }
 
-// Names of tensors by shard. A shard is a file beside the index: anything else in its place (an
-// absolute path, `..`) is an error and not a way to make us open what the user did not name.
-using Shards = std::map<std::string, std::unordered_set<std::string>>;
+bool is_beside(const std::string& path, const std::string& shard) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(path).parent_path() / shard, ignored);
+}
 
-Result<Shards> read_weight_map(const std::string& path) {
+}  // namespace
+
+Result<ShardedNames> read_weight_map(const std::string& path) {
   Result<std::string> text = read_text_file(path, kIndexBytesMax);
   PENSTOCK_TRY(text);
   Result<json> parsed = parse_json(*text, path, Fault::kInvalidArgument);
@@ -38,7 +39,7 @@ Result<Shards> read_weight_map(const std::string& path) {
       !(*parsed)["weight_map"].is_object()) {
     return bad_index(path, fmt::format("{} has no object \"weight_map\"", path));
   }
-  Shards shards;
+  ShardedNames shards;
   for (const auto& [name, shard] : (*parsed)["weight_map"].items()) {
     if (!shard.is_string() || shard.get_ref<const std::string&>().empty()) {
       return bad_index(path, fmt::format("{}: the shard of {} is {}, not the name of a file", path,
@@ -56,15 +57,8 @@ Result<Shards> read_weight_map(const std::string& path) {
   return shards;
 }
 
-bool is_beside(const std::string& path, const std::string& shard) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::path(path).parent_path() / shard, ignored);
-}
-
-}  // namespace
-
 Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
-  Result<Shards> shards = read_weight_map(path);
+  Result<ShardedNames> shards = read_weight_map(path);
   PENSTOCK_TRY(shards);
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
   Checkpoint checkpoint;
@@ -100,7 +94,7 @@ Result<Checkpoint> load_indexed_checkpoint(const std::string& path) {
 }
 
 Result<std::vector<std::string>> missing_shards(const std::string& path) {
-  const Result<Shards> shards = read_weight_map(path);
+  const Result<ShardedNames> shards = read_weight_map(path);
   PENSTOCK_TRY(shards);
   std::vector<std::string> missing;
   for (const auto& [shard, names] : *shards) {

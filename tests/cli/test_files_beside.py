@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from checkpoint_files import WHOLE, flip, records_of, write_checkpoint
 
 TORCHS = ("scheduler.pt", "rng_state_0.pth", "training_args.bin", "pytorch_model.bin", "adapter_model.bin")
-ACCELERATES = ("optimizer.bin", "scheduler.bin", "sampler_1.bin", "model-00001-of-00002.bin")
+ACCELERATES = ("optimizer.bin", "scheduler.bin", "sampler_1.bin", "model-00001-of-00001.bin")
 
 
 @pytest.mark.parametrize("name", [*TORCHS, *ACCELERATES])
@@ -73,6 +73,28 @@ def test_an_index_that_does_not_hold(penstock, run):
     index.write_text("{")
     (bad,) = penstock.json("verify", run, code=1)["bad"]
     assert bad["file"] == index.name and "JSON" in bad["problem"]
+
+
+def test_an_index_of_archives_that_does_not_hold(penstock, run):
+    """Two names of one tensor are both there."""
+    name = "pytorch_model-00001-of-00001.bin"
+    torch.save({"a": (tensor := torch.ones(4)), "lm_head.a": tensor}, run / name)
+    index = run / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name, "lm_head.a": name}}))
+    assert penstock.json("verify", run)["good"]
+    index.write_text(json.dumps({"weight_map": {"a": name, "b": name}}))
+    (bad,) = penstock.json("verify", run, code=1)["bad"]
+    assert bad["file"] == index.name and f"says that b is in {name}" in bad["problem"]
+
+
+@pytest.mark.parametrize("folder", ["", "global_step500/"])
+def test_a_shard_says_how_many_there_are(penstock, run, folder):
+    names = [f"{folder}model-{number:05}-of-00003.safetensors" for number in (1, 2, 3)]
+    (run / names[1]).write_bytes(safetensors_bytes({"a": ("F32", [3, 4], 48)}))
+    assert penstock.json("verify", run, code=1)["missing"] == [names[0], names[2]]
+    weight_map = {"weight_map": {"a": names[1].removeprefix(folder)}}
+    (run / folder / "model.safetensors.index.json").write_text(json.dumps(weight_map))
+    assert penstock.json("verify", run)["good"], "the index knows better"
 
 
 def test_an_index_of_another_program_is_not_looked_at(penstock, run):
