@@ -84,7 +84,7 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
                    fmt::format("{}: tensors[{}] has no name (a text)", origin, i));
     }
     const std::string& text_of_name = name->get_ref<const std::string&>();
-    Result<TensorInfo> info = read_tensor_json(text_of_name, entry);
+    Result<TensorInfo> info = read_described_tensor(text_of_name, entry);
     if (!info) {
       return tensor_error(fmt::format("{}: tensors[{}] ({})", origin, i, excerpt(text_of_name)),
                           std::move(info).error());

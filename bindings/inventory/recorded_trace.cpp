@@ -188,7 +188,7 @@ Result<void> TraceReader::read_declaration(const json& line, TraceEvent& event) 
   const Result<std::string> name = text(line, "name");
   PENSTOCK_TRY(name);
   PENSTOCK_TRY(text(line, "role"));
-  Result<TensorInfo> info = read_tensor_json(*name, line);
+  Result<TensorInfo> info = read_described_tensor(*name, line);
   if (info.has_error()) {
     return wrong(fmt::format("a declaration tells the type and size of a tensor, but '{}' {}",
                              excerpt(*name), info.error().message));

@@ -63,6 +63,12 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
     return bad_tensor(fmt::format("has {} elements of {}, which end within a byte", info.elements(),
                                   dtype_name(info.dtype)));
   }
+  return info;
+}
+
+Result<TensorInfo> read_described_tensor(const std::string& name, const json& entry) {
+  Result<TensorInfo> info = read_tensor_json(name, entry);
+  PENSTOCK_TRY(info);
   if (const auto role = entry.find("role"); role != entry.end()) {
     if (!role->is_string()) {
       return bad_tensor(fmt::format("has {} as its role, not a text", describe_json(*role)));
@@ -71,14 +77,14 @@ Result<TensorInfo> read_tensor_json(const std::string& name, const json& entry) 
     if (!parsed_role) {
       return bad_tensor("has a role that is not known: " + parsed_role.error().message);
     }
-    info.role = *parsed_role;
+    info->role = *parsed_role;
   }
   if (const auto trained = entry.find("trainable"); trained != entry.end()) {
     if (!trained->is_boolean()) {
       return bad_tensor(
           fmt::format("has {} as trainable, not true or false", describe_json(*trained)));
     }
-    info.is_trained = trained->get<bool>();
+    info->is_trained = trained->get<bool>();
   }
   return info;
 }

@@ -60,6 +60,7 @@ CASES = {
     "F8_E5M2FNUZ": one("F8_E5M2FNUZ", [5], 5),
     "C64": one("C64", [2], 16),
     "BOOL": one("BOOL", [3], 3),
+    "keys that penstock has in files of its own": file_of({"a": {**U8, "role": 5, "trainable": "no"}}, 4),
 }
 
 
