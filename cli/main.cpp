@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <csignal>
@@ -140,6 +141,15 @@ void report_no_memory() noexcept {
   std::abort();
 }
 
+/// A checkpoint of a thousand shards has more than the 1024 files that a shell lets one open.
+void allow_many_files() noexcept {
+  struct ::rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);  // opening says what cannot be opened
+  }
+}
+
 }  // namespace
 
 void report_error(const std::string& sentence) {
@@ -163,6 +173,7 @@ int main(int argc, char** argv) {
   int exit_code = cli::kFailed;
   // A limit on the size of files (`ulimit -f`) is an error like any other, not a signal.
   (void)std::signal(SIGXFSZ, SIG_IGN);
+  cli::allow_many_files();
   std::set_terminate(cli::end_for_want_of_memory);
   try {
     exit_code = cli::run(argc, argv);
