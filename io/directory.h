@@ -32,6 +32,8 @@ class Directory {
   virtual Result<std::vector<std::string>> list() = 0;
   /// `from` becomes `to`, which it replaces in one step; safe from a crash after sync().
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
+  /// The same where there is no `to` yet. EEXIST where there is one.
+  virtual Result<void> rename_new(const std::string& from, const std::string& to) = 0;
   virtual Result<void> remove(const std::string& name) = 0;
   /// What was created, renamed and removed in it survives a crash from here on.
   virtual Result<void> sync() = 0;

@@ -88,6 +88,22 @@ class OsDirectory final : public Directory {
     return {};
   }
 
+  Result<void> rename_new(const std::string& from, const std::string& to) override {
+    if (::renameat2(fd_, from.c_str(), fd_, to.c_str(), RENAME_NOREPLACE) == 0) {
+      return {};
+    }
+    int problem = errno;
+    if (problem == EINVAL || problem == ENOSYS) {  // some file systems cannot
+      struct ::stat ignored{};
+      if (::fstatat(fd_, to.c_str(), &ignored, AT_SYMLINK_NOFOLLOW) != 0) {
+        return rename(from, to);
+      }
+      problem = EEXIST;
+    }
+    return system_error(problem, fmt::format("cannot rename {} to {}", path_of(from), path_of(to)),
+                        path_of(to));
+  }
+
   Result<void> remove(const std::string& name) override {
     if (::unlinkat(fd_, name.c_str(), 0) != 0) {
       return system_error(errno, fmt::format("cannot remove {}", path_of(name)), path_of(name));

@@ -103,7 +103,7 @@ class SimDisk final : public FileSystem {
   using Names = std::map<std::string, std::shared_ptr<Node>>;
 
   Result<std::vector<std::string>> list(const std::string& directory);
-  Result<void> rename(const std::string& from, const std::string& to);
+  Result<void> rename(const std::string& from, const std::string& to, bool is_new = false);
   Result<void> remove(const std::string& path);
   Result<void> sync_directory(const std::string& directory);
   bool rolls(SimFault fault);

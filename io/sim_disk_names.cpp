@@ -135,6 +135,9 @@ class SimDisk::SimDirectory final : public Directory {
   Result<void> rename(const std::string& from, const std::string& to) override {
     return disk_.rename(path_of(from), path_of(to));
   }
+  Result<void> rename_new(const std::string& from, const std::string& to) override {
+    return disk_.rename(path_of(from), path_of(to), true);
+  }
   Result<void> remove(const std::string& name) override { return disk_.remove(path_of(name)); }
   Result<void> sync() override { return disk_.sync_directory(path()); }
 
@@ -172,10 +175,13 @@ Result<std::vector<std::string>> SimDisk::list(const std::string& directory) {
   return inside;
 }
 
-Result<void> SimDisk::rename(const std::string& from, const std::string& to) {
+Result<void> SimDisk::rename(const std::string& from, const std::string& to, bool is_new) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Node> node = find(normal_path(from));
-  const int error = power_fails() ? EIO : node == nullptr ? ENOENT : parent_errno(normal_path(to));
+  const int error = power_fails()                                ? EIO
+                    : node == nullptr                            ? ENOENT
+                    : is_new && find(normal_path(to)) != nullptr ? EEXIST
+                                                                 : parent_errno(normal_path(to));
   if (error != 0) {
     return system_error(error, fmt::format("cannot rename {} to {}", from, to), to);
   }

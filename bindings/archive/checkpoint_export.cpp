@@ -36,6 +36,7 @@ class Exporter {
     return options_.place.empty() ? options_.target : options_.place;
   }
   Result<void> choose_directory();
+  Result<void> expect_no_checkpoint();
   Result<void> open_directory(const std::string& path);
   Result<void> lay_out();
   Result<std::unique_ptr<PartialFile>> begin_file(const std::string& name, std::uint64_t bytes);
@@ -45,6 +46,7 @@ class Exporter {
   Result<void> write_part(const StoredReader::Part& part, const PartialFile& file,
                           std::uint64_t& offset, StreamWriter& writer);
   Result<void> publish();
+  void take_back(std::size_t published);
 
   const DurableStore& store_;
   FileSystem& system_;
@@ -104,6 +106,10 @@ Result<void> Exporter::choose_directory() {
                  fmt::format("{} is a durable store; choose another directory", options_.target),
                  options_.target);
   }
+  return expect_no_checkpoint();
+}
+
+Result<void> Exporter::expect_no_checkpoint() {
   const Result<std::vector<std::string>> names = directory_->list();
   PENSTOCK_TRY(names);
   const auto checkpoint = std::ranges::find_if(*names, [](const std::string& name) {
@@ -238,13 +244,30 @@ Result<void> Exporter::publish() {
     PENSTOCK_TRY(index->write(layout_.index));
     PENSTOCK_TRY(index->finish());
   }
-  for (const auto& file : files_) {
-    PENSTOCK_TRY(file->publish());
+  if (is_single_file(options_.target)) {
+    PENSTOCK_TRY(files_.front()->publish());
+    return directory_->sync();
   }
-  if (index) {
-    PENSTOCK_TRY(index->publish());
+  PENSTOCK_TRY(expect_no_checkpoint());  // another export may have ended meanwhile
+  for (std::size_t at = 0; at < files_.size(); ++at) {
+    if (Result<void> published = files_[at]->publish_new(); published.has_error()) {
+      take_back(at);
+      return published;
+    }
+  }
+  Result<void> published = index ? index->publish_new() : Result<void>();
+  if (published.has_error()) {
+    take_back(files_.size());
+    return published;
   }
   return directory_->sync();
+}
+
+/// Shards without their index would be in the way of the next export.
+void Exporter::take_back(std::size_t published) {
+  for (std::size_t at = 0; at < published; ++at) {
+    (void)directory_->remove(layout_.files[at].name);
+  }
 }
 
 }  // namespace

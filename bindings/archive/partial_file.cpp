@@ -90,4 +90,10 @@ Result<void> PartialFile::publish() {
   return {};
 }
 
+Result<void> PartialFile::publish_new() {
+  PENSTOCK_TRY(directory_.rename_new(partial_name_, name_));
+  partial_name_.clear();
+  return {};
+}
+
 }  // namespace penstock

@@ -33,6 +33,8 @@ class PartialFile {
   Result<void> finish();
   /// Gives it its name; safe when the directory has been synced.
   Result<void> publish();
+  /// The same, and EEXIST where another file has it.
+  Result<void> publish_new();
 
  private:
   PartialFile(Directory& directory, File file, std::string partial_name, std::string name,

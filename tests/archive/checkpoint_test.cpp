@@ -171,6 +171,36 @@ TEST_F(CheckpointTest, AnExportThatStopsLeavesTheOldFileOrTheNew) {
   }
 }
 
+/// Which has got its names first.
+TEST_F(CheckpointTest, AnExportLeavesAloneWhatAnotherOneHasPublished) {
+  FlakyFileSystem system;
+  auto store = open();
+  import(*store, 100);
+  ExportOptions options;
+  options.target = directory_ / "out";
+  options.max_shard_bytes = kMiB;
+  for (const std::string moment : {"reserve ", "rename "}) {
+    const bool is_late = moment == "rename ";
+    std::string other = options.target + "/model.safetensors";
+    int calls = 0;
+    system.set_fault([&](const std::string& call) {
+      if (call.starts_with(moment) && ++calls == 2) {
+        other = is_late ? call.substr(moment.size()) : other;
+        std::ofstream(other) << "another";
+      }
+      return 0;
+    });
+    const Result<ExportReport> refused = export_checkpoint(*store, system, *queue_, options);
+    system.set_fault({});
+    ASSERT_TRUE(refused.has_error()) << moment;
+    EXPECT_EQ(refused.error().system_errno(), EEXIST);
+    EXPECT_THAT(refused.error().message, HasSubstr(std::filesystem::path(other).filename()));
+    EXPECT_EQ(read_file(other), "another");
+    std::filesystem::remove(other);
+    EXPECT_TRUE(std::filesystem::is_empty(options.target)) << moment;
+  }
+}
+
 TEST_F(CheckpointTest, AnExportToAFullDriveSaysSoBeforeItWrites) {
   FlakyFileSystem system;
   auto store = open();

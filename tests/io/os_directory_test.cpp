@@ -143,5 +143,15 @@ TEST(FileOpenTest, AnOpenedFileBlocks) {  // io_uring gives up early on one that
   EXPECT_EQ(::fcntl(file.fd(), F_GETFL) & O_NONBLOCK, 0);
 }
 
+TEST_F(OsDirectoryTest, ANewNameReplacesNothing) {
+  const auto directory = os_file_system().open_directory(place_ / "d").value();
+  std::ofstream(path("a")) << "old";
+  std::ofstream(path("b")) << "new";
+  EXPECT_EQ(directory->rename_new("b", "a").error().system_errno(), EEXIST);
+  EXPECT_EQ(std::filesystem::file_size(path("b")), 3U);
+  ASSERT_TRUE(directory->rename_new("b", "c").has_value());
+  EXPECT_TRUE(std::filesystem::exists(path("c")) && !std::filesystem::exists(path("b")));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -117,6 +117,10 @@ class FlakyFileSystem final : public FileSystem {
       PENSTOCK_TRY(system_.check("rename", path_of(to)));
       return inner_->rename(from, to);
     }
+    Result<void> rename_new(const std::string& from, const std::string& to) override {
+      PENSTOCK_TRY(system_.check("rename", path_of(to)));
+      return inner_->rename_new(from, to);
+    }
     Result<void> remove(const std::string& name) override {
       PENSTOCK_TRY(system_.check("remove", path_of(name)));
       return inner_->remove(name);
