@@ -75,6 +75,32 @@ def test_started_after_uninstall(runner: Runner) -> None:
     assert run_script(runner, start, False) == [f"SEEN 0 {STOCK}"]
 
 
+INSTALLED_FIRST = """
+import penstock.deepspeed
+penstock.deepspeed.install()
+import multiprocessing, os
+
+def child():
+    os.write(1, f"CHILD {penstock.deepspeed.is_installed()}\\n".encode())
+
+if __name__ == "__main__":
+    for method in "spawn", "forkserver":
+        process = multiprocessing.get_context(method).Process(target=child)
+        process.start()
+        process.join(120)
+        process.kill()
+"""
+
+
+@pytest.mark.parametrize("through", [False, pytest.param(True, marks=pytest.mark.deep)])
+def test_a_script_that_installs_before_all_else(runner: Runner, through: bool) -> None:
+    """Its children run the same two lines while the import hook waits for DeepSpeed, as the runner's script does."""
+    script = runner.directory / "script.py"
+    script.write_text(INSTALLED_FIRST)
+    run = runner.script(script, [], through)
+    assert run.returncode == 0 and run.output.count("CHILD True") == 2, run.output
+
+
 def test_a_child_without_the_parents_paths(runner: Runner, tmp_path: Path) -> None:
     """What the child begins with is unpickled before it knows where the parent found its packages."""
     import pickle

@@ -26,6 +26,7 @@ def install() -> None:
     Raises CompatibilityError when a stock swapper exists already (call it before the model is built) and when
     the installed DeepSpeed cannot work with penstock; the message lists the differences.
     """
+    importlib.import_module("deepspeed")  # without the lock: where the import hook waits for it, that installs
     with _lock:
         if _undo:
             return
