@@ -79,6 +79,18 @@ def test_converts_where_it_is_said(engine: penstock.Engine) -> None:
         engine.put("master", weight, convert=True)
 
 
+def test_bits_as_bytes_and_as_integers(engine: penstock.Engine) -> None:
+    """As in the CPU's memory, for libraries without bf16."""
+    halves = torch.randn(50_000).bfloat16()
+    engine.put("halves", halves)
+    for dtype in (torch.int16, torch.uint8):
+        out = torch.zeros(halves.nbytes // dtype.itemsize, dtype=dtype)
+        engine.get_async("halves", out=out, device=DEVICE).result()
+        assert torch.equal(out.view(torch.int16), halves.view(torch.int16))
+    with pytest.raises(penstock.ArgumentError, match="is bf16, not i32: give the same dtype, or bytes"):
+        engine.get_async("halves", out=torch.zeros(25_000, dtype=torch.int32), device=DEVICE)
+
+
 def test_a_device_that_the_engine_was_not_opened_for(engine: penstock.Engine, tmp_path: Path) -> None:
     engine.put("a", torch.zeros(10))
     with pytest.raises(penstock.ArgumentError, match="not opened for cuda:3: name it when it is made"):

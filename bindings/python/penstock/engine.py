@@ -115,8 +115,11 @@ class Engine:
                 if not _may_hold(dtype, kept):
                     raise ArgumentError(f"tensor '{name}' is {kept}, `out` is {dtype}: give the same dtype, or bytes")
                 return self._core.get_into(tensor_id, _as_bytes(array))
-            if dtype != kept and not convert:
-                raise ArgumentError(f"tensor '{name}' is {kept}, not {dtype}: say convert=True, or give the same")
+            if not convert:
+                if not _may_hold(dtype, kept):
+                    other = "say convert=True, or give" if {dtype, kept} <= _CONVERTED else "give"
+                    raise ArgumentError(f"tensor '{name}' is {kept}, not {dtype}: {other} the same dtype, or bytes")
+                dtype = kept
             return self._core.get_to_device(tensor_id, self._on_device(array, device, True), device, dtype)
         except TypeError:
             raise ArgumentError(f"penstock cannot read into {_kind(out)}: {_TAKEN}, writable") from None
@@ -254,6 +257,8 @@ def _may_hold(dtype: str, kept: str) -> bool:
     """Whether memory of `dtype` may be filled with a tensor's bits: NumPy's users have integers for bf16."""
     return dtype == kept or "u8" in (dtype, kept) or (kept == "bf16" and dtype in ("u16", "i16"))
 
+
+_CONVERTED = {"f32", "bf16", "f16"}  # by a device, among each other
 
 _TAKEN = "what it takes has DLPack or the buffer protocol, lies in C order, in the CPU's memory or a device's"
 

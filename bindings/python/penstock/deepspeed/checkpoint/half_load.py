@@ -59,7 +59,7 @@ def refuse_to_save_mixture(stage3: Any, path: str) -> bool:
                 f"{path} is left as it is: the optimizer's last step {progress.stopped}. Load a checkpoint, or save "
                 "this one under another tag"
             )
-        what = f"{path} has the weights of a step that {progress.stopped}"
+        what = f"{path} gets the weights of a step that {progress.stopped}"
         messages.warn("half-step", f"{what}; `latest` is left as it is: go on from another one")
     return bool(progress.stopped)
 
