@@ -37,8 +37,8 @@ Result<void> check_long_enough(const File& file, std::uint64_t contents_end) {
     return {};
   }
   return fault(Fault::kCorrupt,
-               fmt::format("{} is cut short: it has {} bytes, and contents end at {}; export what "
-                           "is whole (penstock verify lists what is not), or restore the file",
+               fmt::format("{} is cut short: it has {} bytes, and contents end at {}; restore the "
+                           "file (penstock verify lists what is not whole)",
                            file.path(), *size, contents_end),
                file.path());
 }
