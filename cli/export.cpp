@@ -9,13 +9,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "alloc/counted.h"
 #include "bindings/archive/checkpoint_export.h"
+#include "bindings/archive/store_verification.h"
 #include "cli/document_text.h"
 #include "cli/interruption.h"
 #include "cli/output_file.h"
+#include "cli/printable.h"
 #include "cli/progress_line.h"
 #include "cli/store_access.h"
 #include "cli/verb.h"
@@ -30,6 +34,7 @@ struct ExportArguments {
   StoreChoice store;
   std::string dtype;
   std::string max_shard = "5GB";
+  bool skips_damaged = false;
   ExportOptions options;
   bool as_json = false;
 };
@@ -80,7 +85,21 @@ class TargetDirectory {
   std::string made_;
 };
 
-Result<ExportReport> export_store(const ExportArguments& arguments) {
+struct Exported {
+  ExportReport report;
+  std::vector<Error> left_out;  // of each tensor why
+};
+
+Result<std::vector<Error>> damaged(const DurableStore& store, IoQueue& queue) {
+  ProgressLine progress("verified");
+  Result<VerifyReport> found = verify_store(
+      store, queue,
+      [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  return found ? Result<std::vector<Error>>(std::move(found->bad)) : std::move(found).error();
+}
+
+Result<Exported> export_store(const ExportArguments& arguments) {
+  Exported exported;
   ExportOptions options = arguments.options;
   if (is_single_file(options.target)) {
     PENSTOCK_TRY(check_output_file(options.target));
@@ -96,6 +115,14 @@ Result<ExportReport> export_store(const ExportArguments& arguments) {
   if (queue.has_error()) {
     return std::move(queue).error();
   }
+  if (arguments.skips_damaged) {
+    Result<std::vector<Error>> left_out = damaged(**store, **queue);
+    PENSTOCK_TRY(left_out);
+    exported.left_out = std::move(*left_out);
+    for (const Error& error : exported.left_out) {
+      options.left_out.insert(error.tensor);
+    }
+  }
   TargetDirectory directory;
   if (!is_single_file(options.target)) {
     PENSTOCK_TRY(directory.make(options.target));
@@ -103,38 +130,54 @@ Result<ExportReport> export_store(const ExportArguments& arguments) {
   const Interruption interruption;
   options.interrupted = [&interruption] { return interruption.asked_for(); };
   ProgressLine progress("exported");
-  return export_checkpoint(
+  const Result<ExportReport> report = export_checkpoint(
       **store, os_file_system(), **queue, options,
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  PENSTOCK_TRY(report);
+  exported.report = *report;
+  return exported;
+}
+
+ordered_json left_out_json(const std::vector<Error>& left_out) {
+  ordered_json list = ordered_json::array();
+  for (const Error& error : left_out) {
+    list.push_back({{"name", error.tensor}, {"problem", error.message}});
+  }
+  return list;
 }
 
 int run_export(ExportArguments& arguments) {
   parse(arguments);
   const auto begun = std::chrono::steady_clock::now();
-  const Result<ExportReport> report = export_store(arguments);
-  if (report.has_error() && report.error().code == std::errc::operation_canceled) {
+  const Result<Exported> exported = export_store(arguments);
+  if (exported.has_error() && exported.error().code == std::errc::operation_canceled) {
     report_error("interrupted: nothing was exported");
     return kFailed;
   }
-  if (report.has_error()) {
-    return failed(report.error());
+  if (exported.has_error()) {
+    return failed(exported.error());
   }
+  const auto& [report, left_out] = *exported;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (arguments.as_json) {
     const ordered_json document{{"schema", "penstock.export/1"},
                                 {"store", arguments.store.directory},
                                 {"target", arguments.options.target},
-                                {"tensors", report->tensors},
-                                {"bytes", report->bytes},
-                                {"files", report->files},
+                                {"tensors", report.tensors},
+                                {"bytes", report.bytes},
+                                {"files", report.files},
+                                {"left_out", left_out_json(left_out)},
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
   } else {
-    fmt::print("exported {}, {}, to {} in {:.2f} s\n", counted(report->tensors, "tensor"),
-               format_bytes(report->bytes), arguments.options.target, seconds);
+    fmt::print("exported {}, {}, to {} in {:.2f} s\n", counted(report.tensors, "tensor"),
+               format_bytes(report.bytes), arguments.options.target, seconds);
   }
-  return kDone;
+  for (const Error& error : left_out) {
+    report_error("left out: " + printable(error.message));
+  }
+  return left_out.empty() ? kDone : kFailed;
 }
 
 }  // namespace
@@ -154,6 +197,9 @@ void add_export(CLI::App& app, int& exit_code) {
   verb->add_option("--max-shard", arguments->max_shard, "Data in one file of a directory at most")
       ->type_name("SIZE")
       ->capture_default_str();
+  verb->add_flag("--skip-damaged", arguments->skips_damaged,
+                 "Read everything twice, leave out what is damaged or missing, name it, and end "
+                 "with exit status 1 if there is any");
   verb->add_flag("--json", arguments->as_json, "One JSON document (penstock.export/1)");
   verb->callback([arguments, &exit_code] { exit_code = run_export(*arguments); });
 }

@@ -79,6 +79,9 @@ Result<ExportReport> Exporter::run(IoQueue& queue) {
 
 Result<void> Exporter::choose_tensors() {
   entries_ = store_.contents();
+  std::erase_if(entries_, [this](const CatalogEntry& entry) {
+    return options_.left_out.contains(entry.info.name);
+  });
   if (entries_.empty()) {
     return fault(Fault::kInvalidArgument,
                  fmt::format("the store {} has no tensors to export", store_.directory()));
@@ -196,7 +199,8 @@ Result<void> Exporter::write_file(const SafetensorsFile& layout, StoredReader& r
     PENSTOCK_TRY(write_part(*part, file, offset, writer));
     if (part->problem) {
       Error error = std::move(*part->problem);
-      error.message += "; `penstock verify` lists all that is damaged";
+      error.message +=
+          "; `penstock verify` lists all that is damaged, --skip-damaged leaves it out";
       return error;
     }
     done_bytes_ += part->bytes.size();

@@ -38,7 +38,7 @@ Result<void> check_long_enough(const File& file, std::uint64_t contents_end) {
   }
   return fault(Fault::kCorrupt,
                fmt::format("{} is cut short: it has {} bytes, and contents end at {}; restore the "
-                           "file (penstock verify lists what is not whole)",
+                           "file, or save what is whole (penstock export --skip-damaged)",
                            file.path(), *size, contents_end),
                file.path());
 }

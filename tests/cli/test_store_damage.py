@@ -61,6 +61,42 @@ def test_a_missing_file_is_said_by_tensor(penstock, store, tmp_path):
     assert_one_sentence(done, "cannot be read", str(store))
 
 
+@pytest.mark.parametrize("target", ["out.safetensors", "out"])
+def test_an_export_without_what_is_damaged(penstock, store, tmp_path, target):
+    damaged = {"layers.10.weight", "norm.weight"}
+    for name in damaged:
+        damage(store, name, penstock)
+    out = tmp_path / target
+    done = penstock("export", store, out)
+    assert done.returncode == 1 and not out.exists()
+    assert_one_sentence(done, "is damaged", "--skip-damaged leaves it out")
+    done = penstock("export", store, out, "--skip-damaged")
+    assert done.returncode == 1 and done.stdout.startswith("exported 9 tensors, ")
+    assert sorted(line[: len("penstock: left out: tensor '")] for line in done.stderr.splitlines()) == [
+        "penstock: left out: tensor '"
+    ] * len(damaged)
+    assert_equal(load(out), {name: tensor for name, tensor in model().items() if name not in damaged})
+    document = penstock.json("export", store, tmp_path / "other.safetensors", "--skip-damaged", code=1)
+    assert {entry["name"] for entry in document["left_out"]} == damaged
+    data_file(store).unlink()
+    done = penstock("export", store, tmp_path / "nothing.safetensors", "--skip-damaged")
+    assert done.returncode == 1 and not (tmp_path / "nothing.safetensors").exists()
+    assert_one_sentence(done, "has no tensors to export")
+
+
+def test_an_export_of_a_file_cut_short(penstock, store, tmp_path):
+    entries = sorted(penstock.json("inspect", store)["tensors"], key=lambda entry: entry["offset"])
+    with open(data_file(store), "r+b") as file:
+        file.truncate(entries[-1]["offset"])
+    out = tmp_path / "out.safetensors"
+    assert penstock("export", store, out, "--skip-damaged").returncode == 1
+    last = entries[-1]["name"]
+    assert_equal(load(out), {name: tensor for name, tensor in model().items() if name != last})
+    assert penstock("export", store, out).returncode == 1
+    whole = penstock.json("export", store, out, "--skip-damaged", code=1)
+    assert [entry["name"] for entry in whole["left_out"]] == [last]
+
+
 def test_a_manifest_that_was_cut_is_not_closed(penstock, store):
     """It may also be what a crash has left, so nothing is bad in it."""
     os.truncate(store / "manifest", 8192)
