@@ -185,8 +185,9 @@ std::string why_budget(const SwapPlan& plan, const char* key, std::optional<std:
 void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
   const EngineConfig& given = plan.setup.config.penstock;
   const Budgets& used = plan.placement.budgets;
-  draft.set("penstock.max_pinned_bytes", used.max_pinned_bytes,
-            why_budget(plan, "max_pinned_bytes", given.max_pinned_bytes, used.max_pinned_bytes,
+  const std::uint64_t pinned = used.written_pinned_bytes();
+  draft.set("penstock.max_pinned_bytes", pinned,
+            why_budget(plan, "max_pinned_bytes", given.max_pinned_bytes, pinned,
                        "64 MiB or two slots of the largest class"));
   draft.set("penstock.ram_bytes", used.ram_bytes,
             why_budget(plan, "ram_bytes", given.ram_bytes, used.ram_bytes,

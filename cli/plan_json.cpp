@@ -103,6 +103,7 @@ std::string plan_json(const SwapPlan& plan, bool verbose) {
       {"reason", feasible ? ordered_json(nullptr) : ordered_json(plan.feasibility.reason)},
       {"classes", classes_json(plan.placement)}};
   const ordered_json after{{"pinned_bytes", plan.placement.pinned_bytes},
+                           {"device_pinned_bytes", plan.placement.budgets.device_bytes},
                            {"ram_bytes", plan.placement.ram_bytes},
                            {"nvme_bytes", plan.placement.nvme_bytes},
                            {"peak_live_bytes", plan.placement.peak_live_bytes},

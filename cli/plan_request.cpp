@@ -195,7 +195,10 @@ MachineFacts machine_of(const PlanRequest& request, const std::vector<PathConfig
   if (const auto given = size_of(request.memory)) {
     machine.mem_available_bytes = *given;
     machine.is_elsewhere = true;
-    machine.has_accelerator |= std::getenv("DS_ACCELERATOR") == nullptr;
+    if (std::getenv("DS_ACCELERATOR") == nullptr) {
+      machine.has_accelerator = true;
+      machine.stages_for_device |= std::getenv("PENSTOCK_DEVICE") == nullptr;
+    }
   }
   if (!request.drive.empty()) {
     machine.drives = parse_drive(request.drive).value();  // checked by check_drive()

@@ -85,12 +85,17 @@ void add_model(const SwapPlan& plan, Screen& screen) {
 
 void add_buffers(const SwapPlan& plan, Screen& screen) {
   const Placement& placement = plan.placement;
-  screen.add("Pinned", fmt::format("{} of {} allowed{}", format_bytes(placement.pinned_bytes),
-                                   format_bytes(placement.budgets.max_pinned_bytes),
-                                   placement.pinned_bytes == 0
-                                       ? ": nothing comes from a drive"
-                                       : fmt::format("; {} of them chunks for unaligned memory",
-                                                     format_bytes(placement.staging_bytes))));
+  const std::uint64_t for_device = placement.budgets.device_bytes;
+  std::string parts = placement.pinned_bytes == 0
+                          ? ": nothing comes from a drive"
+                          : fmt::format("; {} of them chunks for unaligned memory",
+                                        format_bytes(placement.staging_bytes));
+  if (for_device != 0) {
+    parts += fmt::format("; {} for the way to the device", format_bytes(for_device));
+  }
+  screen.add("Pinned",
+             fmt::format("{} of {} allowed{}", format_bytes(placement.pinned_bytes + for_device),
+                         format_bytes(placement.budgets.written_pinned_bytes()), parts));
   if (placement.classes.empty()) {
     return;
   }

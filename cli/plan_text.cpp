@@ -52,13 +52,21 @@ std::string origin(const Config& config, const char* key, std::string by_default
   return found == config.origins.end() ? by_default : found->second;
 }
 
+std::uint64_t pinned_bytes(const SwapPlan& plan) {
+  return plan.placement.pinned_bytes + plan.placement.budgets.device_bytes;
+}
+
 std::string budgets_text(const SwapPlan& plan) {
   const Budgets& budgets = plan.placement.budgets;
   std::string text = heading("Budgets of a rank");
-  text += fmt::format("  max_pinned_bytes  {}, {}\n", exact(budgets.max_pinned_bytes),
+  text += fmt::format("  max_pinned_bytes  {}, {}\n", exact(budgets.written_pinned_bytes()),
                       origin(plan.setup.config, "penstock.max_pinned_bytes",
                              "default: 64 MiB or two slots of the largest class, at most a quarter "
                              "of the memory available"));
+  if (budgets.device_bytes != 0) {
+    text += fmt::format("    of them         {}, what goes to and from the device passes through\n",
+                        exact(budgets.device_bytes));
+  }
   const std::string ram_default =
       budgets.memory_bytes == 0
           ? std::string("default: the file lets DeepSpeed pin nothing for parameters")
@@ -189,7 +197,7 @@ std::string stock_text(const SwapPlan& plan) {
                         exact(stock.optimizer_pinned_bytes),
                         plan.setup.config.deepspeed.offload_optimizer->buffer_count);
   }
-  return text + fmt::format("  penstock pins {} at most\n", exact(plan.placement.pinned_bytes));
+  return text + fmt::format("  penstock pins {} at most\n", exact(pinned_bytes(plan)));
 }
 
 std::string memory_text(const SwapPlan& plan) {
@@ -243,8 +251,8 @@ std::string pinned_text(const SwapPlan& plan) {
                                         "back is waited for; a lease beyond "
                                         "the "
                                         "slots\n  takes pageable memory at once.\n",
-                                        exact(plan.placement.pinned_bytes),
-                                        format_bytes(plan.placement.budgets.max_pinned_bytes),
+                                        exact(pinned_bytes(plan)),
+                                        format_bytes(plan.placement.budgets.written_pinned_bytes()),
                                         format_bytes(plan.placement.peak_live_bytes));
 }
 

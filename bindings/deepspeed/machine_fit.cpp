@@ -129,11 +129,12 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
          {},
          true});
   }
-  if (machine.memlock_bytes && placement.pinned_bytes > *machine.memlock_bytes) {
+  const std::uint64_t pinned = placement.pinned_bytes + placement.budgets.device_bytes;
+  if (machine.memlock_bytes && pinned > *machine.memlock_bytes) {
     warnings.push_back(
         {"memlock", fmt::format("{} are to be pinned, but this user may lock {} here; raise "
                                 "`ulimit -l` or memlock in /etc/security/limits.conf",
-                                amount(placement.pinned_bytes), amount(*machine.memlock_bytes))});
+                                amount(pinned), amount(*machine.memlock_bytes))});
   }
   warn_about_paths(machine, warnings);
   warn_about_space(machine, setup, drives, warnings);

@@ -33,6 +33,9 @@ struct MachineFacts {
   std::optional<DriveSpeeds> drives = {};  ///< as the user states them; nothing: as measured
   /// False: training runs on the CPU, the device's memory is the host's.
   bool has_accelerator = true;
+  /// Partitions go to a device through pinned memory, whose share of max_pinned_bytes the pool
+  /// lacks.
+  bool stages_for_device = false;
   bool is_elsewhere = false;  ///< memory is another machine's: drives that lack room are no misfit
 };
 

@@ -207,7 +207,8 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
     add_offload_buffers(setup, cells);
   }
   cell(cells, Component::kActivations, Storage::kDevice) = setup.activation_bytes;
-  cell(cells, Component::kBuffers, Storage::kPinned) += placement.pinned_bytes;
+  cell(cells, Component::kBuffers, Storage::kPinned) +=
+      placement.pinned_bytes + placement.budgets.device_bytes;
   cell(cells, Component::kBuffers, Storage::kRam) += leased_bytes;
   cell(cells, Component::kBuffers, Storage::kDevice) += gathered_bytes(setup);
 

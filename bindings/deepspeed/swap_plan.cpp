@@ -10,6 +10,7 @@
 #include "bindings/deepspeed/moment_chunks.h"
 #include "bindings/deepspeed/rank_tensors.h"
 #include "bindings/deepspeed/refused_settings.h"
+#include "swap/plan/chunk_shape.h"
 
 namespace penstock {
 namespace {
@@ -23,13 +24,22 @@ EngineConfig engine_config(const TrainingSetup& setup) {
   return engine;
 }
 
+bool swaps_under_deepspeed(const TrainingSetup& setup) {
+  return setup.has_config && (setup.param_device() == OffloadDevice::kNvme ||
+                              setup.optimizer_device() == OffloadDevice::kNvme);
+}
+
 Budgets budgets_of(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                    const EngineConfig& config, const MachineFacts& machine) {
   BudgetFacts facts;
   facts.mem_available_bytes = machine.mem_available_bytes;
   facts.ranks_on_node = setup.ranks_on_node;
   facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, config);
-  return resolve_budgets(config, facts);
+  Budgets budgets = resolve_budgets(config, facts);
+  if (machine.stages_for_device && swaps_under_deepspeed(setup)) {
+    budgets.hold_for_devices(device_chunks(budgets.max_pinned_bytes, 1).bytes(), 1);
+  }
+  return budgets;
 }
 
 // With no budget to run against, only a broken invariant of ours could still refuse.

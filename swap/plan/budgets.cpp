@@ -52,6 +52,12 @@ void Budgets::hold_for_devices(std::uint64_t bytes, std::uint64_t count) {
   max_pinned_bytes -= std::min(max_pinned_bytes, bytes);
 }
 
+std::uint64_t Budgets::written_pinned_bytes() const {
+  const std::uint64_t sum = max_pinned_bytes + device_bytes;
+  const bool is_as_given = device_chunks(sum, devices).bytes() * devices == device_bytes;
+  return is_as_given ? sum : pinned_bytes_beside(max_pinned_bytes, devices);
+}
+
 std::string Budgets::smallest_clause(std::uint64_t pool_bytes) const {
   if (devices == 0) {
     return fmt::format("; the smallest value that works is {}", pool_bytes);

@@ -22,6 +22,8 @@ struct Budgets {
 
   /// Of max_pinned_bytes, for contents that go to and from so many devices; the pool gets the rest.
   void hold_for_devices(std::uint64_t bytes, std::uint64_t count);
+  /// What max_pinned_bytes is to be in a configuration so that the pool gets what it has here.
+  std::uint64_t written_pinned_bytes() const;
   /// For the end of an error about max_pinned_bytes: what devices hold of it, and the smallest
   /// value to write so that the pool gets `pool_bytes` beside them.
   std::string smallest_clause(std::uint64_t pool_bytes) const;

@@ -216,12 +216,12 @@ std::string Planner::why_pinned(std::size_t i, const PinnedFate& fate) const {
                                           placement_.classes[fate.class_index].slot_bytes);
     case Place::kDedicated:
       return why_outlier(i) + fmt::format("max_pinned_bytes of {} holds it beside the classes",
-                                          budgets().max_pinned_bytes);
+                                          budgets().written_pinned_bytes());
     default:
       return why_outlier(i) + fmt::format(
                                   "neither ram_bytes of {} nor max_pinned_bytes of {} has "
                                   "room for it beside the others",
-                                  budgets().ram_bytes, budgets().max_pinned_bytes);
+                                  budgets().ram_bytes, budgets().written_pinned_bytes());
   }
 }
 

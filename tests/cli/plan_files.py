@@ -18,6 +18,7 @@ KEYS = [
     "classes",
     "tensors",
     "pinned_bytes",
+    "device_pinned_bytes",
     "ram_bytes",
     "nvme_bytes",
     "peak_live_bytes",

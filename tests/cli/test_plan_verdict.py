@@ -2,10 +2,11 @@
 
 import json
 import os
+import re
 
 import pytest
 from cli_support import assert_one_sentence
-from plan_files import EMBEDDING, FULL, KEYS, MEMORY, QWEN, SEED, component
+from plan_files import EMBEDDING, FULL, KEYS, MEMORY, QWEN, SEED, component, with_penstock
 
 
 def test_what_does_not_fit_is_said_first_and_is_status_3(penstock):
@@ -148,14 +149,17 @@ def test_what_does_not_fit_is_emitted_with_its_status(penstock):
 
 def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
     arguments = ["plan", QWEN, "--config", SEED, "--ram", "0", *MEMORY]
-    plan = penstock.json(*arguments, "--max-pinned", "1MiB", code=1)
+    on_cpu = {"env": {"DS_ACCELERATOR": "cpu"}}
+    plan = penstock.json(*arguments, "--max-pinned", "1MiB", code=1, **on_cpu)
     assert plan["feasible"] is False
     assert list(plan) == KEYS
     assert EMBEDDING in plan["reason"] and "max_pinned_bytes of 1048576" in plan["reason"]
     smallest = int(plan["reason"].rsplit(" ", 1)[1])
-    assert penstock.json(*arguments, "--max-pinned", smallest)["feasible"] is True
-    assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1)["feasible"] is False
-    assert_one_sentence(penstock(*arguments, "--max-pinned", "1MiB"), "impossible: ", EMBEDDING, str(smallest))
+    assert penstock.json(*arguments, "--max-pinned", smallest, **on_cpu)["feasible"] is True
+    assert penstock.json(*arguments, "--max-pinned", smallest - 4096, code=1, **on_cpu)["feasible"] is False
+    assert_one_sentence(
+        penstock(*arguments, "--max-pinned", "1MiB", **on_cpu), "impossible: ", EMBEDDING, str(smallest)
+    )
 
 
 REFUSED = {
@@ -206,3 +210,19 @@ def test_another_machine_has_an_accelerator_unless_it_is_named(penstock):
     assert penstock.json(*options)["process"]["device_bytes"] == 0
     assert penstock.json(*options, env={"DS_ACCELERATOR": "cuda"})["process"]["device_bytes"] == 0
     assert penstock.json(*options, env={"DS_ACCELERATOR": "cpu"})["process"]["device_bytes"] > 0
+
+
+def test_what_goes_to_a_device_has_its_share_of_pinned_memory(penstock, write):
+    options = ["plan", QWEN, "--config", with_penstock(write, FULL, ram_bytes=0, max_pinned_bytes="64MiB"), *MEMORY]
+    through_host, device = (penstock.json(*options, env={"PENSTOCK_DEVICE": name}) for name in ("", "host:0"))
+    assert (through_host["device_pinned_bytes"], device["device_pinned_bytes"]) == (0, 16 << 20)
+    assert device["pinned_bytes"] <= 48 << 20 < through_host["pinned_bytes"]
+    assert penstock.json(*options)["pinned_bytes"] == device["pinned_bytes"], "another machine has an accelerator"
+    assert " of 64.0 MiB allowed" in penstock(*options).stdout
+    emitted = json.loads(penstock(*options, "--emit-config").stdout)
+    assert emitted["penstock"]["max_pinned_bytes"] == 64 << 20
+    small = [*options, "--max-pinned", "4MiB"]
+    assert penstock.json(*small, env={"PENSTOCK_DEVICE": ""})["fits"]
+    refused = penstock.json(*small, code=1)
+    smallest = re.search(r"smallest value that works is (\d+), devices included", refused["reason"])
+    assert penstock.json(*options, "--max-pinned", smallest[1])["fits"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ SMALL = {
 }
 
 
-def planned(model: Path, config: dict[str, Any], directory: Path, *options: str) -> dict[str, Any]:
+def planned(model: Path, config: dict[str, Any], directory: Path, *options: str, **environment: str) -> dict[str, Any]:
     file = directory / "planned.json"
     file.write_text(json.dumps(config))
     done = subprocess.run(
@@ -32,6 +33,7 @@ def planned(model: Path, config: dict[str, Any], directory: Path, *options: str)
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
@@ -77,6 +79,21 @@ def test_full_finetuning(runner: Runner, small_model: Path, swap: Path, tmp_path
     run = runner.full_finetune(small_model, config, 2)
     assert run.returncode == 0, run.output
     compare(planned(small_model, config, tmp_path, "--trainable", "all"), runner.stats()["plan"])
+
+
+def test_full_finetuning_on_a_device(runner: Runner, small_model: Path, swap: Path, tmp_path: Path) -> None:
+    """A quarter of the pinned memory is the device's: what the rest does not hold has another place."""
+    device = {"PENSTOCK_DEVICE": "host:0"}
+    block = {"ram_bytes": 0, "max_pinned_bytes": "12MiB"}
+    config = full_finetune_config(swap, zero_optimization__sub_group_size=3e6, penstock=block)
+    arguments = [str(small_model), runner.config(config), "2"]
+    run = runner.script(DATA / "full_finetune.py", arguments, **device)
+    assert run.returncode == 0, run.output
+    plan = planned(small_model, config, tmp_path, "--trainable", "all", **device)
+    assert plan["device_pinned_bytes"] == 3 << 20
+    compare(plan, runner.stats()["plan"])
+    on_host = planned(small_model, config, tmp_path, "--trainable", "all", PENSTOCK_DEVICE="")
+    assert on_host["pinned_bytes"] > plan["pinned_bytes"]
 
 
 @pytest.mark.deep

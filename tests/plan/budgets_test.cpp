@@ -101,6 +101,19 @@ TEST(BudgetsTest, TheSmallestValueLeavesThePoolItsShareBesideDevices) {
   }
 }
 
+TEST(BudgetsTest, WhatIsWrittenGivesThePoolWhatItHas) {
+  for (const std::uint64_t devices : {0U, 1U, 3U}) {
+    for (const std::uint64_t given : {5 * kMiB + kBlockBytes, 64 * kMiB, kGiB}) {
+      Budgets budgets;
+      budgets.max_pinned_bytes = given;
+      budgets.hold_for_devices(given - left_by_devices(given, devices), devices);
+      EXPECT_EQ(budgets.written_pinned_bytes(), given);
+      budgets.max_pinned_bytes += 3 * kMiB;  // raised for a rule
+      EXPECT_GE(left_by_devices(budgets.written_pinned_bytes(), devices), budgets.max_pinned_bytes);
+    }
+  }
+}
+
 TEST(BudgetsTest, ThisMachineTells) {
   EXPECT_GT(read_mem_available_bytes(), 0U);
 }
