@@ -144,6 +144,10 @@ bool Ticket::done() const {
   return !state_ || state_->done();
 }
 
+const Error* Ticket::error() const noexcept {
+  return state_ && state_->done() && state_->error() ? &*state_->error() : nullptr;
+}
+
 /// Why waiting would never end, if so.
 Result<void> Ticket::may_wait() const {
   if (!state_) {

@@ -24,6 +24,9 @@ class Ticket {
   static Ticket failed(Error error);
 
   bool done() const;
+  /// Why the operation failed, as long as a copy of the ticket lives; null: it has not, or is under
+  /// way. It does not count as said: what check() returns of it comes all the same.
+  const Error* error() const noexcept;
   /// Blocks until done. Errors: the operation's.
   Result<void> wait() const;
   /// Nothing if `timeout` passes first; the operation goes on.

@@ -45,12 +45,9 @@ auto released(F&& work) {
 
 /// Whether the engine has not taken what a lease holds.
 bool is_refused(const Ticket& ticket) {
-  if (!ticket.done()) {
-    return false;
-  }
-  const Result<void> ended = ticket.wait();
-  return ended.has_error() && (ended.error().code == make_error_code(Fault::kInvalidArgument) ||
-                               ended.error().code == make_error_code(Fault::kUnknownTensor));
+  const Error* const error = ticket.error();
+  return error != nullptr && (error->code == make_error_code(Fault::kInvalidArgument) ||
+                              error->code == make_error_code(Fault::kUnknownTensor));
 }
 
 using NamedTensor = std::tuple<std::uint64_t, std::string, std::vector<std::uint64_t>>;

@@ -191,3 +191,37 @@ def test_memory_that_the_machine_has_not_is_exhausted(tmp_path: Path) -> None:
         [sys.executable, "-c", BEYOND_MEMORY, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "Cannot allocate memory" in done.stdout, done.stderr
+
+
+LOST = """
+import resource, sys, threading
+import numpy, penstock
+engine = penstock.Engine({"penstock": {"ram_bytes": 0, "max_pinned_bytes": "16MiB"}}, sys.argv[1])
+zeros, said, spinning = numpy.zeros(1 << 18, "f4"), 0, True
+
+def spin():
+    while spinning:
+        pass
+
+engine.put("w", zeros)
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+threading.Thread(target=spin).start()  # so that commit() has the GIL again when the write has failed
+for _ in range(20):
+    with engine.get("w", update=True) as lease:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+        engine.commit(lease)
+    try:
+        engine.flush()
+    except penstock.StorageError:
+        said += 1
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    engine.put("w", zeros)
+spinning = False
+engine.close()
+print(said)
+"""
+
+
+def test_a_write_that_fails_before_its_commit_returns_is_said(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LOST, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "20\n"), done.stderr

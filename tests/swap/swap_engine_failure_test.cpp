@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fstream>
 #include <future>
+#include <thread>
 
 #include "tests/swap/engine_fixture.h"
 
@@ -66,6 +67,23 @@ TEST_F(SwapEngineFailureTest, AFailureWithoutAWaitIsReportedByTheNextCall) {
   (void)commit(tensor, content(4 * kMiB, 3));
   EXPECT_TRUE(engine_->flush().has_error()) << "it is not on the drive either";
   expect_content(tensor, content(4 * kMiB, 3));
+}
+
+TEST_F(SwapEngineFailureTest, AFailureThatWasOnlyLookedAtIsReportedByTheNextCall) {
+  open_small(6 * kMiB, 0);
+  const TensorId tensor = declare("t", 4 * kMiB);
+  put(tensor, content(4 * kMiB, 1));
+  EXPECT_EQ(Ticket().error(), nullptr);
+  {
+    const Ticket failed = commit(tensor, content(4 * kMiB, 2));
+    while (!failed.done()) {
+      std::this_thread::yield();
+    }
+    ASSERT_NE(failed.error(), nullptr);
+    EXPECT_EQ(failed.error()->system_errno(), ENOSPC);
+  }
+  EXPECT_TRUE(engine_->check().has_error());
+  EXPECT_TRUE(engine_->check().has_value()) << "reported once";
 }
 
 TEST_F(SwapEngineFailureTest, EveryLostPutIsReported) {
