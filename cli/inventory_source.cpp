@@ -11,6 +11,7 @@
 
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_summary.h"
+#include "bindings/inventory/checkpoint.h"
 #include "bindings/inventory/inventory_file.h"
 #include "cli/checkpoint_inventory.h"
 #include "cli/unloaded_tensors.h"

@@ -15,6 +15,7 @@
 #include "alloc/utf8.h"
 #include "bench/job/job_value.h"
 #include "bench/tune/drive_tuning.h"
+#include "bindings/inventory/checkpoint.h"
 #include "cli/emitted_config.h"
 #include "cli/error_output.h"
 #include "cli/interruption.h"
@@ -85,8 +86,7 @@ bool holds_no_model(const std::string& path) {
   std::error_code error;
   fs::directory_iterator entries(path, error);
   return !error && std::none_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    const std::string name = entry.path().filename().string();
-    return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+    return is_safetensors(entry.path().filename().string());
   });
 }
 

@@ -115,9 +115,7 @@ Result<void> Exporter::choose_directory() {
 Result<void> Exporter::expect_no_checkpoint() {
   const Result<std::vector<std::string>> names = directory_->list();
   PENSTOCK_TRY(names);
-  const auto checkpoint = std::ranges::find_if(*names, [](const std::string& name) {
-    return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
-  });
+  const auto checkpoint = std::ranges::find_if(*names, is_safetensors);
   if (checkpoint != names->end()) {
     return system_error(EEXIST,
                         fmt::format("cannot export to {}, which holds {} already; choose another "

@@ -29,6 +29,10 @@ Inventory Checkpoint::inventory() const {
   return inventory;
 }
 
+bool is_safetensors(std::string_view file) noexcept {
+  return file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json");
+}
+
 Result<std::string> find_checkpoint_file(const std::string& path) {
   const std::filesystem::path directory(path);
   std::error_code ignored;

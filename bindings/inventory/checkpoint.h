@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "swap/plan/inventory.h"
@@ -32,6 +33,9 @@ struct Checkpoint {
 /// A `.safetensors` file, a `….safetensors.index.json`, or a directory with either; reads headers
 /// only. Errors: as load_inventory().
 Result<Checkpoint> load_checkpoint(const std::string& path);
+
+/// Whether it is a `.safetensors` file or an index of such, by its name.
+bool is_safetensors(std::string_view file) noexcept;
 
 /// Refuses what is of PyTorch's own format by its name, whose tensors are not read here.
 Result<void> check_not_pytorch(const std::string& path);

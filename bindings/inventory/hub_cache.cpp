@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "bindings/inventory/checkpoint.h"
 #include "bindings/inventory/input_file.h"
 
 namespace penstock {
@@ -91,8 +92,7 @@ bool has_weights(const fs::path& snapshot) {
   std::error_code error;
   for (fs::directory_iterator entry(snapshot, error), end; !error && entry != end;
        entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) {
+    if (is_safetensors(entry->path().filename().string())) {
       return true;
     }
   }

@@ -94,10 +94,6 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
   return checked(std::move(inventory), origin);
 }
 
-bool is_safetensors(std::string_view file) noexcept {
-  return file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json");
-}
-
 Result<std::string> find_inventory_file(const std::string& path) {
   std::error_code ignored;
   std::string file = path;

@@ -18,8 +18,6 @@ namespace penstock {
 Result<Inventory> load_inventory(const std::string& path);
 /// The file that stands for `path`, which load_inventory() reads. Errors: there is none.
 Result<std::string> find_inventory_file(const std::string& path);
-/// Whether it is a `.safetensors` file or an index of such, by its name.
-bool is_safetensors(std::string_view file) noexcept;
 /// The JSON form, from memory; `origin` names it in errors.
 Result<Inventory> parse_inventory(std::string_view json, const std::string& origin);
 }  // namespace penstock
