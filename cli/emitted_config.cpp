@@ -215,8 +215,7 @@ void set_stage(const SwapPlan& plan, ConfigDraft& draft) {
 }
 
 bool swaps_anything(const SwapPlan& plan) {
-  return !plan.setup.has_config || plan.setup.param_device() == OffloadDevice::kNvme ||
-         plan.setup.optimizer_device() == OffloadDevice::kNvme;
+  return !plan.setup.has_config || plan.setup.offloads_to_nvme();
 }
 
 }  // namespace

@@ -62,12 +62,12 @@ bool has_accelerator() {
 }
 
 // As penstock/deepspeed/delivery.py chooses it.
-bool stages_for_device() {
+bool stages_for_device(bool has_accelerator) {
   if (const char* const named = std::getenv("PENSTOCK_DEVICE"); named != nullptr) {
     return *named != '\0';
   }
   const char* const accelerator = std::getenv("DS_ACCELERATOR");
-  return has_accelerator() && (accelerator == nullptr || std::string_view(accelerator) == "cuda");
+  return has_accelerator && (accelerator == nullptr || std::string_view(accelerator) == "cuda");
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ MachineFacts read_machine_facts(const std::vector<PathConfig>& paths) {
   facts.mem_available_bytes = read_mem_available_bytes();
   facts.memlock_bytes = memlock_limit_bytes();
   facts.has_accelerator = has_accelerator();
-  facts.stages_for_device = stages_for_device();
+  facts.stages_for_device = stages_for_device(facts.has_accelerator);
   for (const PathConfig& path : paths) {
     facts.paths.push_back(look_at(path.path));
   }

@@ -24,11 +24,6 @@ EngineConfig engine_config(const TrainingSetup& setup) {
   return engine;
 }
 
-bool swaps_under_deepspeed(const TrainingSetup& setup) {
-  return setup.has_config && (setup.param_device() == OffloadDevice::kNvme ||
-                              setup.optimizer_device() == OffloadDevice::kNvme);
-}
-
 Budgets budgets_of(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                    const EngineConfig& config, const MachineFacts& machine) {
   BudgetFacts facts;
@@ -36,7 +31,7 @@ Budgets budgets_of(const TrainingSetup& setup, const std::vector<PlanTensor>& te
   facts.ranks_on_node = setup.ranks_on_node;
   facts.largest_class_slot_bytes = largest_regular_slot_bytes(tensors, config);
   Budgets budgets = resolve_budgets(config, facts);
-  if (machine.stages_for_device && swaps_under_deepspeed(setup)) {
+  if (machine.stages_for_device && setup.has_config && setup.offloads_to_nvme()) {
     budgets.hold_for_devices(device_chunks(budgets.max_pinned_bytes, 1).bytes(), 1);
   }
   return budgets;

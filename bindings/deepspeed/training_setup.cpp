@@ -98,6 +98,10 @@ OffloadDevice TrainingSetup::optimizer_device() const noexcept {
   return device == OffloadDevice::kNvme && stage < 3 ? OffloadDevice::kCpu : device;
 }
 
+bool TrainingSetup::offloads_to_nvme() const noexcept {
+  return param_device() == OffloadDevice::kNvme || optimizer_device() == OffloadDevice::kNvme;
+}
+
 std::uint64_t TrainingSetup::buffer_bytes() const noexcept {
   if (!has_config || param_device() != OffloadDevice::kNvme) {
     return 0;

@@ -52,6 +52,8 @@ struct TrainingSetup {
   /// Where DeepSpeed keeps what it does not keep on the device.
   OffloadDevice param_device() const noexcept;
   OffloadDevice optimizer_device() const noexcept;
+  /// Whether either is NVMe.
+  bool offloads_to_nvme() const noexcept;
   /// DeepSpeed's buffer_size in bytes where parameters are on NVMe, else 0; the planner's hint.
   std::uint64_t buffer_bytes() const noexcept;
   /// Tensors below this stay off the drives: max(1 MiB, aio.block_size), as in DeepSpeed.
