@@ -200,9 +200,11 @@ class ParameterSwapper:
                 swapper._end_reads()
 
     def _end_reads(self) -> None:
-        while in_flight := next(iter(list(self._in_flight.items())), None):  # a copy: threads may begin others
-            ds_id, (param, delivery) = in_flight
-            self._in_flight.pop(ds_id, None)
+        for ds_id in list(self._in_flight):  # a copy: threads may begin others
+            in_flight = self._in_flight.pop(ds_id, None)
+            if in_flight is None:  # given up meanwhile
+                continue
+            param, delivery = in_flight
             try:
                 data = delivery.result()
             except BaseException:
