@@ -11,6 +11,7 @@
 
 #include "error_translation.h"
 #include "gil_release.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -48,7 +49,8 @@ std::vector<TakenRecord> taken_records(const std::vector<TakenTuple>& records) {
   return taken;
 }
 
-nb::list archive_records(const std::string& path) {
+nb::list archive_records(const nb::bytes& file_name) {
+  const std::string path = path_of(file_name);
   const ZipDirectory directory = unwrap([&]() -> Result<ZipDirectory> {
     const GilRelease release;
     const Result<File> file = File::open(path, File::Access::kRead, DirectMode::kBuffered);
@@ -85,7 +87,9 @@ void bind_archive(nb::module_& module) {
   nb::class_<IntakeObject>(module, "ArchiveIntake", "Records on their way into the engine.")
       .def(
           "begin",
-          [](IntakeObject& self, const std::string& path, const std::vector<TakenTuple>& records) {
+          [](IntakeObject& self, const nb::bytes& file_name,
+             const std::vector<TakenTuple>& records) {
+            const std::string path = path_of(file_name);
             std::vector<TakenRecord> taken = taken_records(records);
             unwrap([&] {
               const GilRelease release;

@@ -25,6 +25,7 @@
 #include "gil_release.h"
 #include "held_array.h"
 #include "lease_object.h"
+#include "python_text.h"
 #include "swap/device/device_runtime.h"
 #include "swap/swap_engine.h"
 #include "warning_inbox.h"
@@ -235,7 +236,8 @@ class EngineObject {
   }
 
   /// Contents into records that were reserved for them.
-  FillingObject fill_archive(const std::string& path, const std::vector<FilledTuple>& records) {
+  FillingObject fill_archive(const nb::bytes& file_name, const std::vector<FilledTuple>& records) {
+    const std::string path = path_of(file_name);
     const std::vector<FilledRecord> filled = filled_records(records);
     return {unwrap(released([&] { return ArchiveFilling::begin(*engine_, path, filled); }))};
   }

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "python_call.h"
+#include "python_text.h"
 
 namespace nb = nanobind;
 
@@ -40,9 +41,10 @@ const char* kind_of(const Error& error) {
 }  // namespace
 
 void raise(const Error& error) {
-  const nb::object exception = call(imported("penstock.errors", "make"),
-                                    nb::make_tuple(kind_of(error), error.system_errno(),
-                                                   error.message, error.path, error.tensor));
+  const nb::object exception =
+      call(imported("penstock.errors", "make"),
+           nb::make_tuple(kind_of(error), error.system_errno(), python_text(error.message),
+                          python_path(error.path), python_text(error.tensor)));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

@@ -14,6 +14,7 @@
 #include "alloc/out_of_memory.h"
 #include "alloc/process_mark.h"
 #include "python_call.h"
+#include "python_text.h"
 #include "swap/log.h"
 
 namespace nb = nanobind;
@@ -47,11 +48,6 @@ std::vector<Warning> take_kept() {
   }
   std::ranges::reverse(taken);
   return taken;
-}
-
-/// Names and paths need not be UTF-8.
-nb::object python_text(std::string_view text) {
-  return owned(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 /// What a handler lets through that is no plain error, Ctrl-C for one, is for the caller.

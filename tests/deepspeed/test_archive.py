@@ -13,8 +13,9 @@ import pytest
 import torch
 from penstock import StorageError, UnsupportedError
 from penstock._core import SwapEngine
-from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan
+from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan, stream
 from penstock.deepspeed.checkpoint.content import Content
+from torch.utils.dlpack import from_dlpack
 
 DTYPES = {"f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "u8": torch.uint8}
 
@@ -39,6 +40,24 @@ def test_a_swapped_tensor_of_any_dtype_is_torchs_own(engine: SwapEngine, tmp_pat
         assert saved["step"] == 3
         assert saved["t"].dtype == values.dtype
         assert torch.equal(saved["t"].view(torch.uint8), values.view(torch.uint8))
+
+
+def test_a_name_need_not_be_utf8(engine: SwapEngine, tmp_path: Path) -> None:
+    values, target = torch.arange(5000.0), tmp_path / "caf\udce9.pt"
+    space = engine.open_namespace("main", [str(tmp_path)])
+    tensor, other = (engine.declare(space, name, "f32", [values.numel()]) for name in ("t", "u"))
+    engine.put(tensor, values).result()
+    ArchivePlan({"t": Content(engine, [tensor], values.numel(), values)}).write(str(target), engine, lambda _: None)
+    archive = Archive(str(target), large_bytes=1)
+    saved = archive.load()["t"]
+    record, offset = archive.record_of(saved)  # type: ignore[misc]
+    intake = engine.take_archives()
+    stream(intake, str(target), [(record, [[(other, offset, values.numel(), "f32")]])], lambda _: None)
+    intake.publish()
+    assert torch.equal(from_dlpack(engine.get(other).result()), values)
+    with pytest.raises(StorageError) as error:
+        Archive(str(tmp_path / "no\udce9.pt"))
+    assert error.value.filename == str(tmp_path / "no\udce9.pt")
 
 
 def test_a_file_that_is_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class ArchiveFilling:
 class ArchiveIntake:
     """Records on their way into the engine."""
 
-    def begin(self, path: str, records: Sequence[tuple[str, list[list[tuple[int, int, int, str]]]]]) -> None:
+    def begin(self, path: bytes, records: Sequence[tuple[str, list[list[tuple[int, int, int, str]]]]]) -> None:
         """For each record its lanes, each a list of (tensor, offset in bytes, elements, dtype of the record). Targets
         that follow each other in a lane, also those of several archives, fill a tensor together.
         """
@@ -66,7 +66,7 @@ class ArchiveIntake:
         """The tensor's next elements in this lane are 0."""
     def publish(self) -> None: ...
 
-def archive_records(path: str) -> list[tuple[str, int, int, int]]:
+def archive_records(path: bytes) -> list[tuple[str, int, int, int]]:
     """Name, offset, bytes and CRC-32 of each record, as they lie in the file."""
 
 class SwapEngine:
@@ -97,7 +97,7 @@ class SwapEngine:
     def device_stream(self, device: str, to_device: bool) -> int: ...
     def prefetch(self, tensors: Sequence[int]) -> None: ...
     def fill_archive(
-        self, path: str, records: Sequence[tuple[str, Sequence[tuple[int, MomentLayout | None]], int]]
+        self, path: bytes, records: Sequence[tuple[str, Sequence[tuple[int, MomentLayout | None]], int]]
     ) -> ArchiveFilling:
         """For each record, in the archive's order, the tensors, one behind the other, or the address of the memory that
         it is filled with. A tensor with a layout gives the floats that it stands for.

@@ -84,7 +84,8 @@ class ArchivePlan:
         frame = ArchiveFrame()
         frame.fill(self._lay_out, ALIGNMENT)
         frame.save(path)
-        filling = engine.fill_archive(path, [self._filled(record) for record in self._records if record.is_reserved])
+        filled = [self._filled(record) for record in self._records if record.is_reserved]
+        filling = engine.fill_archive(os.fsencode(path), filled)
         while (moved := filling.step()) is not None:
             progress(moved)
 
@@ -144,7 +145,7 @@ class Archive:
     def __init__(self, path: str, large_bytes: int = LARGE_BYTES) -> None:
         self.path = path
         self._large_bytes = large_bytes
-        self.records = {name: (offset, nbytes, crc) for name, offset, nbytes, crc in archive_records(path)}
+        self.records = {name: (offset, nbytes, crc) for name, offset, nbytes, crc in archive_records(os.fsencode(path))}
         self._has_crcs = any(crc for _, _, crc in self.records.values())
         self._file = open(path, "rb", buffering=0)
         self._pages = _mapped(self._file, path)
@@ -313,7 +314,7 @@ class Archive:
 
 def stream(intake: ArchiveIntake, path: str, records: list[tuple[str, list[list[Any]]]], progress: Progress) -> None:
     """Records of an archive into the engine, those without targets for their CRC-32 alone."""
-    intake.begin(path, records)
+    intake.begin(os.fsencode(path), records)
     while (moved := intake.step()) is not None:
         progress(moved)
 
