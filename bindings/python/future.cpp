@@ -76,9 +76,8 @@ void bind_future(nb::module_& module) {
       .def("done", [](const Future& self) { return seen_done(self, self.ticket.done()); })
       .def("result", &result, nb::arg("timeout") = nb::none(),
            "Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns "
-           "the "
-           "lease of a get, None otherwise; raises what went wrong.")
-      .def("wait", &result, nb::arg("timeout") = nb::none(), "The same as result().");
+           "the lease of a get, None otherwise; raises what went wrong. Asked again it gives the "
+           "lease again, as long as one of those that it gave lives.");
 }
 
 }  // namespace penstock::python

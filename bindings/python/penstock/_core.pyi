@@ -43,8 +43,11 @@ class Future:
     """An operation under way."""
 
     def done(self) -> bool: ...
-    def result(self, timeout: float | None = None) -> Any: ...
-    def wait(self, timeout: float | None = None) -> Any: ...
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits (at most `timeout` seconds, else TimeoutError) without holding the GIL; returns the lease of a get,
+        None otherwise; raises what went wrong. Asked again it gives the lease again, as long as one of those that it
+        gave lives.
+        """
 
 class ArchiveFilling:
     """Contents on their way into records that were reserved for them."""
