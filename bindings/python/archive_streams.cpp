@@ -18,10 +18,6 @@ namespace {
 constexpr std::uint64_t kStepBytes = 32 * kMiB;
 constexpr std::uint64_t kPartBytes = kMiB;  // of memory
 
-Result<std::unique_ptr<IoQueue>> start_queue() {
-  return IoQueue::start(EngineKind::kAuto, {});
-}
-
 Result<const ZipRecord*> find(const ZipDirectory& directory, const std::string& record,
                               const std::string& path) {
   const ZipRecord* const found = directory.find(record);
@@ -62,9 +58,10 @@ Result<void> check_size(const SwapEngine& engine, const std::vector<FilledTensor
 }  // namespace
 
 Result<std::unique_ptr<ArchiveFilling>> ArchiveFilling::begin(
-    SwapEngine& engine, const std::string& path, const std::vector<FilledRecord>& records) {
+    SwapEngine& engine, EngineKind kind, const std::string& path,
+    const std::vector<FilledRecord>& records) {
   std::unique_ptr<ArchiveFilling> filling(new ArchiveFilling);
-  Result<std::unique_ptr<IoQueue>> queue = start_queue();
+  Result<std::unique_ptr<IoQueue>> queue = IoQueue::start(kind, {});
   PENSTOCK_TRY(queue);
   filling->queue_ = std::move(*queue);
   Result<RecordWriter> writer = RecordWriter::open(os_file_system(), *filling->queue_, path);
@@ -146,9 +143,9 @@ Result<std::span<const std::byte>> ArchiveFilling::next_decoded(const MomentLayo
   return std::as_bytes(std::span(decoded_));
 }
 
-Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine) {
+Result<std::unique_ptr<ArchiveIntake>> ArchiveIntake::open(SwapEngine& engine, EngineKind kind) {
   std::unique_ptr<ArchiveIntake> intake(new ArchiveIntake(engine));
-  Result<std::unique_ptr<IoQueue>> queue = start_queue();
+  Result<std::unique_ptr<IoQueue>> queue = IoQueue::start(kind, {});
   PENSTOCK_TRY(queue);
   intake->queue_ = std::move(*queue);
   for (std::size_t lane = 0; lane < kLanes; ++lane) {

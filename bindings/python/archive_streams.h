@@ -36,9 +36,10 @@ struct FilledRecord {
 /// one thread, in which every call may block.
 class ArchiveFilling {
  public:
-  /// Errors: RecordWriter::open()'s and SwapEngine::read()'s; a record that the archive lacks, or
-  /// of another size than its tensor.
-  static Result<std::unique_ptr<ArchiveFilling>> begin(SwapEngine& engine, const std::string& path,
+  /// `kind` moves the bytes of the archive. Errors: RecordWriter::open()'s and
+  /// SwapEngine::read()'s; a record that the archive lacks, or of another size than its tensor.
+  static Result<std::unique_ptr<ArchiveFilling>> begin(SwapEngine& engine, EngineKind kind,
+                                                       const std::string& path,
                                                        const std::vector<FilledRecord>& records);
   /// Moves about 32 MiB on. Gives the bytes moved so far; nothing when all of it is in the archive,
   /// with CRC-32s and safe from a crash. Errors: of a read or a write.
@@ -92,8 +93,8 @@ class ArchiveIntake {
  public:
   static constexpr std::size_t kLanes = 2;
 
-  /// Errors: no memory.
-  static Result<std::unique_ptr<ArchiveIntake>> open(SwapEngine& engine);
+  /// `kind` moves the bytes of archives. Errors: IoQueue::start()'s; no memory.
+  static Result<std::unique_ptr<ArchiveIntake>> open(SwapEngine& engine, EngineKind kind);
 
   /// Begins to read an archive; the one before has been read. Records without targets are only
   /// checked. Errors: RecordReader::open()'s; a record that the archive lacks; a target that does

@@ -64,6 +64,7 @@ class EngineObject {
       options.devices.push_back(devices_[name]);
     }
     options.config = unwrap(parse_config(config_json, origin)).engine_config();
+    io_engine_ = options.config.engine;
     options.ranks_on_node = ranks;
     options.warn = keep_warning;
     engine_ = unwrap(released([&] { return SwapEngine::open(std::move(options)); }));
@@ -239,10 +240,11 @@ class EngineObject {
   FillingObject fill_archive(const nb::bytes& file_name, const std::vector<FilledTuple>& records) {
     const std::string path = path_of(file_name);
     const std::vector<FilledRecord> filled = filled_records(records);
-    return {unwrap(released([&] { return ArchiveFilling::begin(*engine_, path, filled); }))};
+    return {unwrap(
+        released([&] { return ArchiveFilling::begin(*engine_, io_engine_, path, filled); }))};
   }
   IntakeObject take_archives() {
-    return {unwrap(released([&] { return ArchiveIntake::open(*engine_); }))};
+    return {unwrap(released([&] { return ArchiveIntake::open(*engine_, io_engine_); }))};
   }
 
   nb::dict placement() const { return placement_dict(engine_->placement()); }
@@ -338,6 +340,7 @@ class EngineObject {
   }
 
   std::map<std::string, std::shared_ptr<Device>> devices_;  // before the engine, which uses them
+  EngineKind io_engine_ = EngineKind::kAuto;                // also for archives
   std::unique_ptr<SwapEngine> engine_;
   // Touched with the GIL held only.
   std::vector<std::pair<Ticket, std::shared_ptr<HeldArray>>> held_;

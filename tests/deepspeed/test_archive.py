@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import json
+import os
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -58,6 +60,28 @@ def test_a_name_need_not_be_utf8(engine: SwapEngine, tmp_path: Path) -> None:
     with pytest.raises(StorageError) as error:
         Archive(str(tmp_path / "no\udce9.pt"))
     assert error.value.filename == str(tmp_path / "no\udce9.pt")
+
+
+def _open_files() -> list[str]:
+    return [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+
+
+def test_archives_go_through_the_engine_that_the_configuration_names(tmp_path: Path) -> None:
+    engine = SwapEngine(json.dumps({"penstock": {"ram_bytes": 0, "engine": "threads"}}), "the test")
+    gc.collect()  # rings of other tests
+    values = torch.arange(9e6)  # one step moves 32 MiB
+    tensor = engine.declare(engine.open_namespace("main", [str(tmp_path)]), "t", "f32", [values.numel()])
+    engine.put(tensor, values).result()
+    target = str(tmp_path / "saved.pt")
+    plan = ArchivePlan({"t": Content(engine, [tensor], values.numel(), values)})
+    opened = []
+    plan.write(target, engine, lambda _: opened.extend(_open_files()))
+    intake = engine.take_archives()
+    opened += _open_files()
+    del intake
+    engine.close()
+    assert target in opened
+    assert not [name for name in opened if "io_uring" in name]
 
 
 def test_a_file_that_is_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:
