@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from trial import WIDTH, Trial
 
@@ -46,6 +47,19 @@ class Stack(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return loss_of(self.features(x))
+
+
+class Checkpointed(Stack):
+    """Each layer's activations are computed again in backward, which torch ends with an exception of its own."""
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.norm.weight.dtype).requires_grad_(True)
+        for layer in self.layers:
+            x = self.recomputed(layer, x)
+        return self.norm(x)
+
+    def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
 
 
 class Uneven(Stack):

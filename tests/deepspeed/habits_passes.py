@@ -7,7 +7,7 @@ from typing import Any
 import deepspeed
 import torch
 from habit import habit
-from habit_models import Layer, Stack
+from habit_models import Checkpointed, Layer, Stack
 from habits_placement import WithAdapter, adapted
 from torch import nn
 from trial import Trial, digest
@@ -253,17 +253,6 @@ def failed_before_step(trial: Trial) -> None:
         except ValueError as error:
             trial.record(error)
     trial.record_weights(engine)
-
-
-class Checkpointed(Stack):
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.to(self.norm.weight.dtype).requires_grad_(True)
-        for layer in self.layers:
-            x = self.recomputed(layer, x)
-        return self.norm(x)
-
-    def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
-        return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
 
 
 class CheckpointedTwice(Checkpointed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 
@@ -28,20 +28,41 @@ def destroying(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stacking(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of DeepSpeedZeRoOffload.setup_zero_stage3_hooks, which puts the model on a global stack and leaves it there."""
+    """Of DeepSpeedZeRoOffload.setup_zero_stage3_hooks, which puts the model on a global stack and leaves it there. A
+    forward that an exception ends leaves its modules, and so does each recomputation of
+    `checkpoint(use_reentrant=False)`, which ends itself that way.
+    """
 
     @functools.wraps(original)
     def setup(self: Any) -> None:
-        from deepspeed.runtime.zero.parameter_offload import FWD_MODULE_STACK as stack
+        from deepspeed.runtime.zero import parameter_offload
 
+        parameter_offload.FWD_MODULE_STACK = _WeakStack(parameter_offload.FWD_MODULE_STACK)
         original(self)
 
-        def drop(dead: Any) -> None:
-            stack[:] = [entry for entry in stack if entry is not dead]
-
-        stack[:] = [weakref.proxy(self.module, drop) if entry is self.module else entry for entry in stack]
-
     return setup
+
+
+class _WeakStack:
+    """What DeepSpeed does with its list, over the modules that live."""
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        self._modules = [weakref.ref(module) for module in modules]
+
+    def append(self, module: Any) -> None:
+        self._modules.append(weakref.ref(module))
+
+    def pop(self) -> Any:
+        return self._modules.pop()()
+
+    def __iter__(self) -> Iterator[Any]:
+        return (module for reference in self._modules if (module := reference()) is not None)
+
+    def __getitem__(self, index: int) -> Any:
+        return list(self)[index]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def naming(original: Callable[..., None]) -> Callable[..., None]:
