@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+import weakref
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from penstock import StorageError, UnsupportedError
 from penstock._core import SwapEngine
 from penstock.deepspeed.checkpoint.archive import Archive, ArchivePlan, stream
 from penstock.deepspeed.checkpoint.content import Content
+from penstock.deepspeed.checkpoint.intake import Intake
 from torch.utils.dlpack import from_dlpack
 
 DTYPES = {"f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "u8": torch.uint8}
@@ -82,6 +84,20 @@ def test_archives_go_through_the_engine_that_the_configuration_names(tmp_path: P
     engine.close()
     assert target in opened
     assert not [name for name in opened if "io_uring" in name]
+
+
+def test_what_was_loaded_is_let_go(engine: SwapEngine, tmp_path: Path) -> None:
+    file = tmp_path / "saved.pt"
+    torch.save({"t": torch.arange(10.0)}, file)
+    tensor = engine.declare(engine.open_namespace("main", [str(tmp_path)]), "t", "f32", [10])
+    archive, intake = Archive(str(file)), Intake(engine)
+    intake.add(archive)
+    intake.to_engine(archive, archive.load()["t"], tensor)
+    intake.run(str(file), speaks=False)
+    intake.publish()
+    is_open = weakref.ref(archive)
+    del archive, intake
+    assert is_open() is None
 
 
 def test_a_file_that_is_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ class Intake:
             return
         self.begin()
         core.publish()
-        for work in self._at_publish:
+        works, self._at_publish = self._at_publish, []  # which hold the archives' files open
+        for work in works:
             work()
 
     def drop(self) -> None:
