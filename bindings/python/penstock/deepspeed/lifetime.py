@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
+
+_Hooks = dict[int, Callable[[Any], Any]]
 
 
 def destroying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,27 +101,32 @@ class _WeakNames:
 
 def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of the stage-3 optimizer's create_reduce_and_remove_grad_hooks: parameters hold these hooks where the collector
-    does not see them, and the hooks hold the optimizer. Now the optimizer holds them.
+    does not see them, and the hooks hold the optimizer; those of a script may hold the model. Now the optimizer holds
+    its own, and the parameter a script's where they are seen.
     """
 
     @functools.wraps(original)
     def create(self: Any) -> None:
         params = [param for group in self.fp16_groups for param in group]
         _release_whole(params)
-        of_script = [set(_hooks_of(param)) for param in params]
+        for param in params:
+            _hold_weakly(_hooks_of(param), param.__dict__.setdefault("penstock_hooks", {}))
         original(self)
-        self.penstock_hooks = []
-        for param, known in zip(params, of_script, strict=True):
-            hooks = _hooks_of(param)
-            for key in set(hooks) - known:
-                self.penstock_hooks.append(hooks[key])
-                hooks[key] = _weakly(hooks[key])
+        self.penstock_hooks = [{} for _ in params]
+        for param, held in zip(params, self.penstock_hooks, strict=True):
+            _hold_weakly(_hooks_of(param), held, but=param.penstock_hooks)
 
     return create
 
 
-def _hooks_of(param: Any) -> dict[int, Callable[[Any], Any]]:
-    hooks: dict[int, Callable[[Any], Any]] | None = getattr(param, "_post_accumulate_grad_hooks", None)
+def _hold_weakly(hooks: _Hooks, held: _Hooks, but: Collection[int] = ()) -> None:
+    for key in set(hooks) - set(held) - set(but):
+        held[key] = hooks[key]
+        hooks[key] = _weakly(hooks[key])
+
+
+def _hooks_of(param: Any) -> _Hooks:
+    hooks: _Hooks | None = getattr(param, "_post_accumulate_grad_hooks", None)
     return {} if hooks is None else hooks
 
 
@@ -140,6 +147,7 @@ def _weakly(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
         alive = reference()
         return None if alive is None else alive(param)
 
+    call.__module__ = str(getattr(hook, "__module__", ""))  # by which a script's hooks are known
     return call
 
 
