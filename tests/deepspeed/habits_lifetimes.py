@@ -42,6 +42,16 @@ def comes_back_to(before: dict[str, int], trial: Trial) -> bool:
 
 
 class _Fragile(Checkpointed):
+    """Has what may keep a model: a hook that refers to it, forwards that exceptions end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+        self.layers[0].linear.weight.register_post_accumulate_grad_hook(self.count)
+
+    def count(self, _: Any) -> None:
+        self.seen += 1
+
     def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
         if layer is self.layers[-1] and not self.training:
             layer(x[..., 1:])  # of another width
@@ -186,6 +196,45 @@ def trained_at_the_same_time(trial: Trial) -> None:
     for engine, losses in zip(engines, seen, strict=True):
         trial.record(len(losses), *losses)
         trial.record_weights(engine)
+
+
+@habit("a step while another engine's thread ends a read ahead of it", ranks=(1,))
+def stepped_beside_a_read(trial: Trial) -> None:
+    engines = [trial.initialize(Stack()) for _ in range(2)]
+    others = torch.randn(4, WIDTH).to(trial.device)
+    trial.steps(engines[0], 2)
+    engines[0].backward(trial.loss(engines[0]))
+    reader = threading.Thread(target=lambda: engines[1](others))
+    if trial.reference:
+        reader.start()
+        engines[0].step()
+    else:
+        has_read, has_stepped = _slow_read_ahead(engines[0].module.layers[1].linear.weight)
+        reader.start()
+        assert has_read.wait(60)
+        engines[0].step()
+        has_stepped.set()
+    reader.join()
+    trial.record_norm(engines[0])
+    trial.steps(engines[0], 2)
+    trial.record_weights(engines[0])
+
+
+def _slow_read_ahead(param: Any) -> tuple[threading.Event, threading.Event]:
+    """Begun as a prefetch begins it. The thread that waits for it sets the first event, and goes on at the second."""
+    swapper, has_read, may_end = param.nvme_swapper, threading.Event(), threading.Event()
+    swapper.swap_in([param])
+    delivery = swapper._in_flight[param.ds_id][1]
+    end = delivery.result
+
+    def result() -> torch.Tensor:
+        content: torch.Tensor = end()
+        has_read.set()
+        may_end.wait(60)
+        return content
+
+    delivery.result = result
+    return has_read, may_end
 
 
 @habit("a notebook's cell, run again and again", short=1)

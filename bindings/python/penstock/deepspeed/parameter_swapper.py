@@ -23,6 +23,7 @@ from penstock.deepspeed.refusals import refuse_what_cannot_be_swapped
 from penstock.deepspeed.retired_leases import RetiredLeases
 from penstock.deepspeed.self_changing import ContentState, is_changed, is_self_changing, state_of_all, state_of_content
 from penstock.deepspeed.session import Session, current_session, open_session
+from penstock.deepspeed.swapped_in import SwappedIn
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError
 
@@ -69,7 +70,8 @@ class ParameterSwapper:
         self._leases: dict[int, Lease] = {}  # of what is AVAILABLE
         self._states: dict[int, ContentState | None] = {}  # by ds_id, of the same: what it was when it came
         self._in_flight: dict[int, tuple[Any, Delivery]] = {}
-        self._swapped_in = _SwappedIn()
+        self._settling = threading.RLock()  # a partition comes or goes; the collector may run within, and forget()
+        self._swapped_in = SwappedIn()
         self._placeholders: dict[torch.dtype, torch.Tensor] = {}
         self._retired = RetiredLeases()
         self._session.before_plan(self.settle_tensors)
@@ -181,9 +183,11 @@ class ParameterSwapper:
             if owner is not self:
                 owner.swap_in([param], async_op=async_op)
             elif param.ds_tensor.status == Status.NOT_AVAILABLE:
-                self._in_flight[param.ds_id] = (param, self._fetch(param))
-                self._swapped_in.add(param.ds_id, param.ds_tensor.ds_numel * param.ds_tensor.element_size())
-                param.ds_tensor.status = Status.INFLIGHT
+                delivery = self._fetch(param)
+                with self._settling:
+                    self._in_flight[param.ds_id] = (param, delivery)
+                    self._swapped_in.add(param.ds_id, param.ds_tensor.ds_numel * param.ds_tensor.element_size())
+                    param.ds_tensor.status = Status.INFLIGHT
         if not async_op:
             self.synchronize_reads()
 
@@ -201,21 +205,26 @@ class ParameterSwapper:
 
     def _end_reads(self) -> None:
         for ds_id in list(self._in_flight):  # a copy: threads may begin others
-            in_flight = self._in_flight.pop(ds_id, None)
+            in_flight = self._in_flight.get(ds_id)
             if in_flight is None:  # given up meanwhile
                 continue
             param, delivery = in_flight
             try:
                 data = delivery.result()
             except BaseException:
-                param.ds_tensor.status = Status.NOT_AVAILABLE
-                self._swapped_in.remove(ds_id)
+                with self._settling:
+                    if self._in_flight.get(ds_id) is in_flight:
+                        self._release(param)
                 raise
-            param.ds_tensor.data = data
-            if delivery.lease is not None:
-                self._leases[ds_id] = delivery.lease
-                self._states[ds_id] = state_of_content(param)
-            param.ds_tensor.status = Status.AVAILABLE
+            with self._settling:
+                if self._in_flight.get(ds_id) is not in_flight:  # a step has a newer content, for one
+                    continue
+                del self._in_flight[ds_id]
+                param.ds_tensor.data = data
+                if delivery.lease is not None:
+                    self._leases[ds_id] = delivery.lease
+                    self._states[ds_id] = state_of_content(param)
+                param.ds_tensor.status = Status.AVAILABLE
 
     def synchronize_writes(self) -> None:
         """Contents are readable as soon as they are handed over; what failed is raised here."""
@@ -309,10 +318,7 @@ class ParameterSwapper:
 
     def forget(self, ds_id: int) -> None:
         """Gives up the partition of a parameter that no longer exists."""
-        self._in_flight.pop(ds_id, None)
-        self._leases.pop(ds_id, None)
-        self._states.pop(ds_id, None)
-        self._swapped_in.remove(ds_id)
+        self._drop(ds_id)
         tensor = self._tensors.pop(ds_id, None)
         if tensor is not None and current_session() is self._session:
             self._engine.forget(tensor)
@@ -324,16 +330,21 @@ class ParameterSwapper:
             self._release(param)
 
     def _release(self, param: Any) -> None:
-        self._in_flight.pop(param.ds_id, None)
-        lease = self._leases.pop(param.ds_id, None)
-        self._states.pop(param.ds_id, None)
-        self._swapped_in.remove(param.ds_id)
-        if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
-            param.ds_tensor.data.record_stream(get_accelerator().current_stream())
-        param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype, param.ds_tensor.ds_numel)
-        param.ds_tensor.status = Status.NOT_AVAILABLE
+        with self._settling:
+            lease = self._drop(param.ds_id)
+            if param.ds_tensor.is_cuda:  # the stream that gathers from it may not have read it yet
+                param.ds_tensor.data.record_stream(get_accelerator().current_stream())
+            param.ds_tensor.data = self._placeholder(param.ds_tensor.dtype, param.ds_tensor.ds_numel)
+            param.ds_tensor.status = Status.NOT_AVAILABLE
         if lease is not None:
             self._retired.add(lease)
+
+    def _drop(self, ds_id: int) -> Lease | None:
+        with self._settling:
+            self._in_flight.pop(ds_id, None)
+            self._states.pop(ds_id, None)
+            self._swapped_in.remove(ds_id)
+            return self._leases.pop(ds_id, None)
 
     def _placeholder(self, dtype: torch.dtype, numel: int) -> torch.Tensor:
         """As many elements as the partition has, in the memory of one.
@@ -370,21 +381,6 @@ def _forget(reference: weakref.ref[ParameterSwapper], ds_id: int) -> None:
     swapper = reference()
     if swapper is not None:
         swapper.forget(ds_id)
-
-
-class _SwappedIn:
-    """Bytes of the partitions that are swapped in, or on their way."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._by_id: dict[int, int] = {}
-
-    def add(self, ds_id: int, nbytes: int) -> None:
-        self._by_id[ds_id] = nbytes
-        self.bytes += nbytes
-
-    def remove(self, ds_id: int) -> None:
-        self.bytes -= self._by_id.pop(ds_id, 0)
 
 
 _swappers: weakref.WeakSet[ParameterSwapper] = weakref.WeakSet()
