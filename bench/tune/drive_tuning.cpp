@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -34,7 +35,17 @@ constexpr std::chrono::nanoseconds kTrialMin = std::chrono::milliseconds(10);
 
 Error cannot_measure(const std::string& path, Error error) {
   error.message = fmt::format("cannot measure {}: {}", path, error.message);
+  error.path = path;
   return error;
+}
+
+/// `job` is called after its path. Its file is open here and has no name that a user could look at.
+Error job_failure(const Job& job, const JobResult& result) {
+  Error error = result.failure();
+  if (const std::size_t at = error.message.find(job.filename); at != std::string::npos) {
+    error.message.replace(at, job.filename.size(), "the file to measure with");
+  }
+  return cannot_measure(job.name, std::move(error));
 }
 
 /// A file without a name, and room for it.
@@ -130,7 +141,6 @@ Result<MeasuredRun> Tuner::run_job(std::span<const std::size_t> paths, Job job) 
   job.block_bytes = request_.mix.request_bytes();
   job.size = request_.file_bytes;
   job.direct = true;
-  job.group_reporting = true;
   std::vector<Job> jobs;
   for (const std::size_t path : paths) {
     jobs.push_back(job);
@@ -140,9 +150,14 @@ Result<MeasuredRun> Tuner::run_job(std::span<const std::size_t> paths, Job job) 
   const Result<std::vector<JobResult>> results =
       run_benchmark(jobs, {.interrupted = request_.interrupted});
   PENSTOCK_TRY(results);
-  const JobResult& all = results->front();
-  if (all.error != 0) {
-    return cannot_measure(request_.paths[paths.front()], all.failure());
+  const auto failed =
+      std::ranges::find_if(*results, [](const JobResult& one) { return one.error != 0; });
+  if (failed != results->end()) {
+    return job_failure(jobs[failed->job], *failed);
+  }
+  JobResult all = results->front();
+  for (const JobResult& one : *results | std::views::drop(1)) {
+    all.merge(one);
   }
   return all.interrupted ? Result<MeasuredRun>(system_error(ECANCELED, "interrupted"))
                          : Result<MeasuredRun>(measured_run(all));

@@ -222,6 +222,27 @@ def test_a_directory_whose_name_is_not_utf8(penstock, inventory, tmp_path):
     assert directory in done.stderr and b"not UTF-8" in done.stderr
 
 
+@pytest.fixture
+def failing_writes(tmp_path):
+    """An environment in which nothing can be written to files of a directory named `broken`."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler, to make writes that fail")
+    library = tmp_path / "failing_writes.so"
+    source = Path(__file__).parent / "failing_writes.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, capture_output=True)
+    return {"LD_PRELOAD": str(library)}
+
+
+def test_the_drive_that_fails_is_named(penstock, drive, inventory, failing_writes):
+    good, broken = drive / "good", drive / "broken"
+    good.mkdir()
+    broken.mkdir()
+    done = penstock("tune", "--path", good, "--path", broken, inventory, *BUDGET, env=failing_writes)
+    assert done.returncode == 1
+    assert_one_sentence(done, f"cannot measure {broken}: ", "cannot write the file to measure with: Input/output error")
+
+
 def test_a_full_disk(penstock, inventory, tmp_path):
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("mounting a tmpfs needs root and unshare")
