@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -28,6 +29,20 @@ std::string fio_name(const std::string& name) {
 
 // Adds what one of fio's jobs did. Throws json::exception where the report lacks it.
 void add_job(const json& job, MeasuredRun& run) {
+// Of reads and writes. Where one number holds for both, fio moves as much of both, whatever the
+// mix; ours keeps the mix, and its larger part the rate.
+std::string fio_rate(const Job& job, bool mixes) {
+  if (!mixes) {
+    return std::to_string(job.rate);
+  }
+  const std::uint32_t reads = job.rwmixread;
+  const std::uint32_t writes = 100 - reads;
+  const auto part = [&](std::uint32_t share) {
+    return std::ceil(static_cast<double>(job.rate) * share / std::max(reads, writes));
+  };
+  return fmt::format("{:.0f},{:.0f}", part(reads), part(writes));
+}
+
   const json& read = job.at("read");
   const json& write = job.at("write");
   run.read_bytes += read.at("io_bytes").get<std::uint64_t>();
@@ -90,7 +105,7 @@ Command fio_command(const Job& job, const FioSettings& settings) {
       fmt::format("{}us", job.runtime_ns.value_or(0) / 1000));
   add(job.time_based, "time_based", 1);
   add(job.ramp_time_ns > 0, "ramp_time", fmt::format("{}us", job.ramp_time_ns / 1000));
-  add(job.rate > 0, "rate", job.rate);
+  add(job.rate > 0, "rate", fio_rate(job, mixes));
   const auto cpus = job.given.find("cpus_allowed");
   add(cpus != job.given.end(), "cpus_allowed", cpus != job.given.end() ? cpus->second : "");
   add(true, "direct", job.direct.value_or(false) ? 1 : 0);

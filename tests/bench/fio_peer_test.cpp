@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "alloc/bytes.h"
 #include "tests/io/temp_directory.h"
@@ -56,7 +58,7 @@ TEST(FioCommandTest, WhatAJobMaySay) {
   job.filename = "b:c";
   job.numjobs = 3;
   job.io_size = 512 * kMiB;
-  job.rate = 1000;
+  job.rate = 7000;
   job.given["cpus_allowed"] = "0-1";
   job.runtime_ns = 1'500'000'000;
   job.time_based = true;
@@ -65,12 +67,26 @@ TEST(FioCommandTest, WhatAJobMaySay) {
   const Command command = fio_command(job, {fio_candidates(32).back().arguments});
   for (const char* const argument :
        {"--rw=rw", "--rwmixread=70", "--filename=b\\:c", "--numjobs=3", "--io_size=536870912",
-        "--rate=1000", "--cpus_allowed=0-1", "--runtime=1500000us", "--time_based=1",
+        "--rate=7000,3000", "--cpus_allowed=0-1", "--runtime=1500000us", "--time_based=1",
         "--ramp_time=250000us", "--loops=2", "--ioengine=libaio", "--iodepth=32"}) {
     EXPECT_THAT(command.arguments, Contains(argument));
   }
   EXPECT_THAT(command.arguments, Not(Contains("--fixedbufs=1")));
   EXPECT_THAT(command.environment, IsEmpty());
+}
+
+// The larger part has the rate, the other one what the mix leaves it: 99 to 1, and 0 is no limit.
+TEST(FioCommandTest, ARateOfAMixKeepsItsShares) {
+  Job job = reading_job();
+  job.rate = 50;
+  EXPECT_THAT(fio_command(job, kFixed).arguments, Contains("--rate=50"));
+  job.direction = {.reads = true, .writes = true};
+  const std::vector<std::pair<std::uint32_t, const char*>> mixes{
+      {50, "--rate=50,50"}, {20, "--rate=13,50"}, {99, "--rate=50,1"}, {100, "--rate=50,0"}};
+  for (const auto& [reads, rate] : mixes) {
+    job.rwmixread = reads;
+    EXPECT_THAT(fio_command(job, kFixed).arguments, Contains(rate));
+  }
 }
 
 TEST(FioCommandTest, WithoutAnEngineOneRequestIsUnderWay) {
@@ -159,6 +175,18 @@ TEST_F(FioTest, ReadsAndWrites) {
 }
 
 TEST_F(FioTest, MakesNoFiles) {
+TEST_F(FioTest, AMixWithARateKeepsItsShares) {
+  Job mixed = job();
+  mixed.direction = {.reads = true, .writes = true};
+  mixed.rwmixread = 80;
+  mixed.block_bytes = 16 * kKiB;
+  mixed.rate = 16 * kMiB;
+  const auto run = run_fio(mixed, settings_);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  const double share = static_cast<double>(run->read_bytes) / static_cast<double>(run->bytes());
+  EXPECT_NEAR(share, 0.8, 0.05);
+}
+
   Job missing = job();
   missing.filename = "nothing";
   const auto run = run_fio(missing, settings_);
