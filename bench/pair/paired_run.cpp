@@ -67,13 +67,30 @@ Result<std::string> store_directory(const Job& job) {
   return paths.front().path;
 }
 
+// The job's own requests, as many at once as divide what they fill of each file, up to 1 MiB.
+Result<std::uint64_t> layout_block(const Job& ours) {
+  std::uint64_t block_bytes = ours.raw_block_bytes();
+  std::uint64_t filled = 0;  // of every file a multiple of it
+  for (std::uint32_t thread = 0; thread < ours.numjobs; ++thread) {
+    const Result<std::uint64_t> bytes = file_bytes(ours, thread);
+    PENSTOCK_TRY(bytes);
+    filled = std::gcd(filled, *bytes / block_bytes * block_bytes);
+  }
+  while (2 * block_bytes <= kMiB && filled % (2 * block_bytes) == 0) {
+    block_bytes *= 2;
+  }
+  return block_bytes;
+}
+
 // Writes all of the job's files, since space that is only reserved costs its first writer more.
 // Files that are only read are the workload's own to lay out: they may be anybody's.
-Job layout_of(const Job& ours) {
+Result<Job> layout_of(const Job& ours) {
+  const Result<std::uint64_t> block_bytes = layout_block(ours);
+  PENSTOCK_TRY(block_bytes);
   Job layout = ours;
   layout.peer = Peer::kNone;
   layout.direction = {.reads = false, .writes = true};
-  layout.block_bytes = std::min(kMiB, ours.size == 0 ? kMiB : ours.size);
+  layout.block_bytes = *block_bytes;
   layout.io_size.reset();
   layout.rate = 0;
   layout.runtime_ns.reset();
@@ -112,6 +129,13 @@ Result<JobResult> run_alone(const Job& job, const BenchmarkOptions& options) {
     return result.failure();
   }
   return std::move(result);
+}
+
+Result<void> lay_out(const Job& ours, const BenchmarkOptions& options) {
+  const Result<Job> layout = layout_of(ours);
+  PENSTOCK_TRY(layout);
+  PENSTOCK_TRY(run_alone(*layout, options));
+  return {};
 }
 
 // What callers of a swap job see moving: what RAM keeps of it never goes to a drive, and counts.
@@ -170,7 +194,7 @@ class PairedRun {
 Result<JobResult> PairedRun::run() {
   PENSTOCK_TRY(settle_size(our_));
   if (job_.workload == Workload::kRaw && job_.direction.writes) {
-    PENSTOCK_TRY(run_alone(layout_of(our_), options_.benchmark));
+    PENSTOCK_TRY(lay_out(our_, options_.benchmark));
   }
   Result<JobResult> warm = run_alone(our_, options_.benchmark);
   PENSTOCK_TRY(warm);
@@ -213,7 +237,7 @@ Result<Job> PairedRun::work_for_peer(const JobResult& warm) {
     Result<File> scratch = File::create_scratch(work.directory);
     PENSTOCK_TRY(scratch);
     work = uniform_work(job_, warm, scratch_.emplace(std::move(*scratch)));
-    PENSTOCK_TRY(run_alone(layout_of(work), options_.benchmark));
+    PENSTOCK_TRY(lay_out(work, options_.benchmark));
   }
   return work;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "alloc/bytes.h"
 #include "bench/process/child_process.h"
@@ -57,6 +58,26 @@ TEST_F(PairedRunTest, BothWriteAndTheFilesGo) {
   EXPECT_EQ(result->read.io_bytes + result->write.io_bytes, 4 * kMiB);
   EXPECT_THAT(result->pair->bandwidth.all, SizeIs(2));
   EXPECT_FALSE(std::filesystem::exists(file()));
+}
+
+// Slowly, for fio counts in milliseconds.
+TEST_F(PairedRunTest, AFileOfAnOddSizeIsLaidOutInBlocksThatFit) {
+  Job writing = job();
+  writing.direction = {.reads = false, .writes = true};
+  writing.filename = "paired.0.0";
+  writing.rate = 4 * kMiB;
+  writing.pairs = 1;
+  const std::uint64_t there = 256 * kKiB;
+  for (const auto& [size, block] : {std::pair{66'536UL, 4 * kKiB}, {0, kKiB}}) {
+    writing.size = size;
+    writing.block_bytes = block;
+    if (size == 0) {
+      std::filesystem::resize_file(file(), there);
+    }
+    const auto result = run_pair(writing, kShort);
+    ASSERT_TRUE(result.has_value()) << size << ": " << result.error().message;
+    EXPECT_EQ(result->write.io_bytes, (size == 0 ? there : size) / block * block);
+  }
 }
 
 TEST_F(PairedRunTest, JobsWithAndWithoutAPeerKeepTheirOrder) {
