@@ -1,5 +1,7 @@
 #include "bench/measure/job_result.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -43,6 +45,16 @@ void SwapResult::merge(const SwapResult& other) {
   padding_bytes += other.padding_bytes;
   read_bytes += other.read_bytes;
   write_bytes += other.write_bytes;
+}
+
+std::string PairResult::warning() const {
+  if (short_seconds == 0) {
+    return {};
+  }
+  return fmt::format(
+      "{} was done in {:.0f} ms, of which its start and the steps of its clock are a large part: "
+      "the ratios say little, let the job move more",
+      peer, short_seconds * 1000);
 }
 
 double JobResult::cpu_percent(double seconds) const noexcept {

@@ -73,6 +73,11 @@ struct PairResult {
   std::string peer_settings;
   PairRatios bandwidth;
   PairRatios cpu;  ///< CPU a byte
+  /// Of the peer's shortest run, where that is too short for the peer's clock; 0: none is.
+  double short_seconds = 0;
+
+  /// Why the ratios say little, a sentence; empty where they hold.
+  std::string warning() const;
 };
 
 /// One job of one thread, or all threads of a `group_reporting` group together.

@@ -18,6 +18,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kTickSeconds = 0.001;
+
 // A colon would separate names.
 std::string fio_name(const std::string& name) {
   std::string text;
@@ -27,8 +29,6 @@ std::string fio_name(const std::string& name) {
   return text;
 }
 
-// Adds what one of fio's jobs did. Throws json::exception where the report lacks it.
-void add_job(const json& job, MeasuredRun& run) {
 // Of reads and writes. Where one number holds for both, fio moves as much of both, whatever the
 // mix; ours keeps the mix, and its larger part the rate.
 std::string fio_rate(const Job& job, bool mixes) {
@@ -43,12 +43,14 @@ std::string fio_rate(const Job& job, bool mixes) {
   return fmt::format("{:.0f},{:.0f}", part(reads), part(writes));
 }
 
+// Adds what one of fio's jobs did. Throws json::exception where the report lacks it.
+void add_job(const json& job, MeasuredRun& run) {
   const json& read = job.at("read");
   const json& write = job.at("write");
   run.read_bytes += read.at("io_bytes").get<std::uint64_t>();
   run.write_bytes += write.at("io_bytes").get<std::uint64_t>();
   const double ms = std::max(read.at("runtime").get<double>(), write.at("runtime").get<double>());
-  run.seconds = std::max(run.seconds, ms / 1000);
+  run.seconds = std::max(run.seconds, ms * kTickSeconds);
   const double cpu_percent = job.at("usr_cpu").get<double>() + job.at("sys_cpu").get<double>();
   run.cpu_seconds += cpu_percent / 100 * job.at("job_runtime").get<double>() / 1000;
 }
@@ -115,7 +117,7 @@ Command fio_command(const Job& job, const FioSettings& settings) {
 }
 
 Result<MeasuredRun> parse_fio_report(std::string_view text) {
-  MeasuredRun run;
+  MeasuredRun run{.tick_seconds = kTickSeconds};
   try {
     const std::size_t begin = std::min(text.find('{'), text.size());  // behind warnings
     const json report = json::parse(text.substr(begin));

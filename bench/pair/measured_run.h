@@ -11,8 +11,9 @@ namespace penstock::bench {
 struct MeasuredRun {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
-  double seconds = 0;      ///< the part that is measured
-  double cpu_seconds = 0;  ///< user and system time in it, of all threads that took part
+  double seconds = 0;       ///< the part that is measured
+  double cpu_seconds = 0;   ///< user and system time in it, of all threads that took part
+  double tick_seconds = 0;  ///< of the clock of `seconds`; 0: fine enough for any run
 
   std::uint64_t bytes() const noexcept { return read_bytes + write_bytes; }
   double bytes_per_second() const noexcept { return static_cast<double>(bytes()) / seconds; }

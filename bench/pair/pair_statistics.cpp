@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kResamples = 4000;
 constexpr std::uint64_t kSeed = 1;
+constexpr double kTicksMin = 50;  // a tick at either end is 2 % or less each
 
 double quantile_of_sorted(std::span<const double> sorted, double share) {
   PENSTOCK_CHECK(!sorted.empty(), "no values");
@@ -90,7 +91,13 @@ PairResult compare_runs(std::span<const MeasuredRun> ours, std::span<const Measu
     bandwidth.push_back(ours[at].bytes_per_second() / theirs[at].bytes_per_second());
     cpu.push_back(ours[at].cpu_ms_per_gb() / theirs[at].cpu_ms_per_gb());
   }
-  return {{}, {}, ratios_of(std::move(bandwidth)), ratios_of(std::move(cpu))};
+  const MeasuredRun& shortest = *std::ranges::min_element(theirs, {}, &MeasuredRun::seconds);
+  const bool is_short = shortest.seconds < kTicksMin * shortest.tick_seconds;
+  PairResult result;
+  result.bandwidth = ratios_of(std::move(bandwidth));
+  result.cpu = ratios_of(std::move(cpu));
+  result.short_seconds = is_short ? shortest.seconds : 0;
+  return result;
 }
 
 }  // namespace penstock::bench

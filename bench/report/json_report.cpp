@@ -90,7 +90,8 @@ ordered_json swap_numbers(const SwapResult& swap, const CpuTime& cpu) {
 ordered_json pair_numbers(const PairResult& pair) {
   ordered_json numbers{{"peer", pair.peer},
                        {"peer_settings", pair.peer_settings},
-                       {"pairs", pair.bandwidth.all.size()}};
+                       {"pairs", pair.bandwidth.all.size()},
+                       {"warning", pair.warning()}};
   for (const auto& [prefix, ratios] : {std::pair{"", &pair.bandwidth}, {"cpu_", &pair.cpu}}) {
     const std::string ratio = fmt::format("{}ratio", prefix);
     numbers[ratio + "_median"] = ratios->median;

@@ -89,12 +89,15 @@ std::string cpu_ratio_text(const PairResult& pair) {
 }
 
 std::string pair_lines(const PairResult& pair) {
+  const std::string warning = pair.warning();
   return fmt::format(
       "  pair     bandwidth {:.3f} of {}'s ({:.3f} to {:.3f} by 95 % of the median of {} pairs)\n"
       "           CPU a byte {}\n"
-      "           {}: {}\n",
+      "           {}: {}\n"
+      "{}",
       pair.bandwidth.median, pair.peer, pair.bandwidth.low, pair.bandwidth.high,
-      pair.bandwidth.all.size(), cpu_ratio_text(pair), pair.peer, pair.peer_settings);
+      pair.bandwidth.all.size(), cpu_ratio_text(pair), pair.peer, pair.peer_settings,
+      warning.empty() ? warning : fmt::format("           warning: {}\n", warning));
 }
 
 std::string job_text(const Job& job, const JobResult& result) {

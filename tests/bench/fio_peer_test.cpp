@@ -117,6 +117,7 @@ TEST(FioReportTest, TwoJobsTogether) {
   EXPECT_EQ(run->read_bytes, 1010U);
   EXPECT_EQ(run->write_bytes, 500U);
   EXPECT_DOUBLE_EQ(run->seconds, 0.499);
+  EXPECT_DOUBLE_EQ(run->tick_seconds, 0.001);
   EXPECT_DOUBLE_EQ(run->cpu_seconds, 0.45);
 }
 
@@ -174,7 +175,6 @@ TEST_F(FioTest, ReadsAndWrites) {
   EXPECT_EQ(std::filesystem::file_size(directory_ / "data"), 4 * kMiB);
 }
 
-TEST_F(FioTest, MakesNoFiles) {
 TEST_F(FioTest, AMixWithARateKeepsItsShares) {
   Job mixed = job();
   mixed.direction = {.reads = true, .writes = true};
@@ -187,6 +187,7 @@ TEST_F(FioTest, AMixWithARateKeepsItsShares) {
   EXPECT_NEAR(share, 0.8, 0.05);
 }
 
+TEST_F(FioTest, MakesNoFiles) {
   Job missing = job();
   missing.filename = "nothing";
   const auto run = run_fio(missing, settings_);

@@ -14,6 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::Ge;
 using testing::Le;
+using testing::StartsWith;
 
 using Values = std::vector<double>;
 
@@ -120,6 +121,20 @@ TEST(CompareRunsTest, RatiosOfFourPairs) {
   EXPECT_LE(result.bandwidth.high, 2);
   EXPECT_LT(result.bandwidth.low, result.bandwidth.high);
   EXPECT_DOUBLE_EQ(result.cpu.median, 1);
+}
+
+// A clock of milliseconds needs 50 of them; one that has no steps needs no time.
+TEST(CompareRunsTest, ARunThatIsTooShortForItsClock) {
+  const std::vector<MeasuredRun> ours{run(100, 0.001, 1), run(100, 0.001, 1)};
+  std::vector<MeasuredRun> theirs{run(100, 0.05, 1), run(100, 0.006, 1)};
+  EXPECT_EQ(compare_runs(ours, theirs).warning(), "");
+  theirs[0].tick_seconds = 0.001;
+  theirs[1].tick_seconds = 0.001;
+  PairResult result = compare_runs(ours, theirs);
+  result.peer = "fio";
+  EXPECT_THAT(result.warning(), StartsWith("fio was done in 6 ms,"));
+  theirs[1].seconds = 0.05;
+  EXPECT_EQ(compare_runs(ours, theirs).warning(), "");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 Report make_report() {
   Report report;
@@ -105,6 +106,11 @@ TEST(JsonReportTest, SwapAndPair) {
   EXPECT_EQ(jobs[1]["pair"]["cpu_ratio_high"], 0.6);
   EXPECT_THAT(text_report(report), HasSubstr("CPU a byte 0.500 of fio's (0.400 to 0.600)"));
   EXPECT_EQ(jobs[1]["pair"]["peer_settings"], "bs=1m");
+  EXPECT_EQ(jobs[1]["pair"]["warning"], "");
+  EXPECT_THAT(text_report(report), Not(HasSubstr("warning")));
+  pair.short_seconds = 0.006;
+  EXPECT_EQ(json::parse(json_report(report))["jobs"][1]["pair"]["warning"], pair.warning());
+  EXPECT_THAT(text_report(report), HasSubstr("  warning: fio was done in 6 ms,"));
 }
 
 TEST(JsonReportTest, TheRunTimeIsThatOfAllThreads) {
