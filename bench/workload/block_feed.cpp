@@ -1,8 +1,22 @@
 #include "bench/workload/block_feed.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace penstock::bench {
+namespace {
+
+constexpr std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return value / by + (value % by != 0 ? 1 : 0);
+}
+
+// As much as there is, at most: both are the user's.
+constexpr std::uint64_t times(std::uint64_t value, std::uint64_t count) {
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+  return value > kMax / count ? kMax : value * count;
+}
+
+}  // namespace
 
 BlockFeed::BlockFeed(const Job& job, std::uint64_t file_bytes)
     : block_bytes_(job.raw_block_bytes()),
@@ -11,10 +25,15 @@ BlockFeed::BlockFeed(const Job& job, std::uint64_t file_bytes)
                      : job.direction.reads ? job.rwmixread
                                            : 0U) {
   if (!job.time_based) {
-    // fio's: the last block of `io_size` is not cut off.
-    const std::uint64_t blocks =
-        job.io_size ? (*job.io_size + block_bytes_ - 1) / block_bytes_ : file_blocks_;
-    total_blocks_ = blocks * job.loops;
+    total_blocks_ = times(file_blocks_, job.loops);
+    if (job.io_size) {
+      // fio's: a loop goes through the file, and where that leaves a block of `io_size` there are
+      // more loops; `io_size` ends the last one of all, and its last block is not cut off.
+      const std::uint64_t loops =
+          std::max<std::uint64_t>(job.loops, divide_up(*job.io_size / block_bytes_, file_blocks_));
+      total_blocks_ = std::min(times(file_blocks_, loops),
+                               divide_up(times(*job.io_size, job.loops), block_bytes_));
+    }
   }
 }
 

@@ -78,6 +78,22 @@ TEST(BlockFeedTest, WholeBlocksInOrderAndAroundAgain) {
   EXPECT_EQ(feed.total_bytes(), 40U);
 }
 
+// fio 3.33's counts: tests/bench/fio_agreement_test.cpp asks it where it is installed.
+TEST(BlockFeedTest, LoopsAndMoreBytesThanTheFileHas) {
+  Job job;
+  job.block_bytes = 4;
+  const auto blocks = [&job](std::uint64_t io_size, std::uint32_t loops) {
+    job.io_size = io_size;
+    job.loops = loops;
+    return BlockFeed(job, 64).total_bytes() / 4;
+  };
+  EXPECT_EQ(blocks(33, 3), 25U) << "ends in the second loop";
+  EXPECT_EQ(blocks(128, 2), 32U) << "the loops suffice";
+  EXPECT_EQ(blocks(129, 2), 32U) << "less than a block is left";
+  EXPECT_EQ(blocks(200, 2), 64U) << "whole loops";
+  EXPECT_EQ(blocks(100, 1), 25U);
+}
+
 TEST(BlockFeedTest, AMixHasItsShareAndEachDirectionItsOwnWay) {
   Job job;
   job.direction = kMix;
