@@ -27,8 +27,6 @@ class BlockFeed {
 
   /// Nothing: all is done.
   std::optional<Request> next();
-  /// Begins to count the bytes anew, and goes on where it is.
-  void restart_total() noexcept { issued_ = 0; }
   /// That next() will give in all; 0: without end.
   std::uint64_t total_bytes() const noexcept { return total_blocks_ * block_bytes_; }
 

@@ -23,6 +23,7 @@ class RawRun final : public WorkloadRun {
 
  private:
   Result<void> make_engine_and_memory();
+  Result<bool> run_ramp(RunControl& control);
   Result<void> move_bytes(RunControl& control, JobResult& result);
 
   const Job job_;
@@ -73,17 +74,31 @@ Result<void> RawRun::run(RunControl& control, JobResult& result) {
   return outcome;
 }
 
-Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
-  LoopPace pace{.rate = job_.rate};
-  if (job_.ramp_time_ns != 0) {
-    pace.runtime_ns = job_.ramp_time_ns;
-    PENSTOCK_TRY(loop_->run(*feed_, pace, control));
-    feed_->restart_total();
+// True: the job has ended in it, and is measured whole. What moves in it is part of the job, as fio
+// counts.
+Result<bool> RawRun::run_ramp(RunControl& control) {
+  if (job_.ramp_time_ns == 0) {
+    return false;
   }
-  pace.runtime_ns = job_.runtime_ns;
-  cpu_before_ = cpu_time(RUSAGE_THREAD);
-  result.process_before = cpu_time(RUSAGE_SELF);
-  Result<void> outcome = loop_->run(*feed_, pace, control);
+  PENSTOCK_TRY(loop_->run(*feed_, {.runtime_ns = job_.ramp_time_ns, .rate = job_.rate}, control));
+  const LoopResult& ramp = loop_->result();
+  const std::uint64_t moved = ramp.reads.io_bytes + ramp.writes.io_bytes;
+  if (moved != 0 && moved == feed_->total_bytes()) {
+    return true;
+  }
+  control.total_bytes -= control.total_bytes == 0 ? 0 : moved;
+  return false;
+}
+
+Result<void> RawRun::move_bytes(RunControl& control, JobResult& result) {
+  const Result<bool> ended = run_ramp(control);
+  PENSTOCK_TRY(ended);
+  Result<void> outcome;
+  if (!*ended) {
+    cpu_before_ = cpu_time(RUSAGE_THREAD);
+    result.process_before = cpu_time(RUSAGE_SELF);
+    outcome = loop_->run(*feed_, {.runtime_ns = job_.runtime_ns, .rate = job_.rate}, control);
+  }
   const LoopResult& done = loop_->result();
   std::uint64_t elapsed_ns = done.elapsed_ns;
   if (outcome.has_value() && job_.ends_synced) {

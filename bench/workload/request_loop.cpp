@@ -68,7 +68,6 @@ void RequestLoop::begin_run(const LoopPace& pace, RunControl& control) {
   control_ = &control;
   result_ = LoopResult();
   pace_ = pace;
-  next_.reset();
   begun_read_bytes_ = 0;
   begun_write_bytes_ = 0;
   ended_ = false;

@@ -73,7 +73,7 @@ class RequestLoop {
   std::unique_ptr<Slot[]> slots_;
   std::vector<Slot*> free_;
   std::vector<Slot*> fresh_;     // submitted, and not given to the kernel yet
-  std::optional<Request> next_;  // waits for the rate
+  std::optional<Request> next_;  // waits for the rate, also behind the end of a run
   std::uint32_t in_flight_ = 0;
   LoopPace pace_;
   RunControl* control_ = nullptr;  // while it runs

@@ -241,6 +241,27 @@ TEST(RawRunTest, TimeEndsIt) {
   EXPECT_GT(result.read.io_bytes, 2 * kMiB);
 }
 
+// No block is lost between the two, where one waits for its rate.
+TEST(RawRunTest, WhatMovesInTheRampIsPartOfTheJob) {
+  const TempDirectory directory;
+  Job job = make_job(directory);
+  job.rate = 4 * kMiB;
+  job.ramp_time_ns = 300 * kMillisecondNs;
+  RunControl control;
+  const Result<JobResult> result = run(job, control);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_GT(result->read.io_bytes, 0U);
+  EXPECT_LT(result->read.io_bytes, 2 * kMiB);
+  EXPECT_EQ(control.total_bytes, result->read.io_bytes) << "progress ends at 1";
+}
+
+TEST(RawRunTest, AJobThatEndsInItsRampIsMeasuredWhole) {
+  const TempDirectory directory;
+  Job job = make_job(directory);
+  job.ramp_time_ns = 3600 * kSecondNs;
+  EXPECT_EQ(run_well(job).read.io_bytes, 2 * kMiB);
+}
+
 TEST(RawRunTest, WhatCannotBeRunSaysWhy) {
   const TempDirectory directory;
   Job job = make_job(directory);
