@@ -74,11 +74,14 @@ if __name__ == "__main__":
 
 
 LEFT_TO_THREADS = """
-import atexit, os, threading, time
+import atexit, os, pickle, sys, threading, time
 import torch
 from torch import distributed
 
+class State: pass
+
 def train():
+    assert isinstance(pickle.loads(pickle.dumps(State())), State)
     for step in range(4):
         time.sleep(0.2)
         distributed.barrier()
@@ -91,15 +94,15 @@ def end():
 atexit.register(end)
 distributed.init_process_group("gloo")
 threading.Thread(target=train).start()
-print("FILE", os.path.isabs(__file__), flush=True)
+print("FILE", os.path.isabs(__file__), os.path.samefile(__file__, sys.argv[0]), flush=True)
 """
 
 
+@pytest.mark.parametrize("script", [["script.py"], ["-m", "script"]], ids=["script", "module"])
 @pytest.mark.parametrize("penstock", [True, False])
-def test_threads_that_still_train(runner: Runner, tmp_path: Path, penstock: bool) -> None:
+def test_threads_that_still_train(runner: Runner, tmp_path: Path, penstock: bool, script: list[str]) -> None:
     """The runner ends as plain Python does: the last line of the script need not be the end of its work."""
-    script = tmp_path / "script.py"
-    script.write_text(LEFT_TO_THREADS)
-    run = runner.script(script, [], penstock)
+    (tmp_path / "script.py").write_text(LEFT_TO_THREADS)
+    run = runner.script(Path(script[0]), script[1:], penstock)
     assert run.returncode == 0, run.output
-    assert run.output.split("\n")[:6] == ["FILE True", "STEP 0", "STEP 1", "STEP 2", "STEP 3", "END"], run.output
+    assert run.output.split("\n")[:6] == ["FILE True True", "STEP 0", "STEP 1", "STEP 2", "STEP 3", "END"], run.output

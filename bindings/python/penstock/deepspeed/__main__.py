@@ -63,25 +63,31 @@ def _leave_gloo() -> None:
 
 
 def _run_module(name: str, arguments: list[str]) -> None:
-    sys.argv = [name, *arguments]
+    sys.argv = ["-m", *arguments]
     sys.path[0] = os.getcwd()
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    _make_main()
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what `python -m` calls
 
 
 def _run_script(path: str, arguments: list[str]) -> None:
-    """As the interpreter does it: a fresh __main__ that stays there, so that pickling and spawning find it."""
     try:
         with open(path, "rb") as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
     except OSError as error:
         raise SystemExit(f"penstock: cannot open script {path}: {error.strerror}") from None
-    module = types.ModuleType("__main__")
-    module.__file__ = os.path.abspath(path)
-    module.__dict__["__builtins__"] = builtins
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(path))
-    sys.modules["__main__"] = module
+    module = _make_main()
+    module.__file__ = os.path.abspath(path)
     exec(code, module.__dict__)
+
+
+def _make_main() -> types.ModuleType:
+    """As the interpreter does it: a fresh __main__ that stays there, so that pickling and spawning find it."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    return module
 
 
 def _report(error: Error) -> None:
