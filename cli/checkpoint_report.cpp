@@ -146,10 +146,9 @@ std::string resume_text(const CheckpointSummary& summary) {
   if (!resumption.world_size) {
     return "yes, with any world size";
   }
-  return fmt::format(
-      "yes, with world size {}; DeepSpeed refuses any other, ds_to_universal.py "
-      "converts",
-      *resumption.world_size);
+  const char* const converts = summary.surplus_files > 0 ? "" : ", ds_to_universal.py converts";
+  return fmt::format("yes, with world size {}; DeepSpeed refuses any other{}",
+                     *resumption.world_size, converts);
 }
 
 std::string head_text(const CheckpointSummary& summary) {

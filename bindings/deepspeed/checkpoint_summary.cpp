@@ -81,7 +81,8 @@ std::optional<TorchArchive> Summarizer::open(CheckpointFile& file) const {
   return std::move(*archive);
 }
 
-/// A save by fewer ranks than the one before at the same tag leaves files that no load reads.
+/// A save by fewer ranks than the one before at the same tag leaves files that load_checkpoint()
+/// does not ask for. DeepSpeed's scripts take all that is there.
 bool Summarizer::is_loaded(const CheckpointFile& file) const {
   return !file.is_model_or_optimizer() || data_parallel_.value_or(0) < 1 ||
          file.shard->rank.value_or(0) < *data_parallel_;
@@ -322,13 +323,15 @@ void Summarizer::judge() {
 }
 
 void Summarizer::note_ranks() {
-  const auto surplus =
-      std::ranges::count_if(summary_.files, [this](const auto& file) { return !is_loaded(file); });
-  if (surplus > 0) {
-    summary_.notes.push_back(
-        fmt::format("{} of its files are of an earlier save by more ranks; no load reads them, and "
-                    "no total counts them",
-                    surplus));
+  for (const CheckpointFile& file : summary_.files) {
+    summary_.surplus_files += is_loaded(file) ? 0U : 1U;
+  }
+  if (summary_.surplus_files > 0) {
+    summary_.notes.push_back(fmt::format(
+        "{} of its files are of an earlier save by more ranks, of ranks from {} on; "
+        "load_checkpoint() does not read them, and no total counts them. ds_to_universal.py and "
+        "zero_to_fp32.py read them, or refuse the directory: remove them first",
+        summary_.surplus_files, summary_.data_parallel));
   }
   if (data_parallel_ && static_cast<std::uint64_t>(*data_parallel_) != summary_.data_parallel) {
     summary_.notes.push_back(

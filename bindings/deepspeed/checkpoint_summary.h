@@ -68,8 +68,10 @@ struct CheckpointSummary {
   std::uint64_t layer_tensors = 0;  ///< in files of a pipeline's layers
   StateTotals states;               ///< of all ranks
   std::vector<CheckpointFile> files;
-  std::vector<std::string> missing;    ///< names of files that belong to it and are not there
-  std::vector<std::string> indexes;    ///< of weights in shards, as CheckpointFile::name
+  std::vector<std::string> missing;  ///< names of files that belong to it and are not there
+  std::vector<std::string> indexes;  ///< of weights in shards, as CheckpointFile::name
+  /// Of an earlier save by more ranks: load_checkpoint() does not read them, conversion does.
+  std::size_t surplus_files = 0;
   std::vector<std::string> leftovers;  ///< files that were being written when a process died
   /// Copies of the files that stock DeepSpeed swaps to: their number and bytes.
   std::uint64_t offloaded_files = 0;

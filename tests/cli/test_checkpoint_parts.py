@@ -140,10 +140,12 @@ def test_files_of_an_earlier_save_by_more_ranks(penstock, tmp_path, stage):
     assert report["resume"] == {"possible": True, "world_size": 1, "obstacles": []}
     assert report["step"] == 600 != STEP and report["optimizer_steps"] == [600]
     (note,) = report["notes"]
-    assert f"{stage - 1} of its files are of an earlier save by more ranks" in note
+    assert f"{stage - 1} of its files are of an earlier save by more ranks, of ranks from 1 on" in note
+    assert "ds_to_universal.py and zero_to_fp32.py read them, or refuse the directory: remove them first" in note
+    assert "with world size 1; DeepSpeed refuses any other\n" in penstock("inspect", run).stdout
     alone = write_checkpoint(tmp_path / "alone", stage=stage, ranks=1)
     assert report["states"] == penstock.json("inspect", alone)["states"]
     assert penstock.json("verify", run)["good"]
     left.write_bytes(left.read_bytes()[:100])
-    assert penstock("inspect", run).returncode == 0, "no load reads it"
+    assert penstock("inspect", run).returncode == 0, "load_checkpoint() does not read it"
     assert penstock("verify", run).returncode == 1
