@@ -59,6 +59,9 @@ struct DeepSpeedConfig {
   bool is_elementwise = true;   ///< by it, or by another optimizer that can be stepped in chunks
   std::vector<OptimizerState> optimizer_states = adam_states();  ///< of that type
   std::uint64_t master_element_bytes = 4;  ///< 2 under `…_master_weights_and_grads`
+  std::string narrow_masters_key;          ///< that flag's, dotted, where it is on: DeepSpeed takes
+  bool steps_narrow_masters = true;        ///< it with this file's optimizer, offloaded,
+  bool keeps_narrow_states = false;        ///< and where none is offloaded
   std::uint64_t state_element_bytes = 4;   ///< of the optimizer's states
   std::vector<RefusedSetting> refused;     ///< where the training swaps
   std::optional<OffloadConfig> offload_param;

@@ -241,19 +241,31 @@ bool states_follow(ConfigSection& top, bool is_adam) {
          (is_adam && has_flag(top, bf16_section(top), "bf16_optimizer_states"));
 }
 
+// The flag for masters of 16 bits, and whether DeepSpeed takes it with the file's optimizer
+// (runtime/base_optimizer.py: _configure_master_weights). A script's own may be the right one.
+void read_narrow_masters(ConfigSection& top, DeepSpeedConfig& config) {
+  const std::string_view bf16 = bf16_section(top);
+  const bool of_bf16 = has_flag(top, bf16, "bf16_master_weights_and_grads");
+  const bool of_fp16 = has_flag(top, "fp16", "fp16_master_weights_and_grads");
+  config.narrow_masters_key = of_fp16   ? "fp16.fp16_master_weights_and_grads"
+                              : of_bf16 ? fmt::format("{}.bf16_master_weights_and_grads", bf16)
+                                        : "";
+  config.master_element_bytes = of_bf16 || of_fp16 ? 2 : 4;
+  config.steps_narrow_masters = config.optimizer_type.empty() || config.has_cpu_adam;
+  config.keeps_narrow_states = !of_fp16 && has_flag(top, bf16, "bf16_optimizer_states");
+}
+
 // Masters have the gradients' type. So have the states of torch's optimizers, which know nothing of
 // `fp32_optimizer_states`: DeepSpeed takes it away from torch's Adam.
 void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
-  const bool has_narrow_masters =
-      has_flag(top, bf16_section(top), "bf16_master_weights_and_grads") ||
-      has_flag(top, "fp16", "fp16_master_weights_and_grads");
-  config.master_element_bytes = has_narrow_masters ? 2 : 4;
+  read_narrow_masters(top, config);
   const std::string type = lower_case(config.optimizer_type);
   const bool is_own = config.has_cpu_adam || type == "lion" || type == "adagrad";
   const bool follow = !is_own || states_follow(top, config.has_cpu_adam);
   config.state_element_bytes = follow ? config.master_element_bytes : 4;
   // penstock/deepspeed/step_choice.py steps whole sub-groups of such.
-  if (has_narrow_masters || (is_own && is_false(optimizer_param(top, "fp32_optimizer_states")))) {
+  if (!config.narrow_masters_key.empty() ||
+      (is_own && is_false(optimizer_param(top, "fp32_optimizer_states")))) {
     config.has_cpu_adam = false;
     config.is_elementwise = false;
   }

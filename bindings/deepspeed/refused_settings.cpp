@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "alloc/counted.h"
+#include "alloc/excerpt.h"
 #include "alloc/lower_case.h"
 #include "bindings/deepspeed/config_value.h"
 #include "bindings/deepspeed/training_setup.h"
@@ -159,6 +161,33 @@ std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup) {
     warnings.push_back(refusal(kDurable));
   }
   return warnings;
+}
+
+std::vector<PlanWarning> warn_about_masters(const TrainingSetup& setup) {
+  const DeepSpeedConfig& file = setup.config.deepspeed;
+  const std::string& key = file.narrow_masters_key;
+  const bool has_zero = setup.has_config && setup.stage > 0;
+  if (!has_zero || setup.optimizer == OptimizerKind::kNone || key.empty()) {
+    return {};
+  }
+  std::string why;
+  if (setup.optimizer_device() == OffloadDevice::kNone) {
+    why = file.keeps_narrow_states
+              ? ""
+              : "takes masters of 16 bits only where the optimizer is offloaded; set "
+                "zero_optimization.offload_optimizer.device to nvme or cpu";
+  } else if (!file.steps_narrow_masters && !setup.optimizer_is_given) {
+    why = fmt::format(
+        "takes masters of 16 bits only with its own CPU Adam, not with {}{}; make the "
+        "optimizer AdamW or Adam without torch_adam",
+        lower_case(file.optimizer_type).starts_with("adam") ? "torch's " : "",
+        excerpt(file.optimizer_type));
+  }
+  if (why.empty()) {
+    return {};
+  }
+  std::string text = fmt::format("{} is on: DeepSpeed {}, or leave the key out", key, why);
+  return {{"refused", std::move(text), key, {}, true}};
 }
 
 std::vector<PlanWarning> warn_about_batches(const TrainingSetup& setup) {

@@ -19,6 +19,9 @@ std::vector<RefusedSetting> refused_settings(const nlohmann::json& file);
 /// One warning for each that training refuses in this setup, each a misfit.
 std::vector<PlanWarning> warn_about_refusals(const TrainingSetup& setup);
 
+/// Masters of 16 bits with an optimizer that DeepSpeed refuses them for: a misfit.
+std::vector<PlanWarning> warn_about_masters(const TrainingSetup& setup);
+
 /// What the plan takes for granted of an optimizer that swaps: the script brings its own, or it is
 /// one whose states are not known.
 std::vector<PlanWarning> warn_about_optimizer(const TrainingSetup& setup);

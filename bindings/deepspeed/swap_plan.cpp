@@ -87,6 +87,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   plan.stock = predict_stock_deepspeed(plan.setup);
   plan.warnings = plan.setup.config.warnings;
   std::ranges::move(warn_about_refusals(plan.setup), std::back_inserter(plan.warnings));
+  std::ranges::move(warn_about_masters(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_optimizer(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_batches(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_states(plan.setup), std::back_inserter(plan.warnings));

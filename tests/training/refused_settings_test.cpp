@@ -63,6 +63,39 @@ TEST(RefusedSettingsTest, SomeNeedParametersOnNvme) {
   EXPECT_THAT(warn_about_refusals(setup_of("cpu", "nvme", kPartition)), IsEmpty());
 }
 
+TEST(RefusedSettingsTest, MastersOf16BitsNeedDeepSpeedsCpuAdam) {
+  const auto with = [](const char* device, const char* optimizer, const char* flags = "") {
+    const std::string keys =
+        fmt::format(R"(, "bf16": {{"enabled": true, "bf16_master_weights_and_grads": true {}}} {})",
+                    flags, optimizer);
+    return warn_about_masters(setup_of("nvme", device, "", keys.c_str()));
+  };
+  constexpr const char* kAdam = R"(, "optimizer": {"type": "AdamW"})";
+  for (const char* type : {"Lion", "Adagrad", "SGD"}) {
+    const std::string optimizer = fmt::format(R"(, "optimizer": {{"type": "{}"}})", type);
+    for (const char* device : {"nvme", "cpu"}) {
+      EXPECT_THAT(with(device, optimizer.c_str()),
+                  ElementsAre(AllOf(Warns("refused", "bf16.bf16_master_weights_and_grads"),
+                                    Says(fmt::format("its own CPU Adam, not with {}", type)))));
+    }
+  }
+  constexpr const char* kTorch = R"(, "optimizer": {"type": "Adam", "params": {"torch_adam": 1}})";
+  EXPECT_THAT(with("nvme", kTorch), ElementsAre(Says("not with torch's Adam;")));
+  EXPECT_THAT(with("nvme", kAdam), IsEmpty());
+  EXPECT_THAT(with("nvme", ""), IsEmpty()) << "a script's own";
+  EXPECT_THAT(with("none", kAdam), ElementsAre(Says("only where the optimizer is offloaded")));
+  EXPECT_THAT(with("none", kTorch, R"(, "bf16_optimizer_states": true)"), IsEmpty());
+  EXPECT_EQ(with("nvme", kTorch, R"(, "bf16_optimizer_states": true)").size(), 1U);
+  EXPECT_THAT(warn_about_masters(setup_of("nvme", "nvme", "", R"(, "optimizer": {"type": "SGD"})")),
+              IsEmpty());
+  const SwapPlan plan = make_swap_plan(
+      setup_of("nvme", "nvme", "", R"(, "fp16": {"fp16_master_weights_and_grads": true},
+                                       "optimizer": {"type": "Lion"})"),
+      test::baseline_machine());
+  ASSERT_NE(plan.misfit(), nullptr);
+  EXPECT_THAT(*plan.misfit(), Warns("refused", "fp16.fp16_master_weights_and_grads"));
+}
+
 TEST(RefusedSettingsTest, WhatIsAssumedOfTheOptimizerIsSaid) {
   EXPECT_THAT(warn_about_optimizer(setup_of("nvme", "nvme")),
               ElementsAre(AllOf(Warns("assumed", "optimizer"), Says("in one group"))));
