@@ -208,9 +208,14 @@ void set_states(const SwapPlan& plan, ConfigDraft& draft) {
 void set_stage(const SwapPlan& plan, ConfigDraft& draft) {
   const auto& origins = plan.setup.config.origins;
   const auto origin = origins.find("zero_optimization.stage");
-  if (origin != origins.end() && origin->second == "--stage") {
-    draft.set("zero_optimization.stage", plan.setup.stage, "given by --stage",
-              DeepSpeedConfig().stage);
+  if (origin == origins.end() || origin->second != "--stage") {
+    return;
+  }
+  constexpr const char* kWhy = "given by --stage";
+  if (draft.value("zero_optimization").is_boolean()) {  // deprecated: a flag for stage 1
+    draft.set("zero_optimization", Json{{"stage", plan.setup.stage}}, kWhy);
+  } else {
+    draft.set("zero_optimization.stage", plan.setup.stage, kWhy, DeepSpeedConfig().stage);
   }
 }
 

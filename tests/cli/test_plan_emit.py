@@ -161,3 +161,13 @@ def test_the_stage_that_is_planned_is_the_one_that_is_emitted(penstock, write, t
     assert emitted["stage"] == 3 and emitted["offload_param"]["buffer_size"] == 155582464
     kept = json.loads(penstock("plan", QWEN, "--config", file, "--emit-config", *MEMORY).stdout)
     assert kept["zero_optimization"]["stage"] == 2
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_the_stage_takes_the_place_of_the_flag_that_zero_optimization_was(penstock, write, tmp_path, flag):
+    file = write("ds.json", {"train_batch_size": 1, "zero_optimization": flag})
+    done = penstock("plan", QWEN, "--config", file, "--stage", "2", "--emit-config", "-o", tmp_path / "new", *MEMORY)
+    assert done.returncode == 0 and done.stderr == "" and "given by --stage" in done.stdout
+    assert json.loads((tmp_path / "new").read_text())["zero_optimization"] == {"stage": 2}
+    kept = json.loads(penstock("plan", QWEN, "--config", file, "--emit-config", *MEMORY).stdout)
+    assert kept["zero_optimization"] is flag
