@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -87,7 +88,8 @@ class TargetDirectory {
 
 struct Exported {
   ExportReport report;
-  std::vector<Error> left_out;  // of each tensor why
+  std::vector<Error> left_out;   // of each tensor why
+  std::optional<Error> problem;  // where that is all of them
 };
 
 Result<std::vector<Error>> damaged(const DurableStore& store, IoQueue& queue) {
@@ -133,8 +135,16 @@ Result<Exported> export_store(const ExportArguments& arguments) {
   const Result<ExportReport> report = export_checkpoint(
       **store, os_file_system(), **queue, options,
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
-  PENSTOCK_TRY(report);
-  exported.report = *report;
+  const bool is_none_whole =
+      !options.left_out.empty() && options.left_out.size() == (*store)->contents().size();
+  if (report.has_error() && !is_none_whole) {
+    return report.error();
+  }
+  if (report.has_error()) {
+    exported.problem = report.error();  // what was left out is named here, too
+  } else {
+    exported.report = *report;
+  }
   return exported;
 }
 
@@ -157,7 +167,7 @@ int run_export(ExportArguments& arguments) {
   if (exported.has_error()) {
     return failed(exported.error());
   }
-  const auto& [report, left_out] = *exported;
+  const auto& [report, left_out, problem] = *exported;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (arguments.as_json) {
@@ -170,9 +180,12 @@ int run_export(ExportArguments& arguments) {
                                 {"left_out", left_out_json(left_out)},
                                 {"seconds", seconds}};
     fmt::print("{}", document_text(document));
-  } else {
+  } else if (!problem) {
     fmt::print("exported {}, {}, to {} in {:.2f} s\n", counted(report.tensors, "tensor"),
                format_bytes(report.bytes), arguments.options.target, seconds);
+  }
+  if (problem) {
+    (void)failed(*problem);
   }
   for (const Error& error : left_out) {
     report_error("left out: " + printable(error.message));

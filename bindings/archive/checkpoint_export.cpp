@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alloc/check.h"
+#include "alloc/counted.h"
 #include "bindings/archive/partial_file.h"
 #include "bindings/archive/safetensors_layout.h"
 #include "swap/store/manifest.h"
@@ -79,12 +80,15 @@ Result<ExportReport> Exporter::run(IoQueue& queue) {
 
 Result<void> Exporter::choose_tensors() {
   entries_ = store_.contents();
+  const std::size_t all = entries_.size();
   std::erase_if(entries_, [this](const CatalogEntry& entry) {
     return options_.left_out.contains(entry.info.name);
   });
   if (entries_.empty()) {
     return fault(Fault::kInvalidArgument,
-                 fmt::format("the store {} has no tensors to export", store_.directory()));
+                 all == 0 ? fmt::format("the store {} has no tensors to export", store_.directory())
+                          : fmt::format("none of the {} of the store {} is whole",
+                                        counted(all, "tensor"), store_.directory()));
   }
   for (const CatalogEntry& entry : entries_) {
     PENSTOCK_TRY(store_.check_readable(*entry.extent, entry.info.name));

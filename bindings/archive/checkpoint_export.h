@@ -25,7 +25,7 @@ struct ExportOptions {
   std::string place;
   /// bf16, f16 or f32: tensors of these types are written as this one; others as they are.
   std::optional<DType> dtype;
-  std::set<std::string> left_out;                 ///< names of tensors that are not written
+  std::set<std::string> left_out;                 ///< names of damaged tensors: not written
   std::optional<::mode_t> mode;                   ///< of its files; nothing: for their owner alone
   std::uint64_t max_shard_bytes = 5'000'000'000;  ///< of data, where one tensor is not larger
   /// Looked at between parts of some MiB: true ends it with ECANCELED, nothing left of its files.

@@ -78,10 +78,27 @@ def test_an_export_without_what_is_damaged(penstock, store, tmp_path, target):
     assert_equal(load(out), {name: tensor for name, tensor in model().items() if name not in damaged})
     document = penstock.json("export", store, tmp_path / "other.safetensors", "--skip-damaged", code=1)
     assert {entry["name"] for entry in document["left_out"]} == damaged
+
+
+@pytest.mark.parametrize("target", ["out.safetensors", "out"])
+def test_an_export_of_nothing_whole_names_all_that_is_damaged(penstock, store, tmp_path, target):
     data_file(store).unlink()
-    done = penstock("export", store, tmp_path / "nothing.safetensors", "--skip-damaged")
-    assert done.returncode == 1 and not (tmp_path / "nothing.safetensors").exists()
-    assert_one_sentence(done, "has no tensors to export")
+    out = tmp_path / target
+    done = penstock("export", store, out, "--skip-damaged")
+    assert done.returncode == 1 and done.stdout == "" and not out.exists()
+    first, *others = done.stderr.splitlines()
+    assert first == f"penstock: none of the 11 tensors of the store {store} is whole"
+    assert len(others) == 11 and all(line.startswith("penstock: left out: tensor '") for line in others)
+    document = penstock.json("export", store, out, "--skip-damaged", code=1)
+    assert {entry["name"] for entry in document["left_out"]} == set(model())
+    assert (document["tensors"], document["files"]) == (0, 0) and not out.exists()
+
+
+def test_an_export_of_a_store_without_tensors(penstock, store, tmp_path):
+    os.truncate(store / "manifest", 8192)
+    done = penstock("export", store, tmp_path / "out.safetensors", "--skip-damaged")
+    assert done.returncode == 1
+    assert_one_sentence(done, "has no tensors to export", str(store))
 
 
 def test_an_export_of_a_file_cut_short(penstock, store, tmp_path):
