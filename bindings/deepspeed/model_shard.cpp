@@ -1,6 +1,8 @@
 #include "bindings/deepspeed/model_shard.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,6 +18,34 @@ namespace {
 
 std::string tensor_name(std::string_view name) {
   return check_tensor_name(name).has_error() ? excerpt(name) : std::string(name);
+}
+
+constexpr std::string_view kTied = "tied_modules.";
+
+/// `weight` of `tied_modules.embedding.weight`, as a file of a layer has it; empty: it is no such.
+std::string_view tied_name(const ModelTensor& tensor) {
+  const std::string_view name = tensor.name;
+  const std::size_t dot = name.starts_with(kTied) ? name.find('.', kTied.size()) : name.npos;
+  return tensor.dtype.empty() && dot != name.npos ? name.substr(dot + 1) : std::string_view();
+}
+
+/// A module that layers of a pipeline share is named once by the pipeline, and lies in the file of
+/// each of these layers: under names that `tensors` has from `first` on.
+void leave_out_tied(std::vector<ModelTensor>& tensors, std::size_t first) {
+  const auto end = tensors.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto is_tied = [](const ModelTensor& tensor) { return !tied_name(tensor).empty(); };
+  if (std::none_of(tensors.begin(), end, is_tied)) {
+    return;
+  }
+  std::set<std::pair<std::string_view, std::vector<std::uint64_t>>> of_layers;
+  std::for_each(end, tensors.end(), [&of_layers](const ModelTensor& tensor) {
+    const std::string_view name = tensor.name;
+    of_layers.emplace(name.substr(name.find('.') + 1), tensor.shape);
+  });
+  const auto gone = std::remove_if(tensors.begin(), end, [&](const ModelTensor& tensor) {
+    return is_tied(tensor) && of_layers.contains({tied_name(tensor), tensor.shape});
+  });
+  tensors.erase(gone, end);
 }
 
 class ModelReader {
@@ -213,7 +243,8 @@ ModelShard read_model_shard(const TorchArchive& archive) {
 
 void merge_tensors(std::vector<ModelTensor>& tensors, std::vector<ModelTensor> found) {
   std::unordered_map<std::string, std::size_t> untyped;
-  for (std::size_t at = 0; at < tensors.size(); ++at) {
+  const std::size_t before = tensors.size();
+  for (std::size_t at = 0; at < before; ++at) {
     if (tensors[at].dtype.empty() && tensors[at].same_as.empty()) {
       untyped.emplace(tensors[at].name, at);
     }
@@ -235,6 +266,7 @@ void merge_tensors(std::vector<ModelTensor>& tensors, std::vector<ModelTensor> f
     whole.dtype = std::move(tensor.dtype);
     whole.bytes += std::min(tensor.bytes, ~whole.bytes);
   }
+  leave_out_tied(tensors, before);
 }
 
 std::vector<ModelTensor> read_plain_tensors(const TorchArchive& archive,

@@ -128,6 +128,24 @@ def test_files_of_layers_by_the_names_of_their_parameters(penstock, pipeline, ax
     each_is_missed(penstock, pipeline)
 
 
+def test_a_module_that_layers_share_is_listed_by_its_layers(penstock, pipeline):
+    """As 0 and 3 do; with ZeRO the pipeline names it once more, and no file says what type that is."""
+    layer = {"weight": (3, 3), "bias": (3,)}
+    names = ("1", "tied_modules.embedding")
+    groups = ({f"{module}.{name}": shape for module in names for name, shape in layer.items()},)
+    empty = dict.fromkeys(("frozen_param_shapes", "frozen_param_fragments", "shared_params", "module"))
+    torch.save(model_state(1, 1, 0, groups=groups, **empty), pipeline / shard(0, stage=2))
+    torch.save(optimizer_state(1, 1, groups=groups), pipeline / shard(0, "optim"))
+    report = penstock.json("inspect", pipeline)
+    assert [t["name"] for t in report["tensors"]] == [f"{n}.{kind}" for n in (0, 1, 3) for kind in ("bias", "weight")]
+    assert {t["dtype"] for t in report["tensors"]} == {"f32"} and report["notes"] == []
+    for number in (0, 3):
+        (pipeline / f"layer_{number:02}-model_states.pt").unlink()
+    report = penstock.json("inspect", pipeline)
+    assert [t["name"] for t in report["tensors"] if t["dtype"] is None] == [f"{names[1]}.{n}" for n in sorted(layer)]
+    assert report["notes"][0].startswith("no file says the type of 2 tensors")
+
+
 @pytest.mark.parametrize("stage", [2, 3])
 def test_files_of_an_earlier_save_by_more_ranks(penstock, tmp_path, stage):
     """DeepSpeed leaves them, as `best` saved once more with one rank."""
