@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "alloc/excerpt.h"
+#include "bindings/deepspeed/deepspeed_keys.h"
 
 namespace penstock {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kTypeKeys{"bf16.enabled", "bfloat16.enabled",
                                                     "fp16.enabled"};
 constexpr std::string_view kThresholdKey = "zero_optimization.stage3_param_persistence_threshold";
+constexpr std::string_view kZeroSection = "zero_optimization.";
 // transformers/integrations/deepspeed.py, HfTrainerDeepSpeedConfig.trainer_config_finalize().
 constexpr std::uint64_t kThresholdPerHidden = 10;
 
@@ -120,6 +123,19 @@ void settle_threshold(Config& config, const Inventory& inventory) {
                   threshold, excerpt(tensor->name)));
 }
 
+// The other name of a value of ZeRO, with and without `stage3_`, where the file has a number there.
+// DeepSpeed passes over an "auto" and takes that.
+std::optional<std::string> said_by_other_name(const Config& config, std::string_view key) {
+  if (!key.starts_with(kZeroSection)) {
+    return std::nullopt;
+  }
+  const std::string_view name = key.substr(kZeroSection.size());
+  std::string other = name.starts_with(kStage3Prefix)
+                          ? fmt::format("{}{}", kZeroSection, name.substr(kStage3Prefix.size()))
+                          : fmt::format("{}{}{}", kZeroSection, kStage3Prefix, name);
+  return config.origins.contains(other) ? std::optional(std::move(other)) : std::nullopt;
+}
+
 }  // namespace
 
 DType model_dtype(const Inventory& inventory) noexcept {
@@ -141,7 +157,10 @@ Result<void> settle_automatic_values(Config& config, const Inventory& inventory,
     return settled;
   }
   for (const std::string& key : config.automatic) {
-    if (key == kThresholdKey) {
+    if (const std::optional<std::string> other = said_by_other_name(config, key)) {
+      warn(config, key,
+           fmt::format("what {} says; DeepSpeed refuses the file once both are numbers", *other));
+    } else if (key == kThresholdKey) {
       settle_threshold(config, inventory);
     } else if (key == "gradient_accumulation_steps") {
       warn(config, key, "1: each further pass of a step reads the parameters again");

@@ -89,6 +89,26 @@ def test_an_automatic_threshold_is_that_of_transformers(penstock, write):
     assert assumed["key"] == f"zero_optimization.{key}" and "10240, 10 x the hidden size" in assumed["text"]
 
 
+@pytest.mark.parametrize(
+    ("automatic_name", "other"),
+    [
+        ("stage3_param_persistence_threshold", "param_persistence_threshold"),
+        ("param_persistence_threshold", "stage3_param_persistence_threshold"),
+    ],
+)
+def test_an_automatic_threshold_gives_way_to_a_number_under_its_other_name(penstock, write, automatic_name, other):
+    """DeepSpeed passes over "auto"."""
+
+    def plan(**zero):
+        return penstock.json("plan", QWEN, "--config", automatic(write, **zero), "--dtype", "bf16", *MEMORY)
+
+    found, alone = plan(**{automatic_name: "auto", other: 5}), plan(**{other: 5})
+    [assumed] = [warning for warning in found["warnings"] if warning["code"] == "assumed"]
+    assert assumed["key"] == f"zero_optimization.{automatic_name}"
+    assert f"planned with what zero_optimization.{other} says" in assumed["text"]
+    assert found["tensors"] == alone["tensors"] != plan()["tensors"]
+
+
 @pytest.mark.parametrize("embedding", ["transformer.wte.weight", "shared.weight", "model.embed_tokens.weight"])
 def test_the_hidden_size_is_that_of_the_embedding(penstock, write, embedding):
     shapes = {"head.weight": [80, 512], embedding: [512, 640]}
