@@ -70,6 +70,16 @@ Largest largest_gathering(const SwapPlan& plan) {
   return largest;
 }
 
+// Whether the file puts parameters on NVMe; without one they go there at stage 3.
+bool swaps_parameters(const SwapPlan& plan) {
+  return plan.setup.has_config ? plan.setup.param_device() == OffloadDevice::kNvme
+                               : plan.setup.stage == 3;
+}
+
+bool swaps_anything(const SwapPlan& plan) {
+  return swaps_parameters(plan) || plan.setup.offloads_to_nvme();
+}
+
 Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
   Json config{{"train_batch_size", "auto"},
               {"train_micro_batch_size_per_gpu", "auto"},
@@ -77,6 +87,10 @@ Json minimal_config(const SwapPlan& plan, const std::string& nvme_path) {
   const DType dtype = plan.setup.model_dtype().value_or(model_dtype(plan.setup.inventory));
   if (dtype != DType::kF32) {
     config[dtype == DType::kBF16 ? "bf16" : "fp16"] = {{"enabled", true}};
+  }
+  if (plan.setup.stage < 3) {  // which offloads no parameters
+    config["zero_optimization"] = {{"stage", plan.setup.stage}};
+    return config;
   }
   config["zero_optimization"] = {
       {"stage", 3},
@@ -127,8 +141,7 @@ BufferCount buffers_needed(const SwapPlan& plan, std::uint64_t swapped) {
 
 void set_parameter_buffers(const SwapPlan& plan, ConfigDraft& draft) {
   const Largest partition = largest_partition(plan);
-  if (partition.count == 0 ||
-      (plan.setup.has_config && plan.setup.param_device() != OffloadDevice::kNvme)) {
+  if (partition.count == 0 || !swaps_parameters(plan)) {
     return;
   }
   const OffloadConfig defaults;
@@ -217,10 +230,6 @@ void set_stage(const SwapPlan& plan, ConfigDraft& draft) {
   } else {
     draft.set("zero_optimization.stage", plan.setup.stage, kWhy, DeepSpeedConfig().stage);
   }
-}
-
-bool swaps_anything(const SwapPlan& plan) {
-  return !plan.setup.has_config || plan.setup.offloads_to_nvme();
 }
 
 }  // namespace

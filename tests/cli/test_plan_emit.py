@@ -163,6 +163,13 @@ def test_the_stage_that_is_planned_is_the_one_that_is_emitted(penstock, write, t
     assert kept["zero_optimization"]["stage"] == 2
 
 
+def test_without_a_configuration_stage_2_offloads_no_parameters(penstock):
+    done = penstock("plan", QWEN, "--stage", "2", "--emit-config", *MEMORY)
+    assert done.returncode == 0 and done.stderr == ""
+    emitted = json.loads(done.stdout)
+    assert emitted["zero_optimization"] == {"stage": 2} and "aio" not in emitted
+
+
 @pytest.mark.parametrize("flag", [True, False])
 def test_the_stage_takes_the_place_of_the_flag_that_zero_optimization_was(penstock, write, tmp_path, flag):
     file = write("ds.json", {"train_batch_size": 1, "zero_optimization": flag})
