@@ -68,17 +68,21 @@ void IoQueue::Pump::run() {
   publish();  // a callback finds its operation counted
   engine_->deliver();
   publish();
-  if (stopping_ && engine_->idle()) {
+  if (stopping_ && engine_->idle() && nothing_comes()) {
     if (results_.is_open()) {
       results_.release();  // the descriptor is the engine's; this also ends the wait of arm()
     }
     alarm_.cancel();
-    {
-      const std::lock_guard lock(mutex_);
-      gone_ = true;
-    }
     engine_.reset();
   }
+}
+
+// What a callback posts runs after what another thread posted meanwhile, which may be the stop. So
+// operations may still be listed when that comes; the engine waits for them.
+bool IoQueue::Pump::nothing_comes() {
+  const std::lock_guard lock(mutex_);
+  gone_ = first_ == nullptr;
+  return gone_;
 }
 
 void IoQueue::Pump::submit(std::span<IoOp* const> ops) {
@@ -148,7 +152,11 @@ void IoQueue::Pump::promote(IoOp& op) {
   op.urgent.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
   if (!closed_) {
-    post_once(promotion_, [this] { engine_->promote_urgent(); });
+    post_once(promotion_, [this] {
+      if (engine_ != nullptr) {  // the stop may run before what a callback posted
+        engine_->promote_urgent();
+      }
+    });
   }
 }
 
@@ -176,7 +184,7 @@ void IoQueue::Pump::notify() noexcept {
   }
 }
 
-// What was posted under the lock before `closed_` was set runs before the engine can go.
+// What another thread posted under the lock before `closed_` was set runs before the engine can go.
 void IoQueue::Pump::request_stop() {
   const std::lock_guard lock(mutex_);
   if (closed_) {

@@ -55,6 +55,8 @@ class IoQueue::Pump {
   void arm();
   bool look();
   void run();
+  /// Whether all that was submitted is with the engine; then it is gone from here on.
+  bool nothing_comes();
   void take_submitted();
   void watch_deadlines();
   void publish();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <latch>
 #include <thread>
@@ -222,6 +223,41 @@ TEST_P(IoQueueTest, CallbacksMaySubmitEvenWhileItStops) {
   queue_->stop();
   EXPECT_GE(op.calls, 1);
   EXPECT_TRUE(op.error == ECANCELED || op.calls == 500);
+}
+
+// What a callback posts runs after what other threads posted while the callback ran.
+TEST_P(IoQueueTest, TheStopLeavesTimeForWhatACallbackHasJustSubmitted) {
+  std::latch done(2);
+  std::latch submitted(1);
+  QueueOp first;
+  QueueOp second;
+  first.before_done = [&] {
+    queue_->submit(prepare(second, done, IoKind::kWrite, 1));
+    queue_->promote(second);
+    submitted.count_down();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the stop is posted meanwhile
+  };
+  queue_->submit(prepare(first, done, IoKind::kWrite, 0));
+  submitted.wait();
+  queue_->stop();
+  EXPECT_TRUE(done.try_wait());
+  EXPECT_EQ(second.calls, 1);
+  EXPECT_EQ(second.error, 0);
+}
+
+TEST_P(IoQueueTest, APromotionMayComeAfterTheStop) {
+  std::latch done(1);
+  std::latch promoted(1);
+  QueueOp op;
+  op.before_done = [&] {
+    queue_->promote(op);
+    promoted.count_down();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the stop is posted meanwhile
+  };
+  queue_->submit(prepare(op, done, IoKind::kWrite, 0));
+  promoted.wait();
+  queue_->stop();
+  EXPECT_TRUE(done.try_wait());
 }
 
 TEST_P(IoQueueTest, SubmittersMayRaceWithStop) {
