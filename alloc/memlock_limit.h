@@ -6,7 +6,7 @@
 namespace penstock {
 
 /// What this process may lock in memory (RLIMIT_MEMLOCK): nothing where it has no limit
-/// (CAP_IPC_LOCK, unlimited). From any thread.
+/// (unlimited, or CAP_IPC_LOCK, which counts outside of user namespaces). From any thread.
 std::optional<std::uint64_t> memlock_limit_bytes();
 
 }  // namespace penstock
