@@ -147,7 +147,7 @@ int VirtualDrive::sync(int /*fd*/) {
   return 0;
 }
 int VirtualDrive::try_lock(int /*fd*/, File::Lock /*kind*/) {
-  return 1;
+  return 0;  // held: there is no other process
 }
 int VirtualDrive::unlock(int /*fd*/) {
   return 0;

@@ -39,6 +39,14 @@ TEST(DriveSchedule, RoundsUpToANanosecond) {
   EXPECT_EQ(fast.done_at(0, IoKind::kRead, 1), 1U);
 }
 
+TEST(VirtualDrive, NoOtherProcessIsInTheWayOfALock) {
+  VirtualDrive drive;
+  const Result<File> file = drive.create_scratch("/any", DirectMode::kAuto);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_TRUE(*file->try_lock());
+  EXPECT_TRUE(file->unlock());
+}
+
 TEST(VirtualDrive, KeepsEveryByteAndWordsCheaply) {
   VirtualDrive drive;
   Result<File> file = drive.create_scratch("/any", DirectMode::kAuto);
