@@ -155,6 +155,10 @@ class OsFileSystem final : public FileSystem {
     }
     const auto from = static_cast<::off_t>(offset);
     const auto length = static_cast<::off_t>(bytes);
+    // Between asking for the size and setting it another thread may have grown the file, which we
+    // would cut off: one at a time. Two files may share a lock, but hardly those of two drives.
+    static std::array<std::mutex, 16> growing;
+    const std::lock_guard lock(growing[static_cast<unsigned>(fd) % growing.size()]);
     // Some FUSE file systems cannot report the size of a file without a name.
     const std::int64_t before = size(fd);
     const int reserved =
@@ -168,10 +172,6 @@ class OsFileSystem final : public FileSystem {
     if (reserved != -EOPNOTSUPP && !lacks_call) {
       return reserved;
     }
-    // Between asking for the size and setting it another thread may have grown the file, which we
-    // would cut off: one at a time, for all files, since this is rare and short.
-    static std::mutex growing;
-    const std::lock_guard lock(growing);
     const std::int64_t grown = size(fd);
     if (grown < 0 || grown >= from + length) {
       return grown < 0 ? static_cast<int>(grown) : 0;

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "io/sim_disk.h"
 #include "tests/io/temp_directory.h"
@@ -212,6 +214,21 @@ TEST_F(LoopFileSystem, WhatCannotBeReservedLeavesTheRoomToOthers) {
   EXPECT_EQ(reserved.error().system_errno(), ENOSPC);
   EXPECT_EQ(*file.size_bytes(), 1U << 20);
   EXPECT_GE(system.free_bytes(mount_).value() + (64 << 10), free);
+}
+
+TEST_F(LoopFileSystem, WhatCannotBeReservedCutsOffNoOtherThreadsPart) {
+  for (int round = 0; round < 200; ++round) {
+    const File file = std::move(os_file_system().create_scratch(mount_, DirectMode::kAuto)).value();
+    std::latch both(2);
+    std::thread too_much([&] {
+      both.arrive_and_wait();
+      EXPECT_FALSE(file.reserve(8 << 20, 64 << 20));
+    });
+    both.arrive_and_wait();
+    const bool reserved = file.reserve(0, 1 << 20).has_value();  // not while the disk is full
+    too_much.join();
+    ASSERT_EQ(*file.size_bytes(), reserved ? 1U << 20 : 0) << "round " << round;
+  }
 }
 
 }  // namespace
