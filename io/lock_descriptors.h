@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -15,8 +16,11 @@ class LockDescriptors {
   static LockDescriptors& of_process() noexcept;
 
   void add(int fd);
-  /// Before it is closed.
+  /// A child may keep it from here on.
   void remove(int fd) noexcept;
+  /// Calls `close()`, which closes `fd`, whether it was added or not. No child comes between.
+  template <class Close>
+  void close(int fd, Close close);
 
  private:
   static void before_fork() noexcept;
@@ -26,5 +30,14 @@ class LockDescriptors {
   std::mutex mutex_;
   std::vector<int> fds_;
 };
+
+template <class Close>
+void LockDescriptors::close(int fd, Close close) {
+  std::unique_lock lock(mutex_);
+  if (std::erase(fds_, fd) == 0) {
+    lock.unlock();  // a drive that does not answer holds up no fork then
+  }
+  close();
+}
 
 }  // namespace penstock

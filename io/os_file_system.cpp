@@ -145,8 +145,7 @@ class OsFileSystem final : public FileSystem {
 
  protected:
   void close(int fd) noexcept override {
-    LockDescriptors::of_process().remove(fd);
-    ::close(fd);
+    LockDescriptors::of_process().close(fd, [fd] { ::close(fd); });
   }
 
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {

@@ -1,12 +1,18 @@
+#include "io/lock_descriptors.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "io/file.h"
 #include "tests/io/temp_directory.h"
@@ -81,6 +87,21 @@ TEST_F(LockDescriptorsTest, AChildsCopyOfTheFileClosesNoOther) {
 TEST_F(LockDescriptorsTest, AChildKeepsWhatHoldsNoLock) {
   EXPECT_TRUE(locked_->unlock());
   EXPECT_EQ(in_child([this] { return locked_->truncate(1).has_value() ? 7 : 1; }), 7);
+}
+
+TEST_F(LockDescriptorsTest, NoForkComesWhileOneIsClosed) {
+  std::latch closing(1);
+  std::atomic<bool> closed{false};
+  std::thread closer([&] {
+    LockDescriptors::of_process().close(locked_->fd(), [&] {
+      closing.count_down();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      closed = true;  // locked_ itself closes it, later
+    });
+  });
+  closing.wait();
+  EXPECT_EQ(in_child([&closed] { return closed ? 7 : 1; }), 7);
+  closer.join();
 }
 
 }  // namespace
