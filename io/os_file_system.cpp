@@ -18,9 +18,9 @@
 #include "alloc/bytes.h"
 #include "io/direct_io_probe.h"
 #include "io/file_system.h"
-#include "io/lock_descriptors.h"
 #include "io/os_call.h"
 #include "io/os_directory.h"
+#include "io/own_descriptors.h"
 
 namespace penstock {
 namespace {
@@ -112,7 +112,9 @@ class OsFileSystem final : public FileSystem {
       return system_error(-fd, fmt::format("cannot create a scratch file in {}", directory),
                           directory);
     }
-    return make_file(*this, fd, directory, probe_direct_io(fd, directory, mode));
+    File file = make_file(*this, fd, directory, probe_direct_io(fd, directory, mode));
+    OwnDescriptors::of_process().add(fd);
+    return file;
   }
 
   Result<File> open(const std::string& path, File::Access access, DirectMode mode) override {
@@ -145,7 +147,7 @@ class OsFileSystem final : public FileSystem {
 
  protected:
   void close(int fd) noexcept override {
-    LockDescriptors::of_process().close(fd, [fd] { ::close(fd); });
+    OwnDescriptors::of_process().close(fd, [fd] { ::close(fd); });
   }
 
   int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) override {
@@ -206,13 +208,13 @@ class OsFileSystem final : public FileSystem {
 
   int try_lock(int fd, File::Lock kind) override {
     const int operation = kind == File::Lock::kShared ? LOCK_SH : LOCK_EX;
-    LockDescriptors::of_process().add(fd);
+    OwnDescriptors::of_process().add(fd);
     return result_of(::flock(fd, operation | LOCK_NB));
   }
   int unlock(int fd) override {
     const int result = result_of(::flock(fd, LOCK_UN));
     if (result == 0) {
-      LockDescriptors::of_process().remove(fd);
+      OwnDescriptors::of_process().remove(fd);
     }
     return result;
   }

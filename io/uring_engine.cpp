@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "alloc/check.h"
+#include "alloc/process_mark.h"
 #include "io/event_fd.h"
 #include "io/file.h"
+#include "io/own_descriptors.h"
 #include "io/registered_buffers.h"
 #include "io/transfer_threads.h"
 #include "io/uring_refusal.h"
@@ -62,19 +64,25 @@ constexpr std::array<unsigned, 3> kModeFlags = {
 // Fewer than any kernel handles at one call (20 on Linux 6.13, all before that).
 constexpr std::uint32_t kResultsPerCall = 16;
 
-// An io_uring that is exited with its owner, once it was made.
+// An io_uring that is exited with its owner, once it was made. A forked child has nothing of it:
+// the memory that is pinned for it would stay so.
 struct Ring {
   Ring() = default;
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
   ~Ring() {
-    if (made) {
-      ::io_uring_queue_exit(&raw);
+    if (made && !process.elsewhere()) {
+      OwnDescriptors::of_process().close(raw.ring_fd, [this] { ::io_uring_queue_exit(&raw); });
     }
+  }
+  void keep_from_children() {
+    (void)::io_uring_ring_dontfork(&raw);  // its memory is a copy of the descriptor too
+    OwnDescriptors::of_process().add(raw.ring_fd);
   }
 
   io_uring raw{};
   bool made = false;
+  ProcessMark process;
 };
 
 class UringEngine final : public IoEngine {
@@ -284,6 +292,9 @@ int make_ring(Ring& ring, std::uint32_t depth, UringMode newest) {
     }
   }
   ring.made = error == 0;
+  if (ring.made) {
+    ring.keep_from_children();
+  }
   return error;
 }
 

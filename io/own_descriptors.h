@@ -6,14 +6,15 @@
 
 namespace penstock {
 
-/// The process's descriptors that may hold the lock on their file (flock). A lock lasts as long as
-/// any copy of its descriptor, and a child made by fork() has a copy of each: it would keep the
-/// lock when its owner has closed the file or is dead. So a child gives its copies up as it begins,
+/// The process's descriptors that no child is to keep: of scratch files, of rings, and of files
+/// that may be locked (flock). Space on the drive, memory pinned for a ring and a lock last as long
+/// as any copy of their descriptor, and a child made by fork() has a copy of each: it would keep
+/// them when their owner has closed them or is dead. So a child gives its copies up as it begins,
 /// which takes nothing from the parent's. Thread-safe.
-class LockDescriptors {
+class OwnDescriptors {
  public:
   /// Never destroyed: the process may fork while it ends.
-  static LockDescriptors& of_process() noexcept;
+  static OwnDescriptors& of_process() noexcept;
 
   void add(int fd);
   /// A child may keep it from here on.
@@ -32,7 +33,7 @@ class LockDescriptors {
 };
 
 template <class Close>
-void LockDescriptors::close(int fd, Close close) {
+void OwnDescriptors::close(int fd, Close close) {
   std::unique_lock lock(mutex_);
   if (std::erase(fds_, fd) == 0) {
     lock.unlock();  // a drive that does not answer holds up no fork then

@@ -1,4 +1,4 @@
-#include "io/lock_descriptors.h"
+#include "io/own_descriptors.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@ namespace penstock {
 namespace {
 
 /// Its number stays taken, by what can be neither read nor written: the child may yet destroy its
-/// copy of the File, which must close no other file.
+/// copy of the owner, which must close no other file.
 void give_up(int fd) noexcept {
   ::close(fd);
   const int nothing = ::open("/", O_PATH | O_CLOEXEC);
@@ -24,40 +24,40 @@ void give_up(int fd) noexcept {
 
 }  // namespace
 
-LockDescriptors& LockDescriptors::of_process() noexcept {
+OwnDescriptors& OwnDescriptors::of_process() noexcept {
   // No memory is allocated for it: a file may be closed where there is none.
-  alignas(LockDescriptors) static std::byte memory[sizeof(LockDescriptors)];
-  static LockDescriptors& descriptors = []() -> LockDescriptors& {
-    // Without memory for it children keep the locks.
+  alignas(OwnDescriptors) static std::byte memory[sizeof(OwnDescriptors)];
+  static OwnDescriptors& descriptors = []() -> OwnDescriptors& {
+    // Without memory for it children keep all.
     (void)::pthread_atfork(before_fork, in_parent, in_child);
-    return *new (memory) LockDescriptors;
+    return *new (memory) OwnDescriptors;
   }();
   return descriptors;
 }
 
-void LockDescriptors::add(int fd) {
+void OwnDescriptors::add(int fd) {
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(fds_, fd) == fds_.end()) {
     fds_.push_back(fd);
   }
 }
 
-void LockDescriptors::remove(int fd) noexcept {
+void OwnDescriptors::remove(int fd) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase(fds_, fd);
 }
 
-void LockDescriptors::before_fork() noexcept {
+void OwnDescriptors::before_fork() noexcept {
   of_process().mutex_.lock();
 }
 
-void LockDescriptors::in_parent() noexcept {
+void OwnDescriptors::in_parent() noexcept {
   of_process().mutex_.unlock();
 }
 
 /// The only thread; may call only what signal handlers may.
-void LockDescriptors::in_child() noexcept {
-  LockDescriptors& descriptors = of_process();
+void OwnDescriptors::in_child() noexcept {
+  OwnDescriptors& descriptors = of_process();
   std::ranges::for_each(descriptors.fds_, give_up);
   descriptors.fds_.clear();
   descriptors.mutex_.unlock();
