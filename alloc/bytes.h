@@ -12,7 +12,8 @@ inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 
-/// Sectors, pages and direct I/O of every drive that we know divide this many bytes.
+/// What sectors, pages and direct I/O of nearly all drives divide. Where direct I/O takes larger
+/// blocks only, files are buffered.
 inline constexpr std::uint64_t kBlockBytes = 4 * kKiB;
 /// Bytes of a transparent huge page on x86-64 and on arm64 with 4 KiB pages.
 inline constexpr std::uint64_t kHugePageBytes = 2 * kMiB;

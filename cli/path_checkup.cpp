@@ -86,7 +86,7 @@ void advise(PathCheckup& checkup) {
   if (checkup.usable && !checkup.direct.supported && checkup.file_system != "tmpfs") {
     checkup.advice.push_back(fmt::format(
         "{} has no direct I/O ({}): everything passes through the page cache and uses RAM there; "
-        "ext4 and xfs have it",
+        "ext4 and xfs have it on most drives",
         checkup.path, checkup.direct.reason));
   }
   if (checkup.quota_bytes && checkup.quota_used_bytes) {
@@ -122,8 +122,7 @@ bool is_directory(PathCheckup& checkup, dev_t& device) {
 // One block into a scratch file and back: what statx promises is not always what a file system
 // does.
 Result<void> try_direct_io(const File& file) {
-  const std::size_t bytes =
-      align_up(std::max<std::size_t>(file.direct().offset_alignment, 1), kBlockBytes);
+  constexpr std::size_t bytes = kBlockBytes;  // the least that is ever moved
   PENSTOCK_TRY(file.reserve(0, bytes));
   const Result<Memory> memory = PageSource::make()->allocate(2 * bytes);
   PENSTOCK_TRY(memory);

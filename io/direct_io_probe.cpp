@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+
+#include "alloc/bytes.h"
 
 namespace penstock {
 namespace {
 
 // What to assume of a file that takes O_DIRECT on a kernel that does not report its alignment
-// (before 6.1, and file systems that do not answer): no drive wants more.
-constexpr std::uint32_t kUnknownAlignment = 4096;
+// (before 6.1, and file systems that do not answer): drives that want more need a newer one.
+constexpr auto kUnknownAlignment = static_cast<std::uint32_t>(kBlockBytes);
 
 struct Alignment {
   bool known = false;
@@ -44,6 +47,13 @@ DirectIo probe_direct_io(int fd, const std::string& path, DirectMode mode) {
   Alignment alignment = ask_alignment(fd);
   if (alignment.known && (alignment.memory == 0 || alignment.offset == 0)) {
     direct.reason = fmt::format("the file system has no direct I/O for files in {}", path);
+    return direct;
+  }
+  // All that is moved begins and ends at our blocks: a drive of larger ones would refuse most.
+  if (const std::uint32_t needed = std::max(alignment.memory, alignment.offset);
+      needed > kBlockBytes) {
+    direct.reason = fmt::format("direct I/O needs whole blocks of {} bytes in {}, and ours have {}",
+                                needed, path, kBlockBytes);
     return direct;
   }
   if (!alignment.known) {
