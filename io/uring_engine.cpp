@@ -52,6 +52,10 @@ void append_names(std::span<const NamedBit> bits, unsigned set, std::vector<std:
   }
 }
 
+// Deferred results come by io_uring_enter only, so a filter that forbids it while requests are in
+// flight keeps them for ever (FAULTS.md). Cooperative ones would come, but as signals do: they
+// interrupt whatever the loop's thread waits in, a file system's calls and a GPU's included.
+//
 // By UringMode; each kernel that refuses one with EINVAL may know the next. With
 // TASKRUN_FLAG the ring shows that the kernel holds results back until we enter it.
 constexpr std::array<unsigned, 3> kModeFlags = {
