@@ -191,6 +191,18 @@ Result<void> DurableStore::publish() {
   if (!manifest_) {
     return not_writable();
   }
+  sync_batch();
+  PENSTOCK_TRY(publish_batch());
+  PENSTOCK_TRY(drives().check_named());
+  const MutexLock lock(mutex_);
+  if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
+    return unsafe_error(unsafe);
+  }
+  return {};
+}
+
+/// The first half of a publish: what cannot be made safe goes back.
+void DurableStore::sync_batch() {
   std::set<std::uint32_t> touched;
   {
     const MutexLock lock(mutex_);
@@ -210,13 +222,6 @@ Result<void> DurableStore::publish() {
       catalog_.take_unsafe(drive, synced.error());
     }
   }
-  PENSTOCK_TRY(publish_batch());
-  PENSTOCK_TRY(drives().check_named());
-  const MutexLock lock(mutex_);
-  if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
-    return unsafe_error(unsafe);
-  }
-  return {};
 }
 
 Error DurableStore::not_writable() const {

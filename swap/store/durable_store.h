@@ -76,6 +76,7 @@ class DurableStore final : public SwapStore {
                                      std::uint64_t bytes, std::span<const std::uint32_t> avoid);
   Result<void> trim();
   bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
+  void sync_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Error not_writable() const;
 

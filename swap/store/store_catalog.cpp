@@ -1,6 +1,6 @@
 #include "swap/store/store_catalog.h"
 
-#include <iterator>
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -53,64 +53,66 @@ void StoreCatalog::stage_name(const std::string& from, const std::string& to) {
   const auto staged = staged_.find(from);
   Change moved{*newest, staged == staged_.end() ? std::nullopt : staged->second.unsafe};
   moved.content->info.name = to;
-  std::optional<Change> before_from = staged_change(from);
-  std::optional<Change> before_to = staged_change(to);
-  const std::uint64_t before_bytes = superseded_bytes_;
-  const std::uint64_t before_record_bytes = staged_record_bytes_;
-  try {
-    set_change(to, std::move(moved));
+  Batch gone;
+  gone.try_emplace(from);
+  set_change(to, std::move(moved));
+  if (staged != staged_.end()) {  // from here on nothing needs memory
     set_change(from, {});
-    std::vector<std::pair<Change*, std::string>> moves;
-    for (auto& [name, change] : staged_) {
-      // What the manifest has under `from` may be a tensor that has moved on before.
-      if (change.moved_to == from || (name == from && !change.moved_to)) {
-        moves.emplace_back(&change, to);
-      }
-    }
-    for (auto& [change, name] : moves) {
-      change->moved_to = std::move(name);
-    }
-  } catch (const std::bad_alloc&) {
-    restore_change(from, std::move(before_from));
-    restore_change(to, std::move(before_to));
-    superseded_bytes_ = before_bytes;
-    staged_record_bytes_ = before_record_bytes;
-    throw;
-  }
-}
-
-std::optional<StoreCatalog::Change> StoreCatalog::staged_change(const std::string& name) const {
-  const auto staged = staged_.find(name);
-  return staged == staged_.end() ? std::nullopt : std::optional(staged->second);
-}
-
-void StoreCatalog::restore_change(const std::string& name, std::optional<Change> before) noexcept {
-  const auto staged = staged_.find(name);
-  if (staged == staged_.end()) {
-    return;
-  }
-  if (before) {
-    staged->second = std::move(*before);
   } else {
-    staged_.erase(staged);
+    take_back(gone.extract(gone.begin()));
   }
 }
 
-/// Moves what cannot be published from one to the other, and what may only be published with it.
-void StoreCatalog::separate_unsafe(Batch& changes, Batch& unsafe) {
-  std::size_t before = 0;
-  do {
-    before = unsafe.size();
-    for (auto at = changes.begin(); at != changes.end();) {
-      const auto& [name, change] = *at;
-      const bool waits = change.moved_to && unsafe.contains(*change.moved_to);
-      if (change.unsafe || waits) {
-        unsafe.insert(changes.extract(at++));
-      } else {
-        ++at;
-      }
+/// By the numbers of their tensors, which names do not change.
+StoreCatalog::ByNumber StoreCatalog::published_by_number() const {
+  ByNumber by_number;
+  by_number.reserve(published_.size());
+  for (const auto& [name, entry] : published_) {
+    by_number.emplace(entry.extent->identity.tensor, &entry);
+  }
+  return by_number;
+}
+
+/// What the manifest has of that entry's tensor, under whatever name; null: nothing.
+const CatalogEntry* StoreCatalog::last_safe(const CatalogEntry& entry,
+                                            const ByNumber& by_number) const {
+  const std::uint64_t tensor = entry.extent->identity.tensor;
+  const auto same = published_.find(entry.info.name);
+  if (same != published_.end() && same->second.extent->identity.tensor == tensor) {
+    return &same->second;
+  }
+  const auto found = by_number.find(tensor);
+  return found == by_number.end() ? nullptr : found->second;
+}
+
+/// What cannot be published stays staged. In its place the batch has the tensor's last safe
+/// content, where the manifest has that under another name; where it has none, what the manifest
+/// has under this name stays, unless that is a tensor which the batch has under another.
+void StoreCatalog::hold_back_unsafe(const ByNumber& by_number) {
+  for (auto at = batch_.begin(); at != batch_.end();) {
+    auto& [name, change] = *at;
+    if (!change.unsafe) {
+      ++at;
+      continue;
     }
-  } while (unsafe.size() != before);
+    if (!staged_.contains(name)) {
+      set_change(name, change);
+    }
+    const CatalogEntry* const safe = last_safe(*change.content, by_number);
+    if (safe == nullptr || safe->info.name == name) {
+      at = batch_.erase(at);
+      continue;
+    }
+    CatalogEntry moved = *safe;
+    moved.info.name = name;
+    change = {std::move(moved)};
+    ++at;
+  }
+  for (const auto& [name, change] : batch_) {
+    if (const auto* safe = change.content ? last_safe(*change.content, by_number) : nullptr) {
+      batch_.try_emplace(safe->info.name);  // a removal, where there is no change
+    }
+  }
 }
 
 const StoreCatalog::Batch& StoreCatalog::begin_batch() {
@@ -120,12 +122,12 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   batch_ = std::exchange(staged_, {});
   superseded_bytes_ = 0;
   staged_record_bytes_ = 0;
-  Batch unsafe;
-  separate_unsafe(batch_, unsafe);
-  batch_record_bytes_ = record_bytes_of(batch_);
-  for (auto& [name, change] : unsafe) {
-    set_change(name, std::move(change));
+  const bool is_safe = std::ranges::none_of(
+      batch_, [](const auto& entry) { return entry.second.unsafe.has_value(); });
+  if (!is_safe) {
+    hold_back_unsafe(published_by_number());
   }
+  batch_record_bytes_ = record_bytes_of(batch_);
   return batch_;
 }
 
@@ -138,23 +140,21 @@ void StoreCatalog::take_unsafe(std::uint32_t drive, const Error& why) {
   FailedSyncs& failed = failed_syncs_[drive];
   ++failed.count;
   failed.last = why;
+  const ByNumber by_number = published_by_number();
   for (Batch* const changes : {&batch_, &staged_}) {
     for (auto& [name, change] : *changes) {
-      if (change.content && change.content->extent->drive == drive && !change.unsafe) {
-        change.unsafe = why;
+      if (!change.content || change.content->extent->drive != drive || change.unsafe) {
+        continue;
       }
+      const CatalogEntry* const safe = last_safe(*change.content, by_number);
+      if (safe != nullptr && safe->extent == change.content->extent) {
+        continue;  // it has another name only
+      }
+      change.unsafe = why;
     }
   }
-  Batch unsafe;
-  separate_unsafe(batch_, unsafe);
+  hold_back_unsafe(by_number);
   batch_record_bytes_ = record_bytes_of(batch_);
-  for (auto& [name, change] : unsafe) {
-    if (const auto newer = staged_.find(name); newer == staged_.end()) {
-      set_change(name, std::move(change));
-    } else if (!newer->second.moved_to) {
-      newer->second.moved_to = std::move(change.moved_to);
-    }
-  }
 }
 
 void StoreCatalog::end_published() {
@@ -234,9 +234,6 @@ void StoreCatalog::set_change(const std::string& name, Change change) {
   std::uint64_t replaced_bytes = 0;
   if (const auto staged = staged_.find(name); staged != staged_.end()) {
     replaced_bytes = record_bytes_of(name, staged->second);
-    if (!change.moved_to) {
-      change.moved_to = staged->second.moved_to;
-    }
   }
   const std::uint64_t bytes = record_bytes_of(name, change);
   if (staged_.insert_or_assign(name, std::move(change)).second) {
@@ -247,10 +244,7 @@ void StoreCatalog::set_change(const std::string& name, Change change) {
 
 /// A change of the batch is staged again, where no newer one is. Needs no memory.
 void StoreCatalog::take_back(Batch::node_type change) noexcept {
-  if (const auto newer = staged_.find(change.key()); newer != staged_.end()) {
-    if (!newer->second.moved_to) {
-      newer->second.moved_to = std::move(change.mapped().moved_to);
-    }
+  if (staged_.contains(change.key())) {
     return;
   }
   const auto staged = staged_.insert(std::move(change)).position;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,9 +32,6 @@ class StoreCatalog {
   struct Change {
     std::optional<CatalogEntry> content;
     std::optional<Error> unsafe = {};  ///< its drive could not make it safe: never published so
-    /// The name that the tensor has now, if it had this one: what the manifest has under this name
-    /// is the tensor's last safe content until something is published under the other.
-    std::optional<std::string> moved_to = {};
   };
   /// Changes that are being published together.
   using Batch = std::map<std::string, Change>;
@@ -49,7 +47,8 @@ class StoreCatalog {
 
   /// Takes all changes that may be published; one batch at a time. The batch stays as it is until
   /// it is ended; changes that are staged meanwhile come after it. One that was never ended (for
-  /// want of memory) has failed, in doubt.
+  /// want of memory) has failed, in doubt. A tensor with an unsafe content gets its newest name
+  /// with its last safe one: so the manifest names every tensor once, whatever took its old name.
   const Batch& begin_batch();
   const Batch& batch() const noexcept { return batch_; }
   /// A drive could not be synced: nothing is safe that was written there and not published. What
@@ -86,10 +85,12 @@ class StoreCatalog {
     Error last;
   };
 
-  static void separate_unsafe(Batch& changes, Batch& unsafe);
+  using ByNumber = std::unordered_map<std::uint64_t, const CatalogEntry*>;
+
+  ByNumber published_by_number() const;
+  const CatalogEntry* last_safe(const CatalogEntry& entry, const ByNumber& by_number) const;
+  void hold_back_unsafe(const ByNumber& by_number);
   void set_change(const std::string& name, Change change);
-  std::optional<Change> staged_change(const std::string& name) const;
-  void restore_change(const std::string& name, std::optional<Change> before) noexcept;
   void set_published(const std::string& name, std::optional<CatalogEntry>& entry);
   void take_back(Batch::node_type change) noexcept;
   std::uint64_t published_bytes(const std::string& name) const;

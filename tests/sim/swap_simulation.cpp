@@ -60,7 +60,7 @@ SwapSimulation::SwapSimulation(const SimulationOptions& options)
   disk.seed = random_();
   disk.capacity_bytes = kRoomBytes;
   disk_ = std::make_unique<SimDisk>(disk);
-  tensors_.resize(kTensors);
+  tensors_.assign(kTensors, std::make_shared<Tensor>());
   open_engine();
 }
 
@@ -149,7 +149,7 @@ void SwapSimulation::operate() {
     prefetch();
   } else if (dice < 980) {
     end_lease();
-  } else if (dice < 990) {
+  } else if (dice < 984) {
     forget();
   } else if (dice < 993) {
     rename();
@@ -312,11 +312,15 @@ void SwapSimulation::forget() {
   declare_tensor(index);
 }
 
+/// Often, another tensor takes the name that one has just left.
 void SwapSimulation::rename() {
-  const TensorPtr tensor = choose();
-  tensor->name += "'";
-  tensor->names.insert(tensor->name);
-  count("rename", engine_->rename(tensor->id, tensor->name));
+  std::string name = free_name();
+  for (int i = one_in(2) ? 2 : 1; i > 0; --i) {
+    const TensorPtr tensor = choose();
+    std::swap(tensor->name, name);
+    tensor->names.insert(tensor->name);
+    count("rename", engine_->rename(tensor->id, tensor->name));
+  }
 }
 
 /// What succeeds here survives whatever comes.

@@ -99,8 +99,10 @@ class SwapSimulation {
   void end_engine();
   bool open_store();
   bool resume();
-  bool resume(std::size_t index, std::map<std::string, TensorId>& found);
+  bool resume(const std::string& name, TensorId id, std::set<TensorPtr>& found);
+  TensorPtr owner_of(std::span<const std::byte> bytes) const;
   void declare_tensor(std::size_t index);
+  std::string free_name();
 
   void change_weather(bool silent_faults = true);
   void calm();
@@ -120,8 +122,8 @@ class SwapSimulation {
   Result<void> flush();
   void note_flushed();
   void verify_all();
-  std::optional<TensorModel::Version> verify(const Tensor& tensor,
-                                             const TensorModel::Versions& allowed);
+  void verify(const Tensor& tensor);
+  Result<Lease> read(TensorId tensor);
   void put_all();
 
   void settle();

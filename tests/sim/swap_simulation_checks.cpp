@@ -117,24 +117,28 @@ void SwapSimulation::verify_all() {
     }
   }
   for (const TensorPtr& tensor : tensors_) {
-    (void)verify(*tensor, tensor->model.readable());
+    verify(*tensor);
   }
 }
 
-/// Its version; nothing if there is none, or the power has gone.
-std::optional<TensorModel::Version> SwapSimulation::verify(const Tensor& tensor,
-                                                           const TensorModel::Versions& allowed) {
-  Result<Lease> lease = engine_->get(tensor.id).lease();
-  if (lease.has_error()) {  // of a read ahead that had begun in the storm
-    lease = engine_->get(tensor.id).lease();
-  }
+/// Unless the power goes just now.
+void SwapSimulation::verify(const Tensor& tensor) {
+  const TensorModel::Versions allowed = tensor.model.readable();
+  const Result<Lease> lease = read(tensor.id);
   if (lease.has_value()) {
-    return version_in(tensor, lease.value().span(), allowed);
-  }
-  if (!allowed.empty() && !disk_->power_is_cut()) {
+    (void)version_in(tensor, lease->span(), allowed);
+  } else if (!allowed.empty() && !disk_->power_is_cut()) {
     violate(fmt::format("tensor '{}' is lost: {}", tensor.name, lease.error().message));
   }
-  return std::nullopt;
+}
+
+/// Where there are no faults.
+Result<Lease> SwapSimulation::read(TensorId tensor) {
+  Result<Lease> lease = engine_->get(tensor).lease();
+  if (lease.has_error()) {  // of a read ahead that had begun in the storm
+    lease = engine_->get(tensor).lease();
+  }
+  return lease;
 }
 
 void SwapSimulation::put_all() {

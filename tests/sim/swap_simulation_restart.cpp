@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "alloc/bytes.h"
 #include "io/sim_engine.h"
 #include "tests/sim/swap_simulation.h"
+#include "tests/sim/tensor_content.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::uint64_t kRuledMax = 12 * kKiB;
+constexpr std::uint64_t kNames = 22;  // for 20 tensors
 constexpr std::array<std::uint64_t, 8> kSizes = {16,        5'000,     4 * kKiB,  8 * kKiB,
                                                  12 * kKiB, 33 * kKiB, 40 * kKiB, 160 * kKiB};
 
@@ -103,58 +106,75 @@ bool SwapSimulation::open_store() {
   return resume();
 }
 
-/// Every tensor that was flushed must be there, and no unknown one.
+/// Every tensor that was flushed must be there, once, and no unknown one.
 bool SwapSimulation::resume() {
-  std::map<std::string, TensorId> found;
+  std::set<TensorPtr> found;
   for (const TensorId tensor : engine_->tensors(space_)) {
-    found.emplace(engine_->info(tensor).value()->name, tensor);
-  }
-  for (std::size_t i = 0; i < kTensors; ++i) {
-    if (!resume(i, found)) {
+    if (!resume(engine_->info(tensor).value()->name, tensor, found)) {
       return false;
     }
   }
   for (const TensorPtr& tensor : forgotten_) {
-    for (const std::string& name : tensor->names) {
-      if (const auto back = found.find(name); back != found.end()) {
-        count("forget again", engine_->forget(back->second));
-        found.erase(back);
-      }
+    if (found.contains(tensor)) {
+      count("forget again", engine_->forget(tensor->id));
     }
   }
-  for (const auto& [name, id] : found) {
-    violate(fmt::format("the store has a tensor '{}' that was never there, or is long gone", name));
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    if (found.contains(tensors_[i])) {
+      continue;
+    }
+    if (tensors_[i]->model.must_survive()) {
+      violate(fmt::format("tensor '{}' has not survived", tensors_[i]->name));
+    }
+    declare_tensor(i);
   }
   return true;
 }
 
-bool SwapSimulation::resume(std::size_t index, std::map<std::string, TensorId>& found) {
-  Tensor& tensor = *tensors_[index];
-  std::size_t times = 0;
-  for (const std::string& name : tensor.names) {
-    if (const auto there = found.find(name); there != found.end()) {
-      tensor.name = name;
-      tensor.id = there->second;
-      found.erase(there);
-      ++times;
+/// Names are used again and again, so it is the content that says which tensor this is.
+bool SwapSimulation::resume(const std::string& name, TensorId id, std::set<TensorPtr>& found) {
+  const Result<Lease> lease = read(id);
+  if (lease.has_error()) {
+    if (!disk_->power_is_cut()) {
+      violate(fmt::format("after a restart '{}' is lost: {}", name, lease.error().message));
+    }
+    return false;
+  }
+  const TensorPtr tensor = owner_of(lease->span());
+  if (!tensor) {
+    violate(fmt::format("after a restart '{}' has a content of no tensor", name));
+    return false;
+  }
+  if (!tensor->names.contains(name)) {
+    violate(fmt::format("after a restart '{}' is tensor '{}'", name, tensor->name));
+    return false;
+  }
+  if (!found.insert(tensor).second) {
+    violate(fmt::format("tensor '{}' is there twice, also as '{}'", tensor->name, name));
+    return false;
+  }
+  const auto version = version_in(*tensor, lease->span(), tensor->model.survivors());
+  tensor->name = name;
+  tensor->names = {name};
+  tensor->id = id;
+  tensor->model.restarted_with(version);
+  return true;
+}
+
+SwapSimulation::TensorPtr SwapSimulation::owner_of(std::span<const std::byte> bytes) const {
+  for (const auto* tensors : {&tensors_, &forgotten_}) {
+    for (const TensorPtr& tensor : *tensors) {
+      if (tensor->bytes != bytes.size()) {
+        continue;
+      }
+      for (TensorModel::Version version = tensor->model.newest(); version > 0; --version) {
+        if (TensorContent(tensor->key, version).equals(bytes)) {
+          return tensor;
+        }
+      }
     }
   }
-  if (times > 1) {
-    violate(fmt::format("tensor '{}' is there under {} names", tensor.name, times));
-  }
-  if (times == 0) {
-    if (tensor.model.must_survive()) {
-      violate(fmt::format("tensor '{}' has not survived", tensor.name));
-    }
-    declare_tensor(index);
-    return true;
-  }
-  const auto version = verify(tensor, tensor.model.survivors());
-  if (version) {
-    tensor.names = {tensor.name};
-    tensor.model.restarted_with(*version);
-  }
-  return version.has_value();
+  return nullptr;
 }
 
 /// Leases outlive the engine: they are looked at once more when it is gone.
@@ -187,11 +207,22 @@ void SwapSimulation::declare_tensor(std::size_t index) {
   auto tensor = std::make_shared<Tensor>();
   tensor->key = next_key_++;
   tensor->bytes = kSizes[below(kSizes.size())];
-  tensor->name = fmt::format("t{}", tensor->key);
+  tensors_[index] = tensor;
+  tensor->name = free_name();
   tensor->names = {tensor->name};
   tensor->id =
       engine_->declare(space_, {tensor->name, DType::kU8, {tensor->bytes}, Role::kParam}).value();
-  tensors_[index] = std::move(tensor);
+}
+
+/// Of few, so that a tensor often takes a name that another has just left.
+std::string SwapSimulation::free_name() {
+  for (;;) {
+    std::string name = fmt::format("t{}", below(kNames));
+    const auto has_it = [&name](const TensorPtr& tensor) { return tensor->name == name; };
+    if (std::ranges::none_of(tensors_, has_it)) {
+      return name;
+    }
+  }
 }
 
 }  // namespace penstock

@@ -122,6 +122,26 @@ TEST_F(DurableStoreFaultTest, WhatADriveCannotSyncIsNotPublishedAndSaidUntilItIs
   EXPECT_TRUE(holds(*store, second.error().tensor, content(4096, 78)));
 }
 
+TEST_F(DurableStoreFaultTest, AStoreOpensWhereAnUnsafeContentHasTheOldNameOfAnotherTensor) {
+  auto store = open({}, system_);
+  ASSERT_TRUE(put(*store, "a", content(4096, 1)));
+  ASSERT_TRUE(put(*store, "c", content(4096, 2)));
+  ASSERT_TRUE(store->publish());
+  ASSERT_TRUE(put(*store, "c", content(4096, 3)));
+  fail("sync", "tensors-", EIO);
+  ASSERT_TRUE(store->publish().has_error());
+  store->stage_name("a", "b");
+  store->stage_name("c", "a");
+  const Result<void> published = store->publish();
+  ASSERT_TRUE(published.has_error());
+  EXPECT_THAT(published.error().message, HasSubstr("contents of 1 tensor (a)"));
+  store.reset();
+  store = open();
+  EXPECT_TRUE(holds(*store, "a", content(4096, 2)));
+  EXPECT_TRUE(holds(*store, "b", content(4096, 1)));
+  EXPECT_FALSE(store->find("c"));
+}
+
 /// After a failed sync the kernel may call pages clean that it has lost, and the next sync
 /// succeeds.
 TEST_F(DurableStoreFaultTest, WhatWasWrittenBeforeAFailedSyncAndIsStagedBehindItIsNotPublished) {
