@@ -39,6 +39,11 @@ Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) {
   return error;
 }
 
+Error not_writable(const std::string& directory) {
+  return fault(Fault::kClosed,
+               fmt::format("the store {} is closed, or was opened to be read", directory));
+}
+
 }  // namespace
 
 DurableStore::DurableStore(DurableStoreOptions options)
@@ -159,7 +164,7 @@ bool DurableStore::has_spare_for_records() {
 Result<void> DurableStore::stage(const TensorInfo& info, const HeldExtent& content) {
   const MutexLock lock(mutex_);
   if (!manifest_) {
-    return not_writable();
+    return not_writable(directory());
   }
   const std::uint64_t waiting = catalog_.waiting_record_bytes() + StoreCatalog::record_bytes(info);
   PENSTOCK_TRY(manifest_->spare().keep(kSpareBytes + waiting));
@@ -189,16 +194,21 @@ void DurableStore::stage_note(const std::string& key, const std::string& text) {
 Result<void> DurableStore::publish() {
   const MutexLock publishing(publish_mutex_);
   if (!manifest_) {
-    return not_writable();
+    return not_writable(directory());
   }
   sync_batch();
   PENSTOCK_TRY(publish_batch());
-  PENSTOCK_TRY(drives().check_named());
-  const MutexLock lock(mutex_);
-  if (const auto unsafe = catalog_.unsafe(); !unsafe.empty()) {
-    return unsafe_error(unsafe);
+  MutexLock lock(mutex_);
+  const bool is_overtaken = catalog_.has_overtaken();
+  lock.unlock();
+  if (is_overtaken) {
+    sync_batch();
+    PENSTOCK_TRY(publish_batch());
   }
-  return {};
+  PENSTOCK_TRY(drives().check_named());
+  lock.lock();
+  const auto& held_back = catalog_.held_back();
+  return held_back.empty() ? Result<void>() : unsafe_error(held_back);
 }
 
 /// The first half of a publish: what cannot be made safe goes back.
@@ -222,11 +232,6 @@ void DurableStore::sync_batch() {
       catalog_.take_unsafe(drive, synced.error());
     }
   }
-}
-
-Error DurableStore::not_writable() const {
-  return fault(Fault::kClosed,
-               fmt::format("the store {} is closed, or was opened to be read", directory()));
 }
 
 /// The second half of a publish: the contents are safe, the manifest does not name them yet.
@@ -293,7 +298,7 @@ Result<void> DurableStore::close() {
   PENSTOCK_TRY(trim());
   const MutexLock publishing(publish_mutex_);
   if (!manifest_) {
-    return not_writable();
+    return not_writable(directory());
   }
   PENSTOCK_TRY(manifest_->spare().remove());
   const std::vector<ManifestRecord> end{SessionRecord{SessionRecord::Event::kClosed}};

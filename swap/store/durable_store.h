@@ -78,7 +78,6 @@ class DurableStore final : public SwapStore {
   bool has_spare_for_records() PENSTOCK_REQUIRES(mutex_);
   void sync_batch() PENSTOCK_REQUIRES(publish_mutex_);
   Result<void> publish_batch() PENSTOCK_REQUIRES(publish_mutex_);
-  Error not_writable() const;
 
   StoreHome home_;
   bool was_closed_ = false;  // not changed once open

@@ -95,6 +95,7 @@ void StoreCatalog::hold_back_unsafe(const ByNumber& by_number) {
       ++at;
       continue;
     }
+    held_back_.emplace_back(name, *change.unsafe);
     if (!staged_.contains(name)) {
       set_change(name, change);
     }
@@ -119,6 +120,7 @@ const StoreCatalog::Batch& StoreCatalog::begin_batch() {
   if (!batch_.empty()) {  // a publish ran out of memory, at an unknown point
     end_failed(true);
   }
+  held_back_.clear();
   batch_ = std::exchange(staged_, {});
   superseded_bytes_ = 0;
   staged_record_bytes_ = 0;
@@ -220,14 +222,11 @@ std::vector<ManifestRecord> StoreCatalog::published_records() const {
   return records;
 }
 
-std::vector<std::pair<std::string, Error>> StoreCatalog::unsafe() const {
-  std::vector<std::pair<std::string, Error>> names;
-  for (const auto& [name, change] : staged_) {
-    if (change.unsafe) {
-      names.emplace_back(name, *change.unsafe);
-    }
-  }
-  return names;
+bool StoreCatalog::has_overtaken() const {
+  return std::ranges::any_of(held_back_, [this](const auto& entry) {
+    const auto newest = staged_.find(entry.first);
+    return newest == staged_.end() || !newest->second.unsafe;
+  });
 }
 
 void StoreCatalog::set_change(const std::string& name, Change change) {

@@ -68,8 +68,12 @@ class StoreCatalog {
   const CatalogEntry* find(const std::string& name) const;
   /// What the manifest names once the batch is published.
   std::vector<ManifestRecord> published_records() const;
-  /// Changes that cannot become safe: they wait to be put again.
-  std::vector<std::pair<std::string, Error>> unsafe() const;
+  /// What the last batch was to have and could not: it waits to be put again.
+  const std::vector<std::pair<std::string, Error>>& held_back() const noexcept {
+    return held_back_;
+  }
+  /// Something newer than what was held back has come since. That is not safe yet either.
+  bool has_overtaken() const;
   /// Bytes of extents that only the manifest still needs: the next publish frees them.
   std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
   /// Of a content's record in the manifest, at most.
@@ -96,8 +100,9 @@ class StoreCatalog {
   std::uint64_t published_bytes(const std::string& name) const;
 
   std::map<std::string, CatalogEntry> published_;
-  Batch batch_;   // on their way into the manifest
-  Batch staged_;  // newer than both
+  Batch batch_;                                           // on their way into the manifest
+  Batch staged_;                                          // newer than both
+  std::vector<std::pair<std::string, Error>> held_back_;  // of the batch
   std::vector<HeldExtent> in_doubt_;
   std::map<std::uint32_t, FailedSyncs> failed_syncs_;  // by drive; most have none
   std::uint64_t superseded_bytes_ = 0;

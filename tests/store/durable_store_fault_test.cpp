@@ -122,6 +122,39 @@ TEST_F(DurableStoreFaultTest, WhatADriveCannotSyncIsNotPublishedAndSaidUntilItIs
   EXPECT_TRUE(holds(*store, second.error().tensor, content(4096, 78)));
 }
 
+/// A content comes while the publish of the one before fails on its drive: once, then twice.
+TEST_F(DurableStoreFaultTest, APublishSaysOkOnlyWhereTheNewestContentIsSafe) {
+  for (const unsigned last : {3U, 4U}) {
+    const std::vector<PathConfig> paths{path(directory_ / "store"), path(directory_ / "other"),
+                                        path(directory_ / "third")};
+    auto store = open(paths, system_);
+    ASSERT_TRUE(put(*store, "a", content(4096, 1)));
+    ASSERT_TRUE(store->publish());
+    unsigned newest = 2;
+    ASSERT_TRUE(put(*store, "a", content(4096, newest)));
+    std::string failing;
+    system_.set_watch([&](const std::string& call) {
+      if (call.starts_with("sync ") && call.find("/tensors-") < call.size() && newest < last) {
+        failing = call;
+        ASSERT_TRUE(put(*store, "a", content(4096, ++newest)));
+      }
+    });
+    system_.set_fault(
+        [&](const std::string& call) { return call == failing ? (failing.clear(), EIO) : 0; });
+    const Result<void> published = store->publish();
+    system_.set_watch({});
+    system_.set_fault({});
+    ASSERT_EQ(newest, last);
+    EXPECT_EQ(published.has_error(), last == 4);
+    EXPECT_TRUE(published.has_value() || store->publish());
+    store.reset();
+    EXPECT_TRUE(holds(*open(paths), "a", content(4096, last)));
+    for (const PathConfig& each : paths) {
+      std::filesystem::remove_all(each.path);
+    }
+  }
+}
+
 TEST_F(DurableStoreFaultTest, AStoreOpensWhereAnUnsafeContentHasTheOldNameOfAnotherTensor) {
   auto store = open({}, system_);
   ASSERT_TRUE(put(*store, "a", content(4096, 1)));

@@ -75,9 +75,9 @@ class StoreCatalogTest : public testing::Test {
     std::ranges::sort(all);
     return all;
   }
-  std::vector<std::string> unsafe() const {
+  std::vector<std::string> held_back() const {
     std::vector<std::string> all;
-    for (const auto& [name, why] : catalog_.unsafe()) {
+    for (const auto& [name, why] : catalog_.held_back()) {
       all.push_back(name);
     }
     return all;
@@ -100,7 +100,7 @@ TEST_F(StoreCatalogTest, GivesTheNewNameToTheLastSafeContent) {
   catalog_.take_unsafe(0, sync_failed());
   EXPECT_EQ(batch(), (Names{"new=1", "no old", "other=2"}));
   catalog_.end_published();
-  EXPECT_EQ(unsafe(), Names{"new"});
+  EXPECT_EQ(held_back(), Names{"new"});
   EXPECT_EQ(catalog_.find("new")->extent->identity.generation, 3U);
   EXPECT_EQ(begin(), Names{});
   catalog_.end_published();
@@ -121,7 +121,7 @@ TEST_F(StoreCatalogTest, ARenameOfASafeContentNeedsNoSync) {
   catalog_.stage_name("old", "new");
   publish_unsafe();
   EXPECT_EQ(published(), (Names{"new=1", "other=2"}));
-  EXPECT_EQ(unsafe(), Names{});
+  EXPECT_EQ(held_back(), Names{});
 }
 
 TEST_F(StoreCatalogTest, ATensorWhoseOldNameAnUnsafeContentTakesIsPublishedOnce) {
@@ -139,7 +139,7 @@ TEST_F(StoreCatalogTest, ATensorWhoseOldNameAnUnsafeContentTakesIsPublishedOnce)
     catalog_.begin_batch();
     catalog_.end_published();
     EXPECT_EQ(published(), (Names{put_anew ? "new=4" : "new=1", "old=2"}));
-    EXPECT_EQ(unsafe(), Names{"old"});
+    EXPECT_EQ(held_back(), Names{"old"});
   }
 }
 
@@ -148,7 +148,7 @@ TEST_F(StoreCatalogTest, AnUnsafeFirstContentLeavesNothingUnderTheNameThatItTook
   catalog_.stage(catalog_entry("old", kAnother, 3));
   publish_unsafe();
   EXPECT_EQ(published(), (Names{"new=1", "other=2"}));
-  EXPECT_EQ(unsafe(), Names{"old"});
+  EXPECT_EQ(held_back(), Names{"old"});
 }
 
 TEST_F(StoreCatalogTest, WhatWasForgottenStaysUntilAnotherTensorIsSafeUnderItsName) {
@@ -170,7 +170,7 @@ TEST_F(StoreCatalogTest, TensorsThatSwapNamesKeepTheirSafeContents) {
   catalog_.stage_name("meanwhile", "other");
   publish_unsafe();
   EXPECT_EQ(published(), (Names{"old=2", "other=1"}));
-  EXPECT_EQ(unsafe(), (Names{"old", "other"}));
+  EXPECT_EQ(held_back(), (Names{"old", "other"}));
 }
 
 TEST_F(StoreCatalogTest, NamesThatChangeDuringAPublishHoldForTheNext) {
@@ -189,7 +189,26 @@ TEST_F(StoreCatalogTest, NamesThatChangeDuringAPublishHoldForTheNext) {
               fails ? (Names{"new=1", "newer=5", "no old"}) : (Names{"newer=5", "no old"}));
     catalog_.end_published();
     EXPECT_EQ(published(), (Names{"new=1", "newer=5"}));
-    EXPECT_EQ(unsafe(), Names{"new"});
+    EXPECT_EQ(held_back(), Names{"new"});
+  }
+}
+
+TEST_F(StoreCatalogTest, SaysWhatItHeldBackAlsoWhereANewerContentHasCome) {
+  for (const bool is_early : {false, true}) {
+    catalog_ = {};
+    catalog_.stage(catalog_entry("old", kOld, 3));
+    catalog_.begin_batch();
+    if (is_early) {
+      catalog_.stage(catalog_entry("old", kOld, 4, 1));
+    }
+    catalog_.take_unsafe(0, sync_failed());
+    EXPECT_EQ(catalog_.has_overtaken(), is_early);
+    catalog_.end_published();
+    catalog_.stage(catalog_entry("old", kOld, 5, 1));
+    EXPECT_TRUE(catalog_.has_overtaken());
+    EXPECT_EQ(held_back(), Names{"old"});
+    EXPECT_EQ(begin(), Names{"old=5"});
+    EXPECT_EQ(held_back(), Names{});
   }
 }
 
@@ -199,7 +218,7 @@ TEST_F(StoreCatalogTest, TrustsNothingThatLayBesideAFailedSync) {
   catalog_.take_unsafe(0, sync_failed());
   catalog_.end_published();
   EXPECT_EQ(begin(), Names{});
-  EXPECT_EQ(catalog_.unsafe().size(), 1U);
+  EXPECT_EQ(catalog_.held_back().size(), 1U);
 }
 
 TEST_F(StoreCatalogTest, TrustsNothingThatMayHaveBeenWrittenBeforeAFailedSync) {
