@@ -57,7 +57,7 @@ class SwapEngine final : public TensorDirectory {
   /// readable at once, by others from the lease's own memory, which is to read only from here on.
   /// The ticket is done when the content is in its place (in a durable store: written, residents
   /// too; the next flush() makes it safe from a crash). An error of a write whose ticket was not
-  /// waited for is returned by the next check() or flush().
+  /// waited for is returned by the next check() or flush(), or as a durable namespace is closed.
   Ticket commit(const Lease& lease);
   /// Writes the next content from the caller's memory, which must stay as it is until the ticket is
   /// done. Errors: Fault::kWrongSize…

@@ -36,7 +36,8 @@ class TensorDirectory {
   /// writing and publishing, as flush(); the store may then be opened by others, once each
   /// ContentWriter that has begun a content there has gone: it may still be writing. A content that
   /// is put meanwhile is in the store, or its ticket has an error. Errors: what could not be
-  /// written or published; called in a ticket's callback.
+  /// written or published; of a durable store, the first failed write there that no ticket and no
+  /// call has reported; called in a ticket's callback.
   Result<void> close_namespace(NamespaceId space);
 
   /// Makes a tensor known; it has no content yet. Errors: name taken in this namespace, empty,

@@ -177,9 +177,13 @@ Result<void> NamespaceSet::close(NamespaceId space) {
   if (!drop(space)) {
     return written;  // it was closed meanwhile, from elsewhere
   }
-  // Of puts since: what they write to is free for the next process that opens the store.
   if ((*store)->is_durable()) {
+    // Of puts since: what they write to is free for the next process that opens the store.
     await_writes();
+    const BriefLock lock(context_);
+    if (Result<void> put = failures_.take_of(*store); put.has_error()) {
+      written = std::move(put);
+    }
   }
   Result<void> closed = (*store)->close();
   return written.has_error() ? written : closed;

@@ -22,7 +22,7 @@ void WriteRescue::fail(TensorRecord* record, Writing& writing, Error error,
   }
   if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { describe(record, writing, error); });
   log_decision(LogEvent::kRefuse, writing.info->name, [&] { return error.message; });
-  failures_.note(error, writing.ticket);
+  failures_.note(error, writing.ticket, writing.store);
   locked.fulfil(std::move(writing.ticket), std::move(error));
 }
 

@@ -47,6 +47,29 @@ TEST_F(SwapEngineClosingTest, WaitsForAPutThatBeginsWhileTheStoreIsPublished) {
   EXPECT_TRUE(meanwhile.done()) << "it writes to a store that others may have opened";
 }
 
+/// No ticket is waited for.
+TEST_F(SwapEngineClosingTest, APutThatFailedIsSaidByTheCloseOfItsNamespace) {
+  for (const bool closes_other : {false, true}) {
+    open_durable();
+    const std::string name = closes_other ? "u" : "t";
+    const TensorId tensor = declare(name, kBytes);
+    const NamespaceId other = engine_->open_namespace("other", {{"/other", {}, {}}}).value();
+    const std::vector<std::byte> data(kBytes, std::byte{1});
+    engine_->put(tensor, data).wait().value();
+    disk_.set_bad_range(kBytes, 8 * kBytes);
+    (void)engine_->put(tensor, data);
+    if (closes_other) {
+      EXPECT_TRUE(engine_->close_namespace(other).has_value());
+    }
+    const Result<void> closed = engine_->close_namespace(space_);
+    ASSERT_TRUE(closed.has_error());
+    EXPECT_EQ(closed.error().system_errno(), EIO);
+    EXPECT_EQ(closed.error().tensor, name);
+    EXPECT_TRUE(engine_->check().has_value()) << "said once";
+    disk_.set_bad_range(0, 0);
+  }
+}
+
 class SwapEngineClosingStreamTest : public EngineFixture {
  protected:
   Result<NamespaceId> open_again() {
