@@ -300,6 +300,29 @@ def moments_changed_uncounted(trial: Trial) -> None:
     _train_on(trial, engine, 2)
 
 
+@habit("a checkpoint of torch's Adagrad from before its first step")
+def adagrad_before_its_first_step(trial: Trial) -> None:
+    """Stage 3 saves each of its masters twice then, and loads such a file before a first step alone."""
+    directory = str(Path(trial.swap).parent / "saved")
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    for is_first in (True, False):
+        torch.manual_seed(5)
+        model = Uneven()
+        optimizer = torch.optim.Adagrad(model.parameters(), lr=1e-2, initial_accumulator_value=0.1)
+        engine = trial.initialize(model, config, optimizer=optimizer)
+        if is_first:
+            engine.save_checkpoint(directory)
+        else:
+            if not trial.reference:
+                engine.backward(engine(trial.batch()))
+                engine.step()
+                torch.manual_seed(17 + trial.rank)
+            engine.load_checkpoint(directory)
+        _train_on(trial, engine, 2)
+        engine.destroy()
+        trial.engines.remove(engine)
+
+
 class Keeping(torch.optim.AdamW):
     """Loads second moments only, into those that are there."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -82,7 +83,9 @@ class LoadedStates:
             self._collect_master(number, saved)
         if not with_states:
             return
-        self._refuse_other_groups()
+        if _loads_as_torch_does(self.stage3.optimizer):
+            self.saved["optimizer_state_dict"] = _without_repeats(self.saved["optimizer_state_dict"])
+            self._refuse_other_groups()
         optimizer = self.saved["optimizer_state_dict"]
         states = _states_of(optimizer)
         for number, master in enumerate(states_in_order(self.stage3)):
@@ -99,12 +102,9 @@ class LoadedStates:
 
     def _refuse_other_groups(self) -> None:
         """As torch does when weights are loaded already. A script may make them fit, in a hook or a subclass."""
-        optimizer = self.stage3.optimizer
-        if not _loads_as_torch_does(optimizer):
-            return
         saved = [len(group["params"]) for group in self.saved["optimizer_state_dict"]["param_groups"]]
         counts = Counter(self.stage3.sub_group_to_group_id.values())
-        ours = [counts[number] for number in range(len(optimizer.param_groups))]
+        ours = [counts[number] for number in range(len(self.stage3.optimizer.param_groups))]
         if saved != ours:
             raise ArgumentError(
                 f"{self.archive.path} has {len(saved)} parameter groups with {saved} sub-groups, this run {len(ours)} "
@@ -246,6 +246,24 @@ def _states_of(optimizer: Any) -> dict[Any, Any]:
     """
     states = optimizer.get("state") if isinstance(optimizer, dict) else None
     return states if isinstance(states, dict) else {}
+
+
+def _without_repeats(optimizer: dict[str, Any]) -> dict[str, Any]:
+    """Stage 3 makes torch's Adagrad anew over its masters. What it saves before the first step has each of them twice,
+    by the number of the second.
+    """
+    groups = optimizer["param_groups"]
+    params = [list(dict.fromkeys(group["params"])) for group in groups]
+    if [group["params"] for group in groups] == params:
+        return optimizer
+    numbers = {param: number for number, param in enumerate(itertools.chain.from_iterable(params))}
+    return {
+        **optimizer,
+        "param_groups": [
+            {**group, "params": [numbers[param] for param in own]} for group, own in zip(groups, params, strict=True)
+        ],
+        "state": {numbers.get(param, param): states for param, states in _states_of(optimizer).items()},
+    }
 
 
 def _loads_as_torch_does(optimizer: Any) -> bool:
