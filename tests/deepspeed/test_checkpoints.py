@@ -66,7 +66,7 @@ def test_what_is_damaged_is_found_and_changes_nothing(checkpoint: Path) -> None:
     records = [
         (file, name, offset, nbytes)
         for file in (OPTIMIZER, MODEL)
-        for name, offset, nbytes, _ in archive_records(str(checkpoint / "good" / file))
+        for name, offset, nbytes, _ in archive_records(bytes(checkpoint / "good" / file))
         if nbytes > 0 and (name.startswith("data/") or name == "data.pkl")
     ]
     for number, (file, name, offset, nbytes) in enumerate(draw.sample(records, min(20, len(records)))):
@@ -114,7 +114,7 @@ def test_weights_alone_are_checked_too(checkpoint: Path) -> None:
     from penstock._core import archive_records
 
     file = copy_of(checkpoint, "good", "flip") / OPTIMIZER
-    name, offset, *_ = max(archive_records(str(file)), key=lambda record: record[2])
+    name, offset, *_ = max(archive_records(bytes(file)), key=lambda record: record[2])
     with file.open("r+b") as opened:
         opened.seek(offset + 7)
         opened.write(b"\x7f")

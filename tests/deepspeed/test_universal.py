@@ -123,7 +123,7 @@ def test_what_is_damaged_is_found_and_changes_nothing(compiled: None, tmp_path: 
         name, offset, nbytes = draw.choice(
             [
                 (name, offset, nbytes)
-                for name, offset, nbytes, _ in archive_records(str(file))
+                for name, offset, nbytes, _ in archive_records(bytes(file))
                 if nbytes > 0 and (name.startswith("data/") or name == "data.pkl")
             ]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ def _saved(store: Path, archive: Path, nbytes: int) -> None:
     engine = SwapEngine(json.dumps(CONFIG), "the test")
     try:
         tensor, _, _ = engine.tensors(engine.open_namespace("main", [str(store)]))["t"]
-        filling = engine.fill_archive(str(archive), [("data/0", [(tensor, None)], 0)])
+        filling = engine.fill_archive(bytes(archive), [("data/0", [(tensor, None)], 0)])
         while filling.step() is not None:
             pass
     finally:
@@ -64,7 +65,7 @@ def test_a_record_of_several_contents(engine: SwapEngine, tmp_path: Path) -> Non
             reserved.writestr(f"model/{name}", bytes(size))
     whole = [(tensor, None) for tensor in tensors]
     filled = [("data/0", whole[3:], 0), ("data/1", whole[:3], 0), ("data/2", whole[1:2], 0)]
-    filling = engine.fill_archive(str(archive), filled)
+    filling = engine.fill_archive(bytes(archive), filled)
     while filling.step() is not None:
         pass
     with zipfile.ZipFile(archive) as written:
@@ -73,7 +74,7 @@ def test_a_record_of_several_contents(engine: SwapEngine, tmp_path: Path) -> Non
         assert written.read("model/data/1") == b"".join(parts[:3])
         assert written.read("model/data/2") == parts[1]
     with pytest.raises(ArgumentError, match="2 tensors up to 't1'"):
-        engine.fill_archive(str(archive), [("data/1", whole[:2], 0)])
+        engine.fill_archive(bytes(archive), [("data/1", whole[:2], 0)])
 
 
 def _archive(path: Path, **records: numpy.ndarray) -> str:
@@ -84,7 +85,7 @@ def _archive(path: Path, **records: numpy.ndarray) -> str:
 
 
 def _stream(intake: ArchiveIntake, path: str, record: str, *lanes: list[tuple[int, int, int, str]]) -> None:
-    intake.begin(path, [(record, list(lanes))])
+    intake.begin(os.fsencode(path), [(record, list(lanes))])
     while intake.step() is not None:
         pass
 
@@ -201,7 +202,7 @@ def test_moments_in_fewer_bits_pass_through_floats(engine: SwapEngine, space: in
         archive = tmp_path / f"out{turn}.pt"
         with zipfile.ZipFile(archive, "w") as reserved:
             reserved.writestr("model/data/0", bytes(4 * numel))
-        filling = engine.fill_archive(str(archive), [("data/0", list(zip(tensors, layouts, strict=True)), 0)])
+        filling = engine.fill_archive(bytes(archive), [("data/0", list(zip(tensors, layouts, strict=True)), 0)])
         while filling.step() is not None:
             pass
         with zipfile.ZipFile(archive) as written:
@@ -225,7 +226,7 @@ def test_layouts_that_do_not_fit(engine: SwapEngine, space: int, tmp_path: Path)
     with zipfile.ZipFile(archive, "w") as reserved:
         reserved.writestr("model/data/0", bytes(4000))
     with pytest.raises(ArgumentError, match="its layout 1016"):
-        engine.fill_archive(str(archive), [("data/0", [(tensor, layout)], 0)])
+        engine.fill_archive(bytes(archive), [("data/0", [(tensor, layout)], 0)])
     with pytest.raises(ArgumentError, match="1000 elements of float32 and 1016 bytes are expected"):
         layout.encode(numpy.zeros(999, "f4"), numpy.zeros(layout.nbytes, "u1"))
     with pytest.raises(ArgumentError, match="1000 elements of float32 and 1016 bytes are expected"):
