@@ -61,11 +61,11 @@ class _Fragile(Checkpointed):
 def _life(trial: Trial) -> Any:
     torch.manual_seed(5)
     engine = trial.initialize(_Fragile())
-    trial.steps(engine, 2)
     engine.eval()
     with contextlib.suppress(RuntimeError):
         trial.loss(engine)
     engine.train()
+    trial.steps(engine, 2)
     trial.engines.clear()
     return engine
 
