@@ -84,7 +84,8 @@ class LoadedStates:
         if not with_states:
             return
         if _loads_as_torch_does(self.stage3.optimizer):
-            self.saved["optimizer_state_dict"] = _without_repeats(self.saved["optimizer_state_dict"])
+            once = _without_repeats(self.saved["optimizer_state_dict"])
+            self.saved = {**self.saved, "optimizer_state_dict": once}  # the dict may be a script's
             self._refuse_other_groups()
         optimizer = self.saved["optimizer_state_dict"]
         states = _states_of(optimizer)
