@@ -63,9 +63,6 @@ class _WeakStack:
     def __getitem__(self, index: int) -> Any:
         return list(self)[index]
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
 
 def naming(original: Callable[..., None]) -> Callable[..., None]:
     """Of debug_extract_module_and_param_names, whose names are for debug output: before DeepSpeed 0.19.7 a dict with
