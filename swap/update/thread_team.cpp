@@ -4,6 +4,16 @@
 #include <system_error>
 
 namespace penstock {
+namespace {
+
+/// How this thread rounds, and whether it takes denormal numbers for zero.
+std::fenv_t arithmetic_of_thread() noexcept {
+  std::fenv_t arithmetic{};
+  (void)std::fegetenv(&arithmetic);  // never fails
+  return arithmetic;
+}
+
+}  // namespace
 
 /// Never destroyed: its threads sleep until the process ends, whatever ends first.
 ThreadTeam& ThreadTeam::of_process() {
@@ -41,7 +51,7 @@ void ThreadTeam::run(std::size_t parts, unsigned threads,
     }
     return;
   }
-  Job job{work, parts, std::vector<std::atomic<std::size_t>>(workers)};
+  Job job{work, parts, arithmetic_of_thread(), std::vector<std::atomic<std::size_t>>(workers)};
   const auto helpers = static_cast<unsigned>(workers - 1);
   begin_helpers(helpers);
   {
@@ -80,6 +90,7 @@ void ThreadTeam::help() {
     Job& job = *job_;
     ++job.helpers;
     lock.unlock();
+    (void)std::fesetenv(&job.arithmetic);
     job.take_parts(thread);
     lock.lock();
     if (--job.helpers == 0) {  // the caller, whose the job is, may go on

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cfenv>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -28,8 +29,9 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   /// Calls `work(part)` once for each part of [0, parts), by `threads` threads at most, the
-  /// caller's among them. `work` does not throw. Back when all is done. Throws std::bad_alloc,
-  /// before any part is done.
+  /// caller's among them. `work` does not throw, and computes alike on each: as the caller rounds,
+  /// with denormal numbers or without. Back when all is done. Throws std::bad_alloc, before any
+  /// part is done.
   void run(std::size_t parts, unsigned threads, const std::function<void(std::size_t part)>& work);
 
  private:
@@ -38,6 +40,7 @@ class ThreadTeam {
   struct Job {
     const std::function<void(std::size_t)>& work;
     const std::size_t parts;
+    const std::fenv_t arithmetic;                 // the caller's
     std::vector<std::atomic<std::size_t>> taken;  // parts of each thread's range
     unsigned helpers = 0;                         // that work on it; guarded by mutex_
 

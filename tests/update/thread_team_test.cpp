@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,24 @@ TEST(ThreadTeam, AnotherThreadWorksOnAJob) {
     }
   });
   EXPECT_EQ(inside, 2);
+}
+
+TEST(ThreadTeam, ComputesAsTheCallerDoes) {
+  ThreadTeam team;
+  EXPECT_EQ(times_done(team, 2, 2), std::vector<int>(2, 1));  // begins the other thread
+  for (const int rounding : {FE_UPWARD, FE_TONEAREST}) {
+    ASSERT_EQ(std::fesetround(rounding), 0);
+    std::atomic<int> inside{0};
+    std::atomic<int> alike{0};
+    team.run(2, 2, [&inside, &alike, rounding](std::size_t) {
+      alike += std::fegetround() == rounding ? 1 : 0;
+      ++inside;
+      while (inside < 2) {
+        std::this_thread::yield();
+      }
+    });
+    EXPECT_EQ(alike, 2) << rounding;
+  }
 }
 
 TEST(ThreadTeam, JobsOfSeveralCallersAtOnce) {
