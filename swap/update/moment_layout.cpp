@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "alloc/check.h"
@@ -35,6 +36,12 @@ float scale_of(std::span<const float> values) noexcept {
   return (highest >= -lowest ? highest : lowest) + poison;
 }
 
+/// Of the block's scale. Of a positive number it is positive, also where the quotient is too small.
+float share_of(float value, float scale) noexcept {
+  const float share = value / scale;
+  return share == 0 && value > 0 ? std::numeric_limits<float>::denorm_min() : share;
+}
+
 /// `values` are those of a parameter; padding behind them, to `elements` in all, is zero.
 void encode_block(StateFormat format, const CodeBook& book, std::span<const float> values,
                   std::size_t elements, std::byte* out) noexcept {
@@ -44,13 +51,13 @@ void encode_block(StateFormat format, const CodeBook& book, std::span<const floa
   const float divisor = scale == 0 ? 1 : scale;
   if (format == StateFormat::k8Bit) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      codes[i] = std::byte{book.nearest(values[i] / divisor)};
+      codes[i] = std::byte{book.nearest(share_of(values[i], divisor))};
     }
     std::fill(codes + values.size(), codes + elements, std::byte{book.nearest(0)});
     return;
   }
   const auto code = [&](std::size_t i) {
-    return book.nearest(i < values.size() ? values[i] / divisor : 0);
+    return book.nearest(i < values.size() ? share_of(values[i], divisor) : 0);
   };
   for (std::size_t i = 0; i < elements; i += 2) {
     const std::uint8_t low = code(i);

@@ -144,6 +144,19 @@ TEST(BlockScaleTest, WhatLiesInPaddingChangesNothing) {
   }
 }
 
+TEST(BlockScaleTest, ASecondMomentAboveZeroStaysAbove) {
+  const StateSegment segment{256, StateFormat::k8Bit};
+  const MomentLayout layout(Moment::kSecond, {&segment, 1});
+  std::vector<float> values(256, std::numeric_limits<float>::denorm_min());
+  values[0] = 1e3F;  // a tiny one's share of it is no float
+  values[1] = 0;
+  std::vector<std::byte> bytes(layout.bytes());
+  layout.encode(values, bytes);
+  layout.decode(bytes, values);
+  EXPECT_EQ(values[1], 0);
+  EXPECT_GT(values[2], 0);
+}
+
 TEST(BlockScaleTest, TheLargestOfABlockIsExactWhateverItsSign) {
   for (const StateFormat format : {StateFormat::k8Bit, StateFormat::k4Bit}) {
     const StateSegment segment{128, format};
