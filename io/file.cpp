@@ -72,6 +72,7 @@ Result<void> File::reserve(std::uint64_t offset, std::uint64_t bytes) const {
     return {};
   }
   const bool beyond = bytes > kOffsetMax || offset > kOffsetMax - bytes;
+  const std::lock_guard lock(reserving_);
   const int result = beyond ? -EFBIG : system_->reserve(fd_, offset, bytes);
   if (result < 0) {
     return system_error(

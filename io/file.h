@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -95,6 +96,7 @@ class File {
   int fd_ = -1;
   std::string path_;
   DirectIo direct_;
+  mutable std::mutex reserving_;  // the file's own: a forked child's files wait for no thread
 };
 
 }  // namespace penstock

@@ -46,6 +46,7 @@ class FileSystem {
   // What a File is made of; each is one call to the system, errors as -errno. `fd` is whatever the
   // file system understands by it: engines of the machine need a real descriptor.
   virtual void close(int fd) noexcept = 0;
+  /// By one thread at a time of each file: it may set the size back to what it was.
   virtual int reserve(int fd, std::uint64_t offset, std::uint64_t bytes) = 0;
   virtual int truncate(int fd, std::uint64_t bytes) = 0;
   virtual std::int64_t size(int fd) = 0;

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "alloc/bytes.h"
@@ -156,10 +155,6 @@ class OsFileSystem final : public FileSystem {
     }
     const auto from = static_cast<::off_t>(offset);
     const auto length = static_cast<::off_t>(bytes);
-    // Between asking for the size and setting it another thread may have grown the file, which we
-    // would cut off: one at a time. Two files may share a lock, but hardly those of two drives.
-    static std::array<std::mutex, 16> growing;
-    const std::lock_guard lock(growing[static_cast<unsigned>(fd) % growing.size()]);
     // Some FUSE file systems cannot report the size of a file without a name.
     const std::int64_t before = size(fd);
     const int reserved =
