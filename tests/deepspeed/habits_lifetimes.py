@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import operator
 import os
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +44,14 @@ def comes_back_to(before: dict[str, int], trial: Trial) -> bool:
 
 
 class _Fragile(Checkpointed):
-    """Has what may keep a model: a hook that refers to it, forwards that exceptions end."""
+    """Has what may keep a model: hooks that refer to it, forwards that exceptions end."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = 0
-        self.layers[0].linear.weight.register_post_accumulate_grad_hook(self.count)
+        weight = self.layers[0].linear.weight
+        weight.register_post_accumulate_grad_hook(self.count)
+        weight.register_post_accumulate_grad_hook(operator.methodcaller("retain_grad"))  # nothing refers to it weakly
 
     def count(self, _: Any) -> None:
         self.seen += 1
@@ -61,13 +65,27 @@ class _Fragile(Checkpointed):
 def _life(trial: Trial) -> Any:
     torch.manual_seed(5)
     engine = trial.initialize(_Fragile())
+    _register_later(engine.module)
     engine.eval()
     with contextlib.suppress(RuntimeError):
         trial.loss(engine)
     engine.train()
     trial.steps(engine, 2)
+    trial.record("hooks", engine.module.seen)
     trial.engines.clear()
     return engine
+
+
+def _register_later(model: _Fragile) -> None:
+    """Behind the engine's making: a hook that stays, and one that is removed and, then, gone."""
+    for layer in model.layers[:2]:
+        layer.linear.weight.register_post_accumulate_grad_hook(model.count)
+    other = Stack()
+    removed = weakref.ref(other)
+    handle = model.layers[0].linear.weight.register_post_accumulate_grad_hook(other.forward)
+    del other
+    handle.remove()
+    assert removed() is None
 
 
 @habit("engines made, destroyed and deleted in turn")

@@ -7,8 +7,9 @@ Here these hold weakly. What the objects do while they live stays the same.
 from __future__ import annotations
 
 import functools
+import types
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _Hooks = dict[int, Callable[[Any], Any]]
@@ -107,24 +108,56 @@ def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
         params = [param for group in self.fp16_groups for param in group]
         _release_whole(params)
         for param in params:
-            _hold_weakly(_hooks_of(param), param.__dict__.setdefault("penstock_hooks", {}))
+            param.__dict__.pop("register_post_accumulate_grad_hook", None)  # of an engine before this one
+            held = param.__dict__.setdefault("penstock_hooks", {})
+            _hold_weakly(param, set(_hooks_of(param)) - set(held), held)
         original(self)
         self.penstock_hooks = [{} for _ in params]
         for param, held in zip(params, self.penstock_hooks, strict=True):
-            _hold_weakly(_hooks_of(param), held, but=param.penstock_hooks)
+            _hold_weakly(param, set(_hooks_of(param)) - set(param.penstock_hooks), held)
+            param.register_post_accumulate_grad_hook = types.MethodType(_register, param)
 
     return create
 
 
-def _hold_weakly(hooks: _Hooks, held: _Hooks, but: Collection[int] = ()) -> None:
-    for key in set(hooks) - set(held) - set(but):
-        held[key] = hooks[key]
-        hooks[key] = _weakly(hooks[key])
+def _register(param: Any, hook: Callable[[Any], Any]) -> Any:
+    """A script's hook that comes after its engine."""
+    handle = type(param).register_post_accumulate_grad_hook(param, hook)
+    _hold_weakly(param, [handle.id], param.penstock_hooks)
+    return handle
+
+
+def _hold_weakly(param: Any, keys: Iterable[int], held: dict[int, _Held]) -> None:
+    hooks = _hooks_of(param)
+    for key in keys:
+        held[key] = _Held(hooks[key])
+        hooks[key] = held[key].weakly()
 
 
 def _hooks_of(param: Any) -> _Hooks:
     hooks: _Hooks | None = getattr(param, "_post_accumulate_grad_hooks", None)
     return {} if hooks is None else hooks
+
+
+class _Held:
+    """A hook, which may be an object that nothing can refer to weakly, for as long as its parameter has it."""
+
+    def __init__(self, hook: Callable[[Any], Any]) -> None:
+        self.hook: Callable[[Any], Any] | None = hook
+
+    def weakly(self) -> Callable[[Any], Any]:
+        reference = weakref.ref(self)
+
+        def call(param: Any) -> Any:
+            alive = reference()
+            return None if alive is None or alive.hook is None else alive.hook(param)
+
+        call.__module__ = str(getattr(self.hook, "__module__", ""))  # by which a script's hooks are known
+        self._in_use = weakref.ref(call, self._removed)
+        return call
+
+    def _removed(self, _: Any) -> None:
+        self.hook = None
 
 
 def _release_whole(params: Iterable[Any]) -> None:
@@ -135,17 +168,6 @@ def _release_whole(params: Iterable[Any]) -> None:
         on_drive = param.ds_tensor.status.name == "NOT_AVAILABLE"
         if on_drive and param.ds_status.name == "AVAILABLE":
             param.partition()
-
-
-def _weakly(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    reference = weakref.ref(hook)
-
-    def call(param: Any) -> Any:
-        alive = reference()
-        return None if alive is None else alive(param)
-
-    call.__module__ = str(getattr(hook, "__module__", ""))  # by which a script's hooks are known
-    return call
 
 
 def remembering_itself(original: Callable[..., Any]) -> Callable[..., Any]:
