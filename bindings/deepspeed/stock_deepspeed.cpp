@@ -28,21 +28,23 @@ std::uint64_t padded_elements(const TrainingSetup& setup, std::uint64_t elements
 struct Swapped {
   std::size_t number = 0;
   std::uint64_t elements = 0;
-  const std::string* name = nullptr;
+  bool stays = false;  // on the drive, once the model is built
 };
 
-std::vector<Swapped> swapped_parameters(const TrainingSetup& setup) {
+std::vector<Swapped> swapped_parameters(const TrainingSetup& setup,
+                                        const std::vector<PlanTensor>& tensors) {
   std::vector<Swapped> swapped;
   const std::uint64_t element_bytes = dtype_bytes(setup.config.deepspeed.held_dtype());
   std::size_t number = 0;
-  for (const TensorInfo& info : setup.inventory.tensors) {
+  for (std::size_t i = 0; i < setup.inventory.tensors.size(); ++i) {
+    const TensorInfo& info = setup.inventory.tensors[i];
     if (info.role != Role::kParam) {
       continue;
     }
     // The swapper reckons with the model's type whatever the parameter's own is.
     const std::uint64_t elements = setup.rank_elements(info);
     if (elements * element_bytes >= setup.swappable_bytes_min()) {
-      swapped.push_back({number, elements, &info.name});
+      swapped.push_back({number, elements, tensors[i].swappable});
     }
     ++number;
   }
@@ -66,14 +68,15 @@ std::optional<std::string> build_error(const OffloadConfig& offload,
 }
 
 // `to pass it would pin 122.6 GB`: as many buffers as parameters, each as large as the largest.
-std::uint64_t pool_for_all(const TrainingSetup& setup, const std::vector<Swapped>& swapped) {
+std::uint64_t pool_for_all(const TrainingSetup& setup, const std::vector<Swapped>& swapped,
+                           std::uint64_t buffers) {
   std::uint64_t largest = 0;
   for (const Swapped& param : swapped) {
     largest = std::max(largest, param.elements);
   }
   const std::uint64_t element_bytes = dtype_bytes(setup.config.deepspeed.held_dtype());
   return multiply_saturating(padded_elements(setup, largest, element_bytes) * element_bytes,
-                             swapped.size());
+                             buffers);
 }
 
 void warn(StockDeepSpeed& stock, std::string code, std::string key, std::string text) {
@@ -99,14 +102,16 @@ void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offl
          "offload_param.nvme_path names several paths, which DeepSpeed does not take; name one "
          "there and all of them in penstock.paths");
   }
-  if (swapped.size() > offload.buffer_count && offload.buffer_count > 0) {
+  const auto staying =
+      static_cast<std::uint64_t>(std::ranges::count(swapped, true, &Swapped::stays));
+  if (staying > offload.buffer_count && offload.buffer_count > 0) {
     warn(stock, "stock-gathering", "zero_optimization.offload_param.buffer_count",
          fmt::format(
              "stock DeepSpeed: whatever gathers all parameters at once (TRL's generation, "
              "GatheredParameters) dies with 'AssertionError: Not enough buffers {} for swapping "
              "{}'; to pass, it would pin {} buffers of the largest parameter, {} bytes. penstock "
              "works in windows",
-             offload.buffer_count, swapped.size(), swapped.size(), pool_for_all(setup, swapped)));
+             offload.buffer_count, staying, staying, pool_for_all(setup, swapped, staying)));
     if (setup.config.deepspeed.stage3_max_reuse_distance > 0) {
       const std::string_view name = setup.config.written_name("stage3_max_reuse_distance");
       warn(stock, "stock-reuse", fmt::format("zero_optimization.{}", name),
@@ -130,7 +135,8 @@ void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offl
   }
 }
 
-void judge_parameters(const TrainingSetup& setup, StockDeepSpeed& stock) {
+void judge_parameters(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                      StockDeepSpeed& stock) {
   if (!setup.has_config || setup.param_device() != OffloadDevice::kNvme) {
     return;
   }
@@ -140,7 +146,7 @@ void judge_parameters(const TrainingSetup& setup, StockDeepSpeed& stock) {
       multiply_saturating(padded_elements(setup, offload.buffer_size, element_bytes),
                           element_bytes),
       offload.buffer_count);
-  const std::vector<Swapped> swapped = swapped_parameters(setup);
+  const std::vector<Swapped> swapped = swapped_parameters(setup, tensors);
   stock.error = build_error(offload, swapped);
   warn_about_parameters(setup, offload, swapped, stock);
 }
@@ -193,9 +199,10 @@ std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup) {
                                  : 0;
 }
 
-StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup) {
+StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup,
+                                       const std::vector<PlanTensor>& tensors) {
   StockDeepSpeed stock;
-  judge_parameters(setup, stock);
+  judge_parameters(setup, tensors, stock);
   judge_optimizer(setup, stock);
   return stock;
 }

@@ -7,6 +7,7 @@
 
 #include "bindings/deepspeed/plan_warning.h"
 #include "bindings/deepspeed/training_setup.h"
+#include "swap/plan/plan_tensor.h"
 
 namespace penstock {
 
@@ -28,6 +29,8 @@ struct StockDeepSpeed {
 /// not on NVMe.
 std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup);
 
-StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup);
+/// tensors: rank_tensors(setup), which begin with the inventory's.
+StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup,
+                                       const std::vector<PlanTensor>& tensors);
 
 }  // namespace penstock

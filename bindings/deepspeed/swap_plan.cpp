@@ -84,7 +84,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   plan.lower_bound_seconds =
       machine.drives ? lower_bound_seconds(plan.traffic, *machine.drives, plan.setup.ranks_on_node)
                      : lower_bound_seconds(plan.traffic, config.paths, plan.setup.ranks_on_node);
-  plan.stock = predict_stock_deepspeed(plan.setup);
+  plan.stock = predict_stock_deepspeed(plan.setup, plan.tensors);
   plan.warnings = plan.setup.config.warnings;
   std::ranges::move(warn_about_refusals(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_masters(plan.setup), std::back_inserter(plan.warnings));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bindings/deepspeed/rank_tensors.h"
 #include "tests/training/training_fixture.h"
 #include "tests/training/warning_matcher.h"
 
@@ -15,6 +16,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TrainingSetup setup(std::string_view offload_param, std::string_view more = "") {
   return test::setup_with(
@@ -24,8 +26,12 @@ TrainingSetup setup(std::string_view offload_param, std::string_view more = "") 
                   offload_param, more));
 }
 
+StockDeepSpeed predict(const TrainingSetup& setup) {
+  return predict_stock_deepspeed(setup, rank_tensors(setup, moment_chunks(setup)));
+}
+
 StockDeepSpeed predict(std::string_view offload_param, std::string_view more = "") {
-  return predict_stock_deepspeed(setup(offload_param, more));
+  return predict(setup(offload_param, more));
 }
 
 TEST(StockDeepSpeedTest, TheFirstParameterThatDoesNotFitIsTheError) {
@@ -55,9 +61,9 @@ TEST(StockDeepSpeedTest, OneBufferIsEnoughToBuild) {
 TEST(StockDeepSpeedTest, PartitionsCountNotParameters) {
   TrainingSetup two = setup(R"({"device": "nvme", "nvme_path": "s", "buffer_size": 1e8})");
   two.world_size = 2;
-  EXPECT_EQ(predict_stock_deepspeed(two).error, std::nullopt) << "77791232 elements each";
+  EXPECT_EQ(predict(two).error, std::nullopt) << "77791232 elements each";
   two.config.deepspeed.offload_param->buffer_size = 77'791'231;
-  EXPECT_EQ(predict_stock_deepspeed(two).error, "More elements 77791232 than buffer size 77791231");
+  EXPECT_EQ(predict(two).error, "More elements 77791232 than buffer size 77791231");
 }
 
 TEST(StockDeepSpeedTest, PoolsArePaddedToItsAlignment) {
@@ -81,7 +87,7 @@ TEST(StockDeepSpeedTest, SaysNothingWhereItSwapsNothing) {
   }
   TrainingSetup stage2 = setup(R"({"device": "nvme", "nvme_path": "s"})");
   stage2.stage = 2;
-  EXPECT_EQ(predict_stock_deepspeed(stage2).pinned_bytes, std::nullopt);
+  EXPECT_EQ(predict(stage2).pinned_bytes, std::nullopt);
 }
 
 TEST(StockDeepSpeedTest, WarnsOfWhatDependsOnTheScript) {
@@ -90,11 +96,22 @@ TEST(StockDeepSpeedTest, WarnsOfWhatDependsOnTheScript) {
   EXPECT_THAT(predict(offload).warnings, Contains(Says("Not enough buffers 5 for swapping 197")));
   TrainingSetup reuse = setup(offload);
   reuse.config.deepspeed.stage3_max_reuse_distance = 1'000'000'000;
-  EXPECT_THAT(predict_stock_deepspeed(reuse).warnings,
-              Contains(Says("Not enough buffers 0 for swapping 1")));
+  EXPECT_THAT(predict(reuse).warnings, Contains(Says("Not enough buffers 0 for swapping 1")));
   EXPECT_THAT(predict(offload).warnings, Contains(Says("max_in_cpu is 1000000000")));
   EXPECT_THAT(predict(R"({"device": "nvme"})").warnings,
               Contains(Says("offload_param.nvme_path is missing")));
+}
+
+TEST(StockDeepSpeedTest, WhatIsMovedToRamNeedsNoBuffers) {
+  const auto with_limit = [](std::string_view limit) {
+    TrainingSetup trained = setup(fmt::format(
+        R"({{"device": "nvme", "nvme_path": "s", "buffer_size": 2e8, "max_in_cpu": {}}})", limit));
+    trained.config.deepspeed.stage3_max_reuse_distance = 1'000'000'000;
+    trained.trained_is_given = true;
+    return predict(trained).warnings;
+  };
+  EXPECT_THAT(with_limit("0"), Contains(Says("Not enough buffers 5 for swapping 197")));
+  EXPECT_THAT(with_limit("1e9"), Not(Contains(Says("Not enough buffers"))));
 }
 
 TEST(StockDeepSpeedTest, AMissingPathIsNoFitWhereTrainingRefusesIt) {
@@ -105,7 +122,7 @@ TEST(StockDeepSpeedTest, AMissingPathIsNoFitWhereTrainingRefusesIt) {
                          fmt::format(R"({{"zero_optimization": {{"stage": 3, "offload_param": {},
                          "offload_optimizer": {}}}, "penstock": {}}})",
                                      param, optimizer, more));
-    const StockDeepSpeed stock = predict_stock_deepspeed(setup);
+    const StockDeepSpeed stock = predict(setup);
     return std::ranges::any_of(stock.warnings, &PlanWarning::is_misfit);
   };
   constexpr std::string_view kHas = R"({"device": "nvme", "nvme_path": "s"})";
@@ -132,7 +149,7 @@ TEST(StockDeepSpeedTest, TheOptimizerHasAPoolOfItsOwn) {
 TEST(StockDeepSpeedTest, BelowStage3NvmeMeansCpu) {
   TrainingSetup stage2 = setup("null", R"(, "offload_optimizer": {"device": "nvme"})");
   stage2.stage = 2;
-  EXPECT_THAT(predict_stock_deepspeed(stage2).warnings,
+  EXPECT_THAT(predict(stage2).warnings,
               Contains(Says("at ZeRO stage 2 DeepSpeed keeps the optimizer in RAM")));
 }
 
