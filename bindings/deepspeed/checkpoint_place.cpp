@@ -20,6 +20,7 @@ namespace {
 constexpr std::string_view kLatest = "latest";
 constexpr std::string_view kTrainerPrefix = "checkpoint-";
 constexpr std::uint64_t kTagBytesMax = 255;  // a name of Linux
+constexpr std::uint64_t kLatestBytesMax = 4096;
 
 using Names = std::vector<std::string>;
 
@@ -48,12 +49,11 @@ Names tags_in(const std::string& directory, const Names& names) {
 /// What `latest` says. A checkpoint is not trusted: the tag is the name of a folder beside it.
 Result<std::string> read_latest(const std::string& directory) {
   const std::string path = directory + "/" + std::string(kLatest);
-  Result<std::string> text = read_text_file(path, kTagBytesMax + 2);
+  Result<std::string> text = read_text_file(path, kLatestBytesMax);
   PENSTOCK_TRY(text);
-  std::string tag = std::move(*text);
-  while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r' || tag.back() == ' ')) {
-    tag.pop_back();
-  }
+  constexpr std::string_view kBlanks = " \t\n\v\f\r";  // DeepSpeed strips them at both ends
+  const std::size_t begin = std::min(text->find_first_not_of(kBlanks), text->size());
+  const std::string tag = text->substr(begin, text->find_last_not_of(kBlanks) + 1 - begin);
   if (tag.empty() || tag == "." || tag == ".." || tag.size() > kTagBytesMax ||
       tag.find('/') != std::string::npos || tag.find('\0') != std::string::npos) {
     return unusable_file(path,

@@ -104,8 +104,9 @@ def test_every_way_to_name_it(penstock, run, tmp_path):
 
 def test_latest_and_what_it_names(penstock, run):
     write_checkpoint(run, step=600)
-    (run / "latest").write_text("global_step500\n")
-    assert penstock.json("inspect", run)["step"] == 500
+    for written in ("global_step500\n", "\n \tglobal_step500\t" + 400 * "\n"):
+        (run / "latest").write_text(written)
+        assert penstock.json("inspect", run)["step"] == 500
     (run / "latest").unlink()
     report = penstock.json("inspect", run)
     assert report["step"] == 600 and report["others"] == ["global_step500"]
