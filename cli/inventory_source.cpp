@@ -105,6 +105,11 @@ Result<InventorySource> read_inventories(const std::vector<std::string>& paths) 
       }
       all.inventory.tensors.push_back(std::move(tensor));
     }
+    if (part->inventory.ties) {
+      std::ranges::move(*part->inventory.ties,
+                        std::back_inserter(all.inventory.ties ? *all.inventory.ties
+                                                              : all.inventory.ties.emplace()));
+    }
   }
   return all;
 }

@@ -24,6 +24,8 @@ using nlohmann::json;
 constexpr std::uint64_t kInventoryBytesMax = 1ULL << 30;
 // Sums of all tensors' bytes, times a few (masters, moments), must stay within 64 bits.
 constexpr std::uint64_t kTotalBytesMax = 1ULL << 56;
+// Each is looked for in the whole model. Models have a few.
+constexpr std::size_t kTiesMax = 4096;
 
 Result<Inventory> checked(Inventory inventory, const std::string& origin) {
   if (inventory.tensors.empty()) {
@@ -62,6 +64,26 @@ Result<Inventory> load_file(const std::string& path) {
   return parse_inventory(*text, path);
 }
 
+// {"lm_head.weight": "model.embed_tokens.weight"}
+Result<std::vector<TiedName>> read_ties(const json& ties, const std::string& origin) {
+  if (!ties.is_object() || ties.size() > kTiesMax) {
+    return fault(Fault::kInvalidArgument,
+                 fmt::format("{} has ties that are no object of at most {} names, each with that "
+                             "of the tensor it is tied to",
+                             origin, kTiesMax));
+  }
+  std::vector<TiedName> read;
+  for (const auto& [name, tensor] : ties.items()) {
+    if (!tensor.is_string()) {
+      return fault(Fault::kInvalidArgument,
+                   fmt::format("{}: ties has {} for {}, not a name", origin, describe_json(tensor),
+                               excerpt(name)));
+    }
+    read.push_back({name, tensor.get<std::string>()});
+  }
+  return read;
+}
+
 }  // namespace
 
 Result<Inventory> parse_inventory(std::string_view text, const std::string& origin) {
@@ -90,6 +112,11 @@ Result<Inventory> parse_inventory(std::string_view text, const std::string& orig
                           std::move(info).error());
     }
     inventory.tensors.push_back(std::move(*info));
+  }
+  if (const auto ties = parsed->find("ties"); ties != parsed->end()) {
+    Result<std::vector<TiedName>> read = read_ties(*ties, origin);
+    PENSTOCK_TRY(read);
+    inventory.ties = std::move(*read);
   }
   return checked(std::move(inventory), origin);
 }

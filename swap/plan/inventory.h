@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,9 +77,17 @@ struct TensorInfo {
   bool fits_63_bits() const noexcept;
 };
 
+/// Another name of a tensor, in a module that uses it as well: a head that is tied to the
+/// embedding.
+struct TiedName {
+  std::string name;
+  std::string tensor;  ///< the name that the inventory lists it under
+};
+
 /// Everything that there is to be swapped, in order of first use as far as it is known.
 struct Inventory {
   std::vector<TensorInfo> tensors;
+  std::optional<std::vector<TiedName>> ties = {};  ///< where they are known
 
   std::uint64_t bytes() const noexcept;
   std::uint64_t elements() const noexcept;

@@ -215,3 +215,46 @@ def test_models_that_cannot_be_built(tmp_path):
     for sentence, directory, (_, part) in zip(sentences, directories, REFUSED, strict=True):
         assert f"{directory}/config.json" in sentence and part in sentence
         assert len(sentence) < 1000 and not (directory / "out.json").exists()
+
+
+SIZES = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "vocab_size": 64}
+LAYERS = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+WHISPER = {"d_model": 32, **LAYERS}
+WORDS = "roberta.embeddings.word_embeddings.weight"
+# What config.json says, the ties of the model, and what it freezes itself.
+USES = [
+    ({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"], **SIZES}, {}, []),
+    (
+        {"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], **SIZES},
+        {"lm_head.decoder.weight": WORDS, "lm_head.decoder.bias": "lm_head.bias"},
+        [],
+    ),
+    (
+        {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], **T5},
+        {f"{user}.weight": "shared.weight" for user in ("encoder.embed_tokens", "decoder.embed_tokens", "lm_head")},
+        [],
+    ),
+    (
+        {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], **WHISPER},
+        {"proj_out.weight": "model.decoder.embed_tokens.weight"},
+        ["model.encoder.embed_positions.weight"],
+    ),
+]
+
+
+def test_ties_and_what_the_model_freezes_are_listed(tmp_path):
+    pytest.importorskip("transformers")
+    directories = [tmp_path / config["model_type"] for config, _, _ in USES]
+    for directory, (config, _, _) in zip(directories, USES, strict=True):
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+    script = ROOT / "bindings" / "python" / "penstock" / "inventory.py"
+    command = [sys.executable, "-c", BUILD, *map(str, [script, *directories])]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.stdout == f"{[0] * len(USES)}\n", done.stderr
+    for directory, (_, ties, frozen) in zip(directories, USES, strict=True):
+        inventory = json.loads((directory / "out.json").read_text())
+        assert inventory["ties"] == ties
+        assert [tensor["name"] for tensor in inventory["tensors"] if "trainable" in tensor] == frozen

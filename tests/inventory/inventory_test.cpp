@@ -35,6 +35,23 @@ TEST(InventoryTest, ReadsTheJsonFormInItsOrder) {
   EXPECT_EQ(inventory.elements(), 7U);
 }
 
+TEST(InventoryTest, TiesAreKnownWhereTheFileHasThem) {
+  const auto parse = [](std::string_view ties) {
+    return parse_inventory(
+        fmt::format(R"({{"tensors": [{{"name": "a", "dtype": "u8", "shape": [1]}}]{}}})", ties),
+        "x.json");
+  };
+  EXPECT_FALSE(parse("").value().ties.has_value());
+  EXPECT_TRUE(parse(R"(, "ties": {})").value().ties->empty());
+  const Inventory tied = parse(R"(, "ties": {"head": "a"})").value();
+  ASSERT_EQ(tied.ties->size(), 1U);
+  EXPECT_EQ(tied.ties->front().name, "head");
+  EXPECT_EQ(tied.ties->front().tensor, "a");
+  EXPECT_THAT(parse(R"(, "ties": [])").error().message, HasSubstr("has ties that are no object"));
+  EXPECT_THAT(parse(R"(, "ties": {"head": 5})").error().message,
+              HasSubstr("x.json: ties has 5 for head, not a name"));
+}
+
 TEST(InventoryTest, SaysWhatIsWrongWithTheJsonForm) {
   const auto message = [](std::string_view text) {
     const Result<Inventory> inventory = parse_inventory(text, "x.json");

@@ -57,16 +57,25 @@ def dtype_name(dtype: Any) -> str:
 def model_tensors(model: Any) -> list[dict[str, Any]]:
     """Every parameter in the order of the model, then the buffers that a checkpoint has.
 
-    Tied weights are one tensor and are listed once, under their first name.
+    Tied weights are one tensor and are listed once, under their first name. What the model itself freezes, as fixed
+    tables of positions, says so.
     """
     entries = []
     for name, parameter in model.named_parameters():
-        entries.append(_entry(name, parameter, "param"))
+        entry = _entry(name, parameter, "param")
+        entries.append(entry if parameter.requires_grad else {**entry, "trainable": False})
     saved = set(model.state_dict().keys())
     for name, buffer in model.named_buffers():
         if name in saved:
             entries.append(_entry(name, buffer, "buffer"))
     return entries
+
+
+def model_ties(model: Any) -> dict[str, str]:
+    """Further names of what model_tensors() lists, each with the name there: a tied head's, with its embedding's."""
+    listed = {id(parameter): name for name, parameter in model.named_parameters()}
+    every = [(name, listed[id(tensor)]) for name, tensor in model.named_parameters(remove_duplicate=False)]
+    return {name: first for name, first in every if name != first}
 
 
 def _entry(name: str, tensor: Any, role: str) -> dict[str, Any]:
@@ -111,7 +120,9 @@ def _refusal(verb: str, config_dir: str, error: Exception) -> InventoryError:
 
 def make_inventory(config_dir: str) -> dict[str, Any]:
     """The inventory as `penstock plan` reads it."""
-    return {"model": Path(config_dir).resolve().name, "tensors": model_tensors(build_on_meta(config_dir))}
+    model = build_on_meta(config_dir)
+    name = Path(config_dir).resolve().name
+    return {"model": name, "tensors": model_tensors(model), "ties": model_ties(model)}
 
 
 def _own_stream(out: str) -> TextIO | None:
