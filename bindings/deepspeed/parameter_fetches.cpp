@@ -1,13 +1,10 @@
 #include "bindings/deepspeed/parameter_fetches.h"
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <limits>
-#include <span>
-#include <string_view>
+#include <utility>
 
-#include "alloc/check.h"
+#include "bindings/deepspeed/module_calls.h"
 
 namespace penstock {
 namespace {
@@ -15,75 +12,6 @@ namespace {
 // penstock ends DeepSpeed's look-ahead there: _LOOK_AHEAD_BYTES of its parameter swapper.
 constexpr std::uint64_t kLookAheadBytes = 512U << 20U;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
-// What models call the matrix of their tokens, and the head that makes logits.
-constexpr std::array<std::string_view, 5> kEmbeddings{"embed_tokens", "wte", "word_embeddings",
-                                                      "tok_embeddings", "embed_in"};
-constexpr std::array<std::string_view, 3> kHeads{"lm_head", "embed_out", "output.weight"};
-
-bool names_one_of(const TensorInfo& info, std::span<const std::string_view> parts) {
-  return std::ranges::any_of(
-      parts, [&info](std::string_view part) { return info.name.find(part) != std::string::npos; });
-}
-
-std::string_view module_of(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
-}
-
-// A module as the coordinator sees it: its own parameters, by their place in the inventory.
-using Module = std::vector<std::size_t>;
-
-std::vector<Module> forward_modules(const TrainingSetup& setup) {
-  std::vector<Module> modules;
-  std::vector<Module> heads;
-  std::size_t embedding = kNever;
-  std::string_view open;
-  for (std::size_t k = 0; k < setup.inventory.tensors.size(); ++k) {
-    const std::size_t i = setup.use_order.empty() ? k : setup.use_order[k];
-    const TensorInfo& info = setup.inventory.tensors[i];
-    if (info.role != Role::kParam) {
-      continue;
-    }
-    if (names_one_of(info, kHeads)) {
-      heads.push_back({i});
-      continue;
-    }
-    if (embedding == kNever && info.shape.size() == 2 && names_one_of(info, kEmbeddings)) {
-      embedding = i;
-    }
-    const std::string_view module = module_of(info.name);
-    if (modules.empty() || module != open || module.empty()) {
-      modules.emplace_back();
-      open = module;
-    }
-    modules.back().push_back(i);
-  }
-  if (heads.empty() && embedding != kNever) {
-    heads.push_back({embedding});  // tied
-  }
-  modules.insert(modules.end(), heads.begin(), heads.end());
-  return modules;
-}
-
-// Forward, then backward as far as there is something to compute a gradient for. A frozen model is
-// the base of an adapter that the inventory does not list: all but the embedding have a backward.
-std::vector<Module> modules_of_step(const TrainingSetup& setup) {
-  std::vector<Module> modules = forward_modules(setup);
-  auto first = std::ranges::find_if(modules, [&setup](const Module& module) {
-    return std::ranges::any_of(
-        module, [&](std::size_t i) { return setup.trains(setup.inventory.tensors[i]); });
-  });
-  if (first == modules.end() && !modules.empty()) {
-    first = modules.begin() + 1;
-  }
-  // TRL's GRPO multiplies by the head's weight itself, which DeepSpeed then holds from forward to
-  // backward.
-  const auto last = setup.generates && first != modules.end() ? modules.end() - 1 : modules.end();
-  std::vector<Module> backward(std::make_reverse_iterator(last),
-                               std::make_reverse_iterator(std::min(first, last)));
-  modules.insert(modules.end(), backward.begin(), backward.end());
-  return modules;
-}
 
 // Small: once it is gathered it stays.
 bool persists(const TrainingSetup& setup, std::size_t i) {
@@ -108,7 +36,7 @@ struct Parameter {
 class Coordinator {
  public:
   Coordinator(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
-              const Placement& placement, std::vector<Module> modules)
+              const Placement& placement, std::vector<ModuleCall> modules)
       : config_(setup.config.deepspeed), modules_(std::move(modules)) {
     if (setup.generates) {  // each generation makes it forget the order
       config_.stage3_prefetch_bucket_size = 0;
@@ -126,7 +54,7 @@ class Coordinator {
       parameters_.push_back(parameter);
     }
     for (std::size_t step = 0; step < modules_.size(); ++step) {
-      for (const std::size_t i : modules_[step]) {
+      for (const std::size_t i : modules_[step].parameters) {
         if (parameters_[i].is_swapped) {
           swapped_uses_.push_back(uses_.size());
         }
@@ -160,15 +88,15 @@ class Coordinator {
     std::vector<std::size_t> next(parameters_.size(), kNever);
     next_uses_.resize(modules_.size());
     for (std::size_t step = modules_.size(); step-- > 0;) {
-      for (const std::size_t i : modules_[step]) {
+      for (const std::size_t i : modules_[step].parameters) {
         next_uses_[step].push_back(next[i]);
         next[i] = step;
       }
     }
     elements_before_.push_back(0);
-    for (const Module& module : modules_) {
+    for (const ModuleCall& module : modules_) {
       std::uint64_t elements = elements_before_.back();
-      for (const std::size_t i : module) {
+      for (const std::size_t i : module.parameters) {
         elements += parameters_[i].elements;
       }
       elements_before_.push_back(elements);
@@ -195,7 +123,7 @@ class Coordinator {
 
   void fetch() {
     std::size_t unfetched = 0;
-    for (const std::size_t i : modules_[step_]) {
+    for (const std::size_t i : modules_[step_].parameters) {
       gather(parameters_[i]);
       if (parameters_[i].is_in_flight) {
         parameters_[i].is_in_flight = false;
@@ -260,9 +188,12 @@ class Coordinator {
 
   // After the module; the step that follows has begun already.
   void release() {
+    if (modules_[step_].is_left_open) {
+      return;
+    }
     const std::size_t now = step_ + 1;
-    for (std::size_t k = 0; k < modules_[step_].size(); ++k) {
-      Parameter& parameter = parameters_[modules_[step_][k]];
+    for (std::size_t k = 0; k < modules_[step_].parameters.size(); ++k) {
+      Parameter& parameter = parameters_[modules_[step_].parameters[k]];
       const std::size_t next = next_uses_[step_][k];
       const bool is_near = next != kNever && elements_before_[next] - elements_before_[now] <
                                                  config_.stage3_max_reuse_distance;
@@ -281,7 +212,7 @@ class Coordinator {
   }
 
   DeepSpeedConfig config_;
-  std::vector<Module> modules_;  // of the step, forward and backward
+  std::vector<ModuleCall> modules_;  // of the step, forward and backward
   std::vector<std::vector<std::size_t>> next_uses_;
   std::vector<std::uint64_t> elements_before_;
   std::vector<Parameter> parameters_;
@@ -321,7 +252,7 @@ ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<Pl
     return fetches;
   }
   if (setup.trained_is_given || !setup.config.deepspeed.optimizer_type.empty()) {
-    fetches = Coordinator(setup, tensors, placement, modules_of_step(setup)).run();
+    fetches = Coordinator(setup, tensors, placement, module_calls(setup)).run();
   } else {
     for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
       fetches.by_tensor[i] = tensors[i].swappable ? tensors[i].reads_per_step : 0;

@@ -18,13 +18,11 @@ struct ParameterFetches {
 ///
 /// Each parameter once in forward and once in backward where neither the user nor the file says
 /// what is trained. Multiplied by the passes of a step. Follows DeepSpeed 0.19.8's
-/// PartitionedParameterCoordinator (fetch, prefetch, release) over the modules forward and
-/// backward: parameters of one module (the name up to its last dot) are fetched together, in the
-/// order of the inventory with the head last. An embedding without a head of its own is used at
-/// both ends. Modules before the first trained parameter have no backward. Adds the gathering of
-/// all parameters where the trainer generates (`setup.generates`). Not known and left out:
-/// recomputation (gradient checkpointing fetches a layer once more), modules that a batch does not
-/// use. Pure; time is linear in the inventory for all but the smallest parameters.
+/// PartitionedParameterCoordinator (fetch, prefetch, release) over module_calls(). Adds the
+/// gathering of all parameters where the trainer generates (`setup.generates`). Not known and left
+/// out: recomputation (gradient checkpointing fetches a layer once more), modules that a batch does
+/// not use or that have no parameters below them. Pure; time is linear in the inventory for all but
+/// the smallest parameters.
 ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                                 const Placement& placement);
 

@@ -1,0 +1,194 @@
+#include "bindings/deepspeed/module_calls.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "bindings/deepspeed/tied_names.h"
+
+namespace penstock {
+namespace {
+
+// A parameter under one of its names.
+struct Use {
+  std::string_view name;
+  std::size_t place = 0;  // in the inventory
+};
+
+std::string_view module_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::vector<std::string_view> words_between_dots(std::string_view path) {
+  std::vector<std::string_view> words;
+  while (!path.empty()) {
+    words.push_back(path.substr(0, path.find('.')));
+    path.remove_prefix(std::min(words.back().size() + 1, path.size()));
+  }
+  return words;
+}
+
+// Words that both names begin with, but for the last.
+std::size_t shared_modules(std::string_view a, std::string_view b) {
+  const auto end = std::ranges::mismatch(a, b).in1;
+  return static_cast<std::size_t>(std::count(a.begin(), end, '.'));
+}
+
+// Whether it is a list of the modules below it: called one by one, never itself.
+bool is_list(std::string_view word, std::string_view below) {
+  return std::ranges::all_of(below, [](char c) { return c >= '0' && c <= '9'; }) ||
+         word.starts_with("lora_") || word == "modules_to_save";
+}
+
+// An embedding stands before the modules that share most of its path, a head behind them; at the
+// very end of all where none does.
+void insert_tied(std::vector<Use>& uses, const Use& tied) {
+  const bool is_first = is_embedding(tied.name);
+  std::size_t at = is_first ? 0 : uses.size();
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const std::size_t shared = shared_modules(tied.name, uses[i].name);
+    if (shared > most || (shared == most && most > 0 && !is_first)) {
+      most = shared;
+      at = is_first ? i : i + 1;
+    }
+  }
+  uses.insert(uses.begin() + static_cast<std::ptrdiff_t>(at), tied);
+}
+
+std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<TiedName>& ties) {
+  const std::vector<TensorInfo>& tensors = setup.inventory.tensors;
+  std::vector<Use> uses;
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    const std::size_t i = setup.use_order.empty() ? k : setup.use_order[k];
+    if (tensors[i].role == Role::kParam) {
+      uses.push_back({tensors[i].name, i});
+      places.emplace(tensors[i].name, i);
+    }
+  }
+  std::ranges::stable_partition(uses, [](const Use& use) { return !is_of_head(use.name); });
+  for (const TiedName& tie : ties) {
+    const auto found = places.find(tie.tensor);
+    if (found == places.end()) {
+      continue;
+    }
+    insert_tied(uses, {tie.name, found->second});
+    if (is_embedding(tie.name) && module_of(tie.tensor).ends_with("shared")) {
+      // It is called under the names that it has in the encoder and the decoder only.
+      std::erase_if(uses, [&tie](const Use& use) { return use.name == tie.tensor; });
+    }
+  }
+  return uses;
+}
+
+struct Calls {
+  std::vector<ModuleCall> modules;  // in the order of their begin
+  std::vector<std::size_t> by_end;  // places in it, in the order of their end
+};
+
+// Modules as they begin and end, from their parameters in the order of use.
+class CallTree {
+ public:
+  void add(const Use& use) {
+    const std::string_view module = module_of(use.name);
+    if (module.empty()) {
+      close_from(0);
+      open(0);
+    } else {
+      enter(words_between_dots(module));
+    }
+    ModuleCall& call = calls_.modules[open_.back().call];
+    call.parameters.push_back(use.place);
+    call.is_left_open |= is_embedding(use.name);
+  }
+  Calls finish() && {
+    close_from(0);
+    return std::move(calls_);
+  }
+
+ private:
+  struct Open {
+    std::size_t depth;
+    std::size_t call;
+  };
+
+  void enter(std::vector<std::string_view> path) {
+    const auto shared = std::ranges::mismatch(path, path_).in1 - path.begin();
+    close_from(static_cast<std::size_t>(shared) + 1);
+    for (std::size_t depth = open_.empty() ? 0 : open_.back().depth + 1; depth <= path.size();
+         ++depth) {
+      const bool is_inner = depth > 0 && depth < path.size();
+      if (!is_inner || !is_list(path[depth - 1], path[depth])) {
+        open(depth);
+      }
+    }
+    path_ = std::move(path);
+  }
+  void open(std::size_t depth) {
+    open_.push_back({depth, calls_.modules.size()});
+    calls_.modules.emplace_back();
+  }
+  void close_from(std::size_t depth) {
+    while (!open_.empty() && open_.back().depth >= depth) {
+      calls_.by_end.push_back(open_.back().call);
+      open_.pop_back();
+    }
+  }
+
+  Calls calls_;
+  std::vector<Open> open_;  // the outermost, which is the model, first
+  std::vector<std::string_view> path_;
+};
+
+// Where in the order of their end the backward stops, which goes through it from behind: as far as
+// there is something to compute a gradient for. A frozen model is the base of an adapter that the
+// inventory does not list: all but the embedding have a backward.
+std::vector<std::size_t>::const_iterator first_with_backward(const TrainingSetup& setup,
+                                                             const Calls& calls) {
+  const std::vector<std::size_t>& by_end = calls.by_end;
+  const auto trained = std::ranges::find_if(by_end, [&](std::size_t module) {
+    return std::ranges::any_of(calls.modules[module].parameters, [&setup](std::size_t i) {
+      return setup.trains(setup.inventory.tensors[i]);
+    });
+  });
+  if (trained != by_end.end()) {
+    return trained;
+  }
+  const auto embedding = std::ranges::find_if(
+      by_end, [&calls](std::size_t module) { return !calls.modules[module].parameters.empty(); });
+  return embedding == by_end.end() ? embedding : embedding + 1;
+}
+
+}  // namespace
+
+std::vector<ModuleCall> module_calls(const TrainingSetup& setup) {
+  const std::vector<TiedName> ties = tied_names(setup.inventory);
+  CallTree tree;
+  for (const Use& use : uses_in_forward(setup, ties)) {
+    tree.add(use);
+  }
+  const Calls calls = std::move(tree).finish();
+  std::vector<ModuleCall> pass = calls.modules;
+  for (ModuleCall& call : pass) {
+    call.is_left_open = false;
+  }
+  // TRL's GRPO multiplies by the head's weight itself, which DeepSpeed then holds from forward to
+  // backward.
+  bool skips_head = setup.generates;
+  const auto stop = first_with_backward(setup, calls);
+  for (auto module = calls.by_end.end(); module != stop;) {
+    const ModuleCall& call = calls.modules[*--module];
+    if (skips_head && !call.parameters.empty()) {
+      skips_head = false;
+    } else {
+      pass.push_back(call);
+    }
+  }
+  return pass;
+}
+
+}  // namespace penstock

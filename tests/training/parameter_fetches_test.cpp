@@ -1,0 +1,127 @@
+#include "bindings/deepspeed/parameter_fetches.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "bindings/deepspeed/module_calls.h"
+#include "tests/training/training_fixture.h"
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+
+Inventory model_of(const std::vector<std::string>& names) {
+  Inventory inventory;
+  for (const std::string& name : names) {
+    inventory.tensors.push_back({.name = name, .dtype = DType::kBF16, .shape = {1024, 1024}});
+  }
+  return inventory;
+}
+
+TrainingSetup setup_of(Inventory inventory, const char* look_ahead) {
+  TrainingSetup setup = test::setup_with(
+      std::move(inventory), fmt::format(R"({{"bf16": {{"enabled": true}}, "zero_optimization": {{
+          "stage": 3, "stage3_param_persistence_threshold": 0, {},
+          "offload_param": {{"device": "nvme", "nvme_path": "/n", "max_in_cpu": 0}}}},
+          "penstock": {{"ram_bytes": 0}}}})",
+                                        look_ahead));
+  setup.trained_is_given = true;
+  return setup;
+}
+
+// How often a pass fetches each, where DeepSpeed neither looks ahead nor keeps anything.
+std::vector<std::uint32_t> fetches_of(Inventory inventory) {
+  constexpr const char* kNone =
+      R"("stage3_prefetch_bucket_size": 0, "stage3_max_reuse_distance": 0)";
+  const TrainingSetup setup = setup_of(std::move(inventory), kNone);
+  return make_swap_plan(setup, test::baseline_machine()).fetches.by_tensor;
+}
+
+TEST(ParameterFetchesTest, TheHeadIsTiedWhereAModelOfWordsListsNone) {
+  EXPECT_THAT(fetches_of(model_of({"model.embed_tokens.weight", "model.layers.0.up.weight"})),
+              ElementsAre(4, 2));
+  EXPECT_THAT(fetches_of(model_of({"model.embed_tokens.weight", "lm_head.weight"})),
+              ElementsAre(2, 2));
+  EXPECT_THAT(fetches_of(model_of({"model.embed_tokens.weight", "score.weight"})),
+              ElementsAre(2, 2))
+      << "it ranks answers, and makes no logits of words";
+  EXPECT_THAT(
+      fetches_of(model_of({"roberta.embeddings.word_embeddings.weight", "lm_head.dense.weight"})),
+      ElementsAre(4, 2))
+      << "the head's own layer is not the matrix that makes logits";
+}
+
+TEST(ParameterFetchesTest, AnEncoderAndADecoderShareTheEmbedding) {
+  const std::vector<std::string> names{"shared.weight", "encoder.block.0.layer.0.q.weight",
+                                       "decoder.block.0.layer.0.q.weight"};
+  EXPECT_THAT(fetches_of(model_of(names)), ElementsAre(5, 2, 2))
+      << "three times in forward; in backward once for the head, and for the decoder, whose use "
+         "DeepSpeed never sees end";
+  std::vector<std::string> with_head = names;
+  with_head.emplace_back("lm_head.weight");
+  EXPECT_THAT(fetches_of(model_of(with_head)), ElementsAre(3, 2, 2, 2));
+}
+
+TEST(ParameterFetchesTest, TheInventoryKnowsBest) {
+  Inventory inventory = model_of({"model.embed_tokens.weight", "model.layers.0.up.weight"});
+  inventory.ties.emplace();
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(2, 2));
+  inventory.ties->push_back({"strange.weight", "model.embed_tokens.weight"});
+  inventory.ties->push_back({"lm_head.weight", "no such tensor"});
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(4, 2));
+}
+
+TEST(ParameterFetchesTest, ModulesAroundParametersAreCalledButListsAreNot) {
+  Inventory inventory = model_of({"model.embed.weight", "model.layers.0.q.weight",
+                                  "model.layers.0.q.bias", "model.layers.0.o.weight"});
+  inventory.ties.emplace();
+  std::vector<std::vector<std::size_t>> calls;
+  for (const ModuleCall& call :
+       module_calls(setup_of(inventory, R"("round_robin_gradients": true)"))) {
+    calls.push_back(call.parameters);
+  }
+  const std::vector<std::size_t> none;
+  const std::vector<std::size_t> q{1, 2};
+  EXPECT_EQ(calls, (std::vector<std::vector<std::size_t>>{
+                       none,
+                       none,
+                       {0},
+                       none,
+                       q,
+                       {3},  // forward: model, embedding, layer
+                       none,
+                       none,
+                       none,
+                       {3},
+                       q,
+                       {0}}))  // backward: the outer ones come first, too
+      << "the list of layers is no call of its own";
+}
+
+// DeepSpeed looks ahead at each call, of modules without parameters as well. So the turn from
+// forward to backward finds more of the last layers still gathered.
+TEST(ParameterFetchesTest, EveryCallLooksAhead) {
+  std::vector<std::string> flat;
+  std::vector<std::string> deep;
+  for (int layer = 0; layer < 8; ++layer) {
+    for (const char* name : {"q", "k", "v", "o"}) {
+      flat.push_back(fmt::format("l{}{}.weight", layer, name));
+      deep.push_back(fmt::format("model.layers.{}.self_attn.{}.weight", layer, name));
+    }
+  }
+  const auto all = [](const std::vector<std::string>& names) {
+    const TrainingSetup setup =
+        setup_of(model_of(names),
+                 R"("stage3_prefetch_bucket_size": 3000000, "stage3_max_reuse_distance": 0)");
+    const SwapPlan plan = make_swap_plan(setup, test::baseline_machine());
+    const auto& fetches = plan.fetches.by_tensor;
+    return std::accumulate(fetches.begin(), fetches.end(), 0U);
+  };
+  EXPECT_LT(all(deep), all(flat));
+}
+
+}  // namespace
+}  // namespace penstock
