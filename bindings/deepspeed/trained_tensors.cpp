@@ -135,14 +135,16 @@ Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>
   if (patterns.empty()) {
     return {};
   }
+  std::vector<bool> by_model;
   for (TensorInfo& tensor : inventory.tensors) {
-    tensor.is_trained = false;
+    by_model.push_back(std::exchange(tensor.is_trained, false));
   }
   for (const std::string& pattern : patterns) {
     std::size_t matches = 0;
-    for (TensorInfo& tensor : inventory.tensors) {
+    for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
+      TensorInfo& tensor = inventory.tensors[i];
       const bool matched = tensor.role == Role::kParam &&
-                           (pattern == "all" || matches_pattern(pattern, tensor.name));
+                           (pattern == "all" ? by_model[i] : matches_pattern(pattern, tensor.name));
       tensor.is_trained |= matched;
       matches += matched ? 1U : 0U;
     }

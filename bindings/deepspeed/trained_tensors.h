@@ -8,6 +8,7 @@
 namespace penstock {
 
 /// Freezes every parameter that none of `patterns` (matches_pattern(), `all` or `none`) matches.
+/// `all` are those that the inventory does not call frozen; a pattern has these, too.
 /// Errors: a pattern that matches no parameter, which would freeze a model by a slip of the
 /// keyboard.
 Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns);

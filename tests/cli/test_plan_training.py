@@ -91,6 +91,23 @@ def test_what_is_trained_is_checked(penstock, options, status, parts):
     assert_one_sentence(done, *parts)
 
 
+def test_what_the_model_freezes_is_trained_by_its_name_only(penstock, write):
+    """As Whisper's table of positions: a script that trains all parameters leaves it as it is."""
+    config = json.loads(FULL.read_text())
+    tensor = {"dtype": "bf16", "shape": [1024, 1024]}
+    tensors = [{"name": "fixed.weight", "trainable": False, **tensor}, {"name": "layers.0.weight", **tensor}]
+    inventory = write("inventory.json", {"tensors": tensors})
+
+    def stepped(*patterns):
+        options = ["--config", write("ds.json", config), "--ram", "0", *MEMORY]
+        chosen = [word for pattern in patterns for word in ("--trainable", pattern)]
+        plan = penstock.json("plan", inventory, *options, *chosen, "--verbose")
+        return component(plan, "moments") // 8
+
+    assert [stepped(), stepped("all"), stepped("*layers*")] == [1 << 20] * 3
+    assert stepped("*") == stepped("all", "fixed.*") == 2 << 20
+
+
 def test_trained_parameters_that_max_in_cpu_moves_are_in_ram(penstock, write):
     config = json.loads(FULL.read_text())
     del config["zero_optimization"]["offload_param"]["max_in_cpu"]
