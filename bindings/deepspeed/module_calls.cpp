@@ -1,9 +1,13 @@
 #include "bindings/deepspeed/module_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "bindings/deepspeed/tied_names.h"
@@ -59,6 +63,21 @@ void insert_tied(std::vector<Use>& uses, const Use& tied) {
   uses.insert(uses.begin() + static_cast<std::ptrdiff_t>(at), tied);
 }
 
+// PEFT trains a copy of a module that it is to save, and calls the copy in its place.
+void drop_originals(std::vector<Use>& uses) {
+  constexpr std::string_view kCopy = ".modules_to_save.";
+  std::unordered_set<std::string> originals;
+  for (const Use& use : uses) {
+    if (const std::size_t at = use.name.find(kCopy); at != std::string_view::npos) {
+      std::string_view own = use.name.substr(at + kCopy.size());
+      own.remove_prefix(own.find('.') + 1);  // behind the adapter's name, where there is one
+      originals.insert(fmt::format("{}.{}", use.name.substr(0, at), own));
+    }
+  }
+  std::erase_if(uses,
+                [&originals](const Use& use) { return originals.contains(std::string(use.name)); });
+}
+
 std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<TiedName>& ties) {
   const std::vector<TensorInfo>& tensors = setup.inventory.tensors;
   std::vector<Use> uses;
@@ -70,6 +89,7 @@ std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<T
       places.emplace(tensors[i].name, i);
     }
   }
+  drop_originals(uses);
   std::ranges::stable_partition(uses, [](const Use& use) { return !is_of_head(use.name); });
   for (const TiedName& tie : ties) {
     const auto found = places.find(tie.tensor);
@@ -119,6 +139,9 @@ class CallTree {
   void enter(std::vector<std::string_view> path) {
     const auto shared = std::ranges::mismatch(path, path_).in1 - path.begin();
     close_from(static_cast<std::size_t>(shared) + 1);
+    if (is_wrapped_by_adapter(path)) {
+      close_from(open_.back().depth);
+    }
     for (std::size_t depth = open_.empty() ? 0 : open_.back().depth + 1; depth <= path.size();
          ++depth) {
       const bool is_inner = depth > 0 && depth < path.size();
@@ -127,6 +150,12 @@ class CallTree {
       }
     }
     path_ = std::move(path);
+  }
+  // PEFT puts a module around the one that it adapts, which is called before the adapter.
+  bool is_wrapped_by_adapter(const std::vector<std::string_view>& path) const {
+    return !open_.empty() && open_.back().depth < path.size() &&
+           path[open_.back().depth].starts_with("lora_") &&
+           !calls_.modules[open_.back().call].parameters.empty();
   }
   void open(std::size_t depth) {
     open_.push_back({depth, calls_.modules.size()});

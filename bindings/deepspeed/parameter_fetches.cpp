@@ -242,21 +242,29 @@ void add_generation(const std::vector<PlanTensor>& tensors, const Placement& pla
   fetches.held_bytes_max = std::max(fetches.held_bytes_max, all);
 }
 
+// What the coordinator has nothing to do with is read as often as its role says.
+void add_others(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                ParameterFetches& fetches) {
+  for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
+    if (setup.inventory.tensors[i].role != Role::kParam || !tensors[i].swappable) {
+      fetches.by_tensor[i] = tensors[i].reads_per_step;
+    }
+  }
+}
+
 }  // namespace
 
 ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                                 const Placement& placement) {
   ParameterFetches fetches;
-  fetches.by_tensor.resize(setup.inventory.tensors.size());
+  for (std::size_t i = 0; i < setup.inventory.tensors.size(); ++i) {
+    fetches.by_tensor.push_back(tensors[i].reads_per_step);
+  }
   if (!setup.has_config || setup.param_device() != OffloadDevice::kNvme) {
     return fetches;
   }
   if (setup.trained_is_given || !setup.config.deepspeed.optimizer_type.empty()) {
     fetches = Coordinator(setup, tensors, placement, module_calls(setup)).run();
-  } else {
-    for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
-      fetches.by_tensor[i] = tensors[i].swappable ? tensors[i].reads_per_step : 0;
-    }
   }
   for (std::size_t i = 0; i < fetches.by_tensor.size(); ++i) {
     // What persists stays gathered from one pass to the next.
@@ -265,6 +273,7 @@ ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<Pl
   if (setup.generates) {
     add_generation(tensors, placement, fetches);
   }
+  add_others(setup, tensors, fetches);
   return fetches;
 }
 

@@ -10,7 +10,7 @@ namespace penstock {
 
 /// What DeepSpeed's stage 3 fetches in one training step, once it knows the order of the modules.
 struct ParameterFetches {
-  std::vector<std::uint32_t> by_tensor;  ///< by tensor of the inventory; 0: not swapped
+  std::vector<std::uint32_t> by_tensor;  ///< by tensor of the inventory; of others its reads
   std::uint64_t held_bytes_max = 0;      ///< most bytes from drives that are held at once
 };
 

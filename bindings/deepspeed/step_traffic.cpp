@@ -12,8 +12,8 @@ StepTraffic expect_traffic(const std::vector<PlanTensor>& tensors, const Placeme
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Place place = placement.tensors[i].place;
     if (is_on_drive(place)) {
-      const bool is_known = i < fetches.size() && fetches[i] != 0;
-      traffic.read_bytes += tensors[i].bytes * (is_known ? fetches[i] : tensors[i].reads_per_step);
+      const std::uint64_t reads = i < fetches.size() ? fetches[i] : tensors[i].reads_per_step;
+      traffic.read_bytes += tensors[i].bytes * reads;
       traffic.write_bytes += tensors[i].bytes * tensors[i].writes_per_step;
     }
   }

@@ -65,6 +65,35 @@ TEST(ParameterFetchesTest, AnEncoderAndADecoderShareTheEmbedding) {
   EXPECT_THAT(fetches_of(model_of(with_head)), ElementsAre(3, 2, 2, 2));
 }
 
+TEST(ParameterFetchesTest, WhatComesBeforeTheFirstAdapterHasNoBackward) {
+  Inventory inventory =
+      model_of({"model.embed_tokens.weight", "model.layers.0.q.weight",
+                "model.layers.0.q.lora_A.default.weight", "model.layers.0.q.lora_B.default.weight",
+                "model.layers.0.o.weight", "lm_head.weight"});
+  for (const std::size_t frozen : {0U, 1U, 4U, 5U}) {
+    inventory.tensors[frozen].is_trained = false;
+  }
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(1, 1, 2, 2, 2, 2));
+}
+
+TEST(ParameterFetchesTest, TheOriginalOfASavedModuleIsNotCalled) {
+  EXPECT_THAT(fetches_of(model_of({"model.embed_tokens.weight", "lm_head.weight",
+                                   "lm_head.modules_to_save.default.weight"})),
+              ElementsAre(2, 0, 2));
+  EXPECT_THAT(fetches_of(model_of({"score.dense.weight", "score.modules_to_save.a.dense.weight"})),
+              ElementsAre(0, 2));
+}
+
+TEST(ParameterFetchesTest, WhatIsNeverFetchedIsNoTraffic) {
+  const std::vector<std::string> both{"m.lm_head.weight", "m.lm_head.modules_to_save.a.weight"};
+  Inventory inventory = model_of(both);
+  inventory.tensors[0].is_trained = false;
+  constexpr const char* kNone = R"("stage3_prefetch_bucket_size": 0)";
+  const SwapPlan plan =
+      make_swap_plan(setup_of(std::move(inventory), kNone), test::baseline_machine());
+  EXPECT_LE(plan.traffic.read_bytes, 2 * 2 * kMiB) << "the copy's two fetches";
+}
+
 TEST(ParameterFetchesTest, TheInventoryKnowsBest) {
   Inventory inventory = model_of({"model.embed_tokens.weight", "model.layers.0.up.weight"});
   inventory.ties.emplace();
