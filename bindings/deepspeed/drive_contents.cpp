@@ -1,9 +1,15 @@
 #include "bindings/deepspeed/drive_contents.h"
 
+#include <algorithm>
+
+#include "alloc/bytes.h"
 #include "swap/plan/rule_demand.h"
 
 namespace penstock {
 namespace {
+
+// Contents on their way to a drive that keeps up, however little pinned memory there is.
+constexpr std::uint64_t kKeepingUpBytes = 64 * kMiB;
 
 // DeepSpeed builds it on the drive, whatever becomes of it later.
 bool is_built(const TrainingSetup& setup, std::size_t i) {
@@ -55,6 +61,8 @@ DriveContents expect_drive_contents(const TrainingSetup& setup, const EngineConf
   }
   // Pinned slots and pageable memory hold what is on its way: see OverflowAccount.
   contents.behind_bytes = placement.pinned_bytes + held_bytes + kWriteBackSlackBytes;
+  contents.behind_keeping_up_bytes =
+      std::min(std::max(placement.pinned_bytes, kKeepingUpBytes), contents.behind_bytes);
   return contents;
 }
 

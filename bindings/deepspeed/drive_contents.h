@@ -19,6 +19,8 @@ struct DriveContents {
   std::vector<DriveTensor> tensors;
   /// Most bytes of new contents on their way to the drives at one time, where there are so many.
   std::uint64_t behind_bytes = 0;
+  /// Of them those that pinned memory holds: where drives keep up there are no more.
+  std::uint64_t behind_keeping_up_bytes = 0;
 };
 
 /// What the drives hold of one rank, from the first parameter that is built on: every parameter of

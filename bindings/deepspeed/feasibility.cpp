@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "alloc/bytes.h"
@@ -61,8 +62,8 @@ class DriveDemand {
 
 // A rank's parameters, and all else: each has files of its own.
 struct DemandByRole {
-  explicit DemandByRole(const DriveContents& contents)
-      : parameters(contents.behind_bytes), states(contents.behind_bytes) {}
+  explicit DemandByRole(std::uint64_t behind_bytes)
+      : parameters(behind_bytes), states(behind_bytes) {}
 
   void add(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
            const DriveTensor& tensor) {
@@ -78,6 +79,26 @@ struct DemandByRole {
   DriveDemand parameters;
   DriveDemand states;
 };
+
+// Of all paths together; nothing where one has no limit.
+std::optional<std::uint64_t> stated_limit(const std::vector<PathConfig>& paths) {
+  std::uint64_t limit = 0;
+  for (const PathConfig& path : paths) {
+    if (!path.max_bytes) {
+      return std::nullopt;
+    }
+    // Each file is used in whole blocks. Limits beyond any disk are there to mean "none".
+    limit += std::min(align_down(*path.max_bytes, kBlockBytes), std::uint64_t{1} << 58);
+  }
+  return paths.empty() ? std::nullopt : std::optional(limit);
+}
+
+std::string describe_limit(const std::vector<PathConfig>& paths, std::uint64_t limit) {
+  return paths.size() == 1
+             ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
+             : fmt::format("the sum of max_bytes over penstock.paths, each in whole {} bytes, {},",
+                           kBlockBytes, limit);
+}
 
 }  // namespace
 
@@ -95,7 +116,7 @@ std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
     }
     return {demand.need()};
   }
-  DemandByRole demand(contents);
+  DemandByRole demand(contents.behind_bytes);
   for (const DriveTensor& tensor : contents.tensors) {
     demand.add(setup, tensors, tensor);
   }
@@ -108,41 +129,52 @@ std::uint64_t gap_bytes(const DriveNeed& need, std::size_t drives) noexcept {
 
 Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                          const DriveContents& contents, const std::vector<PathConfig>& paths) {
-  std::uint64_t limit = 0;
-  for (const PathConfig& path : paths) {
-    if (!path.max_bytes) {
-      return {};
-    }
-    // Each file is used in whole blocks. Limits beyond any disk are there to mean "none".
-    limit += std::min(align_down(*path.max_bytes, kBlockBytes), std::uint64_t{1} << 58);
-  }
-  if (paths.empty()) {
+  const std::optional<std::uint64_t> limit = stated_limit(paths);
+  if (!limit) {
     return {};
   }
-  DemandByRole demand(contents);
+  DemandByRole least(contents.behind_keeping_up_bytes);
+  DemandByRole enough(contents.behind_bytes);
   const PlanTensor* first_too_many = nullptr;
   for (const DriveTensor& tensor : contents.tensors) {
-    demand.add(setup, tensors, tensor);
-    if (first_too_many == nullptr && demand.larger_bytes(paths.size()) > limit) {
+    least.add(setup, tensors, tensor);
+    enough.add(setup, tensors, tensor);
+    if (first_too_many == nullptr && least.larger_bytes(paths.size()) > *limit) {
       first_too_many = &tensors[tensor.index];
     }
   }
   if (first_too_many == nullptr) {
     return {};
   }
-  const std::string number =
-      paths.size() == 1 ? fmt::format("max_bytes of {} for {}", *paths[0].max_bytes, paths[0].path)
-                        : fmt::format(
-                              "the sum of max_bytes over penstock.paths, each in whole {} "
-                              "bytes, {},",
-                              kBlockBytes, limit);
-  return {
-      false,
-      fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; the smallest value "
-                  "that works is {}",
-                  first_too_many->name, first_too_many->bytes, number,
-                  demand.larger_bytes(paths.size())),
-      first_too_many->name};
+  return {false,
+          fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; drives that "
+                      "keep up need {} bytes, and in any case the smallest value that works is {}",
+                      first_too_many->name, first_too_many->bytes, describe_limit(paths, *limit),
+                      least.larger_bytes(paths.size()), enough.larger_bytes(paths.size())),
+          first_too_many->name};
+}
+
+std::vector<PlanWarning> warn_about_limits(const TrainingSetup& setup,
+                                           const std::vector<PlanTensor>& tensors,
+                                           const DriveContents& contents,
+                                           const std::vector<PathConfig>& paths) {
+  const std::optional<std::uint64_t> limit = stated_limit(paths);
+  DemandByRole least(contents.behind_keeping_up_bytes);
+  DemandByRole enough(contents.behind_bytes);
+  for (const DriveTensor& tensor : contents.tensors) {
+    least.add(setup, tensors, tensor);
+    enough.add(setup, tensors, tensor);
+  }
+  const std::uint64_t in_any_case = enough.larger_bytes(paths.size());
+  if (!limit || *limit < least.larger_bytes(paths.size()) || *limit >= in_any_case) {
+    return {};
+  }
+  return {{"drive-limit",
+           fmt::format("{} leaves less room for new contents on their way than there may be: where "
+                       "the drive falls behind, training stops with an error; in any case "
+                       "the smallest value that works is {}",
+                       describe_limit(paths, *limit), in_any_case),
+           "penstock.paths"}};
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 
 #include "alloc/result.h"
 #include "bindings/deepspeed/drive_contents.h"
+#include "bindings/deepspeed/plan_warning.h"
 #include "swap/plan/placement.h"
 
 namespace penstock {
@@ -48,9 +49,18 @@ std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
 std::uint64_t gap_bytes(const DriveNeed& need, std::size_t drives) noexcept;
 
 /// Looks at the drives' stated limits (`penstock.paths[].max_bytes`), which hold for a rank's
-/// parameters and for its states, each for itself; a path without one has no limit here. The other
-/// budgets have been held by place_tensors().
+/// parameters and for its states, each for itself; a path without one has no limit here. Refuses
+/// what has no room for each content once and for the new ones on their way to drives that keep up
+/// (DriveContents::behind_keeping_up_bytes); training has stopped for want of space there. The
+/// other budgets have been held by place_tensors().
 Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                          const DriveContents& contents, const std::vector<PathConfig>& paths);
+
+/// The warning `drive-limit` where these limits allow that, but not all that may be on its way
+/// (drive_needs_by_path()): how much is depends on the drives' speed.
+std::vector<PlanWarning> warn_about_limits(const TrainingSetup& setup,
+                                           const std::vector<PlanTensor>& tensors,
+                                           const DriveContents& contents,
+                                           const std::vector<PathConfig>& paths);
 
 }  // namespace penstock

@@ -92,6 +92,8 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   std::ranges::move(warn_about_batches(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_states(plan.setup), std::back_inserter(plan.warnings));
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
+  std::ranges::move(warn_about_limits(plan.setup, plan.tensors, plan.drives, config.paths),
+                    std::back_inserter(plan.warnings));
   std::ranges::move(
       warn_about_machine(machine, plan.setup, plan.placement,
                          drive_needs_by_path(plan.setup, plan.tensors, plan.drives), plan.process),

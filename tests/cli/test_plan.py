@@ -133,8 +133,15 @@ def test_a_stated_limit_of_the_disk_counts(penstock, write, tmp_path):
     refused = plan("1GiB", 1)
     assert "max_bytes of 1073741824" in refused["reason"]
     smallest = int(refused["reason"].rsplit(" ", 1)[1])
-    assert plan(smallest, 0)["feasible"] is True
-    assert plan(smallest - 4096, 1)["feasible"] is False
+    assert "drive-limit" not in codes(plan(smallest, 0))
+    assert "drive-limit" in codes(plan(smallest - 4096, 0))
+    least = int(refused["reason"].partition("drives that keep up need ")[2].split()[0])
+    assert plan(least, 0)["fits"] is True
+    assert plan(least - 4096, 1)["feasible"] is False
+
+
+def codes(plan):
+    return [warning["code"] for warning in plan["warnings"]]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/training/training_fixture.h"
 #include "tests/training/warning_matcher.h"
 
@@ -38,7 +40,15 @@ TEST(FeasibilityTest, WithoutStatedLimitsTheDrivesHaveRoom) {
       << "one path without a limit is enough";
 }
 
-TEST(FeasibilityTest, TheSmallestLimitOfADriveWorksAndOneBlockLessDoesNot) {
+// Whether a limit is enough however slow the drives are.
+bool is_enough(const TrainingSetup& setup) {
+  const SwapPlan planned = plan(setup);
+  const bool warns = std::ranges::any_of(
+      planned.warnings, [](const PlanWarning& each) { return each.code == "drive-limit"; });
+  return planned.feasibility.feasible && !warns;
+}
+
+TEST(FeasibilityTest, TheSmallestLimitOfADriveWorksInAnyCaseAndOneBlockLessDoesNot) {
   for (const char* optimizer : {"cpu", "nvme"}) {
     TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", optimizer);
     const SwapPlan refused = plan(setup);
@@ -48,10 +58,26 @@ TEST(FeasibilityTest, TheSmallestLimitOfADriveWorksAndOneBlockLessDoesNot) {
     const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
     EXPECT_GT(smallest, refused.drives.behind_bytes);
     setup.config.penstock.paths[0].max_bytes = smallest;
-    EXPECT_TRUE(plan(setup).feasibility.feasible);
+    EXPECT_TRUE(is_enough(setup));
     setup.config.penstock.paths[0].max_bytes = smallest - kBlockBytes;
-    EXPECT_FALSE(plan(setup).feasibility.feasible);
+    EXPECT_FALSE(is_enough(setup));
   }
+}
+
+TEST(FeasibilityTest, ALimitThatIsEnoughForDrivesThatKeepUpIsAWarning) {
+  TrainingSetup setup = small_model(R"([{"path": "/n", "max_bytes": "1GiB"}])", "nvme");
+  const std::string reason = plan(setup).feasibility.reason;
+  const std::string_view before = "is too small; drives that keep up need ";
+  const std::uint64_t least = std::stoull(reason.substr(reason.find(before) + before.size()));
+  EXPECT_GT(least, 12 * setup.inventory.elements()) << "the states, and some new contents";
+  EXPECT_LT(least, 13 * setup.inventory.elements());
+  setup.config.penstock.paths[0].max_bytes = least - kBlockBytes;
+  EXPECT_FALSE(plan(setup).feasibility.feasible);
+  setup.config.penstock.paths[0].max_bytes = least;
+  EXPECT_TRUE(plan(setup).fits());
+  EXPECT_THAT(plan(setup).warnings, Contains(Warns("drive-limit", "penstock.paths")));
+  setup.config.penstock.paths[0].max_bytes = std::nullopt;
+  EXPECT_TRUE(is_enough(setup));
 }
 
 TEST(FeasibilityTest, SeveralDrivesAddUpButATensorLiesWholeOnOne) {
@@ -63,9 +89,9 @@ TEST(FeasibilityTest, SeveralDrivesAddUpButATensorLiesWholeOnOne) {
   const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
   setup.config.penstock.paths[0].max_bytes = smallest - 700 * kMiB;
   setup.config.penstock.paths[1].max_bytes = 700 * kMiB;
-  EXPECT_TRUE(plan(setup).feasibility.feasible);
+  EXPECT_TRUE(is_enough(setup));
   setup.config.penstock.paths[1].max_bytes = 700 * kMiB - kBlockBytes;
-  EXPECT_FALSE(plan(setup).feasibility.feasible);
+  EXPECT_FALSE(is_enough(setup));
 }
 
 TEST(FeasibilityTest, TheSmallestLimitIsOfWholeBlocksWhereTheTensorsAreNot) {
@@ -79,9 +105,9 @@ TEST(FeasibilityTest, TheSmallestLimitIsOfWholeBlocksWhereTheTensorsAreNot) {
     const std::uint64_t smallest = smallest_value(refused.feasibility.reason);
     std::uint64_t& limit = *setup.config.penstock.paths[0].max_bytes;
     limit = smallest;
-    EXPECT_TRUE(plan(setup).feasibility.feasible) << refused.feasibility.reason;
+    EXPECT_TRUE(is_enough(setup)) << refused.feasibility.reason;
     limit = smallest - 1;
-    EXPECT_FALSE(plan(setup).feasibility.feasible) << refused.feasibility.reason;
+    EXPECT_FALSE(is_enough(setup)) << refused.feasibility.reason;
   }
 }
 
