@@ -148,7 +148,7 @@ Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTenso
   }
   return {false,
           fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; drives that "
-                      "keep up need {} bytes, and in any case the smallest value that works is {}",
+                      "keep up need {} bytes; on any drive the smallest value that works is {}",
                       first_too_many->name, first_too_many->bytes, describe_limit(paths, *limit),
                       least.larger_bytes(paths.size()), enough.larger_bytes(paths.size())),
           first_too_many->name};
@@ -171,8 +171,8 @@ std::vector<PlanWarning> warn_about_limits(const TrainingSetup& setup,
   }
   return {{"drive-limit",
            fmt::format("{} leaves less room for new contents on their way than there may be: where "
-                       "the drive falls behind, training stops with an error; in any case "
-                       "the smallest value that works is {}",
+                       "the drive falls behind, training stops with an error; on any drive the "
+                       "smallest value that works is {}",
                        describe_limit(paths, *limit), in_any_case),
            "penstock.paths"}};
 }
