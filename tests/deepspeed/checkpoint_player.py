@@ -193,6 +193,7 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
                 loads = {"load": {}, "weights": {"load_optimizer_states": False}, "module": {"load_module_only": True}}
                 client = engine.load_checkpoint(directory, tag=argument or None, **loads[verb])[1]
                 print("CLIENT", client.get("mine"))
+                print("KEYS", *sorted(set(client) - {"frozen_param_fragments"}), flush=True)
         except Exception as error:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)
 

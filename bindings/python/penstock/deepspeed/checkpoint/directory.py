@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import stat
+from typing import Any
 
 from penstock import messages
 
@@ -18,6 +19,18 @@ _AT_FDCWD = -100
 _WHOLE = ".whole"
 # Where stock DeepSpeed copies its swap files to.
 _STOCK_SWAP = "offloaded_tensors"
+
+
+def tag_of(engine: Any, directory: Any, tag: Any) -> str | None:
+    """None: there is none, as DeepSpeed will say."""
+    if tag is not None:
+        return str(tag)
+    name = "latest_universal" if engine.load_universal_checkpoint() else "latest"
+    latest = os.path.join(os.fspath(directory), name)
+    if not os.path.isfile(latest):
+        return None
+    with open(latest, encoding="utf-8") as file:
+        return file.read().strip()
 
 
 class PartialCheckpoint:

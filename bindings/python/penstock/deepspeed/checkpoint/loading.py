@@ -22,7 +22,7 @@ from penstock import messages
 from penstock.deepspeed.agreement import gathered, together
 from penstock.deepspeed.checkpoint.adam_powers import changes_betas
 from penstock.deepspeed.checkpoint.archive import Archive
-from penstock.deepspeed.checkpoint.directory import PartialCheckpoint
+from penstock.deepspeed.checkpoint.directory import PartialCheckpoint, tag_of
 from penstock.deepspeed.checkpoint.given_states import load_given
 from penstock.deepspeed.checkpoint.init_context import outside_init_context
 from penstock.deepspeed.checkpoint.loaded_states import LoadedStates
@@ -52,7 +52,7 @@ def loading(original: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(self, *args, **kwargs)
         arguments.apply_defaults()
         given = arguments.arguments
-        tag = _tag(self, given["load_dir"], given["tag"])
+        tag = tag_of(self, given["load_dir"], given["tag"])
         if tag is None or not is_swapped(self):
             return original(self, *args, **kwargs)
         require_torch()
@@ -73,7 +73,8 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
     is_universal = engine.load_universal_checkpoint()
     kind = UniversalCheckpoint if is_universal else LoadedCheckpoint
     checkpoint: CheckpointReading = kind(engine, os.fspath(given["load_dir"]), given["tag"])
-    with_states = given["load_optimizer_states"] and not given["load_module_only"]
+    asked = given["load_optimizer_states"]
+    with_states = asked and not given["load_module_only"]
     if is_universal:
         # Without it DeepSpeed would read the checkpoint that `latest` names into memory, and use nothing of it.
         given["load_optimizer_states"] = True
@@ -87,24 +88,14 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
             if is_universal:
                 checkpoint.begin_module()
             result = original(*arguments.args, **arguments.kwargs)
+        if is_universal and not asked and isinstance(result[1], dict):
+            result[1]["optimizer"] = None  # as it gives without states what the model's file has
         together(checkpoint.publish)  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
         raise
     checkpoint.mark.end(with_states)
     return result
-
-
-def _tag(engine: Any, directory: Any, tag: Any) -> str | None:
-    """None: there is none, as DeepSpeed will say."""
-    if tag is not None:
-        return str(tag)
-    name = "latest_universal" if engine.load_universal_checkpoint() else "latest"
-    latest = os.path.join(os.fspath(directory), name)
-    if not os.path.isfile(latest):
-        return None
-    with open(latest, encoding="utf-8") as file:
-        return file.read().strip()
 
 
 class LoadedCheckpoint(CheckpointReading):
@@ -141,7 +132,7 @@ class LoadedCheckpoint(CheckpointReading):
         """Without states DeepSpeed takes the weights from all ranks' masters, of the checkpoint that `latest` names, as
         zero_to_fp32.py does: without looking at CRCs, and in each rank.
         """
-        latest = _tag(self._engine, self._directory, None)
+        latest = tag_of(self._engine, self._directory, None)
         if latest is None or not self._engine.zero_optimization_partition_weights() or self._engine.has_moe_layers:
             return
         if latest != self._tag and self._engine.global_rank == 0:
