@@ -76,12 +76,14 @@ std::optional<TensorCall> find_tensor_call(const PickleDocument& pickle, PickleR
       return std::nullopt;
     }
     if (called == "torch._utils._rebuild_tensor_v2" || called == "torch._utils._rebuild_tensor") {
-      return items.size() < 4 ? std::nullopt
-                              : std::optional(TensorCall{items[0], items[1], items[2], 0});
+      return items.size() < 4
+                 ? std::nullopt
+                 : std::optional(TensorCall{items[0], items[1], items[2], items[3], 0});
     }
     if (called == "torch._utils._rebuild_tensor_v3") {
-      return items.size() < 7 ? std::nullopt
-                              : std::optional(TensorCall{items[0], items[1], items[2], items[6]});
+      return items.size() < 7
+                 ? std::nullopt
+                 : std::optional(TensorCall{items[0], items[1], items[2], items[3], items[6]});
     }
     if (called == "torch._tensor._rebuild_from_type_v2" && items.size() >= 3 &&
         pickle[items[0]].kind == PickleKind::kGlobal) {

@@ -26,6 +26,7 @@ struct TensorCall {
   PickleRef storage = 0;
   PickleRef offset = 0;
   PickleRef size = 0;
+  PickleRef stride = 0;
   PickleRef dtype = 0;  ///< 0: the storage's
 };
 

@@ -81,6 +81,18 @@ Result<std::vector<std::byte>> read_pickle_bytes(const std::string& path,
   return bytes;
 }
 
+/// One element behind the last of a tensor. An expanded tensor, of stride 0, has few elements.
+std::uint64_t end_of(const ArchivedTensor& tensor, const std::vector<std::uint64_t>& strides) {
+  if (tensor.elements() == 0) {
+    return 0;
+  }
+  std::uint64_t end = add_saturating(tensor.offset, 1);
+  for (std::size_t at = 0; at < strides.size(); ++at) {
+    end = add_saturating(end, multiply_saturating(tensor.shape[at] - 1, strides[at]));
+  }
+  return end;
+}
+
 }  // namespace
 
 std::uint64_t element_count(const std::vector<std::uint64_t>& shape) noexcept {
@@ -172,12 +184,15 @@ std::optional<ArchivedTensor> TorchArchive::tensor(PickleRef value) const {
     return std::nullopt;
   }
   std::optional<std::vector<std::uint64_t>> sizes = shape(call->size);
+  const std::optional<std::vector<std::uint64_t>> strides = shape(call->stride);
   const std::optional<std::int64_t> offset = integer(call->offset);
   if (!sizes || !offset || *offset < 0) {
     return std::nullopt;
   }
   tensor.shape = std::move(*sizes);
   tensor.offset = static_cast<std::uint64_t>(*offset);
+  const bool has_strides = strides && strides->size() == tensor.shape.size();
+  tensor.end = has_strides ? end_of(tensor, *strides) : ~std::uint64_t{0};
   if (call->dtype != 0) {  // of a storage without a type of its own
     const ElementType type = element_type((*pickle_)[call->dtype].text);
     tensor.dtype = type.name;
@@ -272,11 +287,11 @@ std::string TorchArchive::problem(const ArchivedTensor& tensor) const {
     return fmt::format("its record {} is missing", tensor.record);
   }
   const std::uint64_t has_bytes = record->second->bytes;
-  const std::uint64_t first = element_bytes(tensor.offset, tensor.bits);
-  const bool is_beyond = tensor.elements() > 0 && (first >= has_bytes && tensor.bits > 0);
-  if (tensor.record_bytes > has_bytes || is_beyond) {
-    return fmt::format("it claims {} bytes of record {}, which has {}",
-                       std::max(tensor.record_bytes, first), tensor.record, has_bytes);
+  const std::uint64_t claimed =
+      std::max(tensor.record_bytes, element_bytes(tensor.end, tensor.bits));
+  if (claimed > has_bytes) {
+    return fmt::format("it claims {} bytes of record {}, which has {}", claimed, tensor.record,
+                       has_bytes);
   }
   return {};
 }

@@ -33,6 +33,7 @@ struct ArchivedTensor {
   std::vector<std::uint64_t> shape;
   std::string record;              ///< `data/7`
   std::uint64_t offset = 0;        ///< of its first element there
+  std::uint64_t end = 0;           ///< one element behind its last one there; 0 where it has none
   std::uint64_t record_bytes = 0;  ///< that its storage needs
 
   std::uint64_t elements() const noexcept;
@@ -73,7 +74,8 @@ class TorchArchive {
   void for_each_tensor(
       const std::function<void(const std::string& place, const ArchivedTensor&)>& visit) const;
 
-  /// What is wrong with a tensor: its storage has no record, or is longer than it. Empty: nothing.
+  /// What is wrong with a tensor: its storage has no record, or it reaches beyond its end.
+  /// Empty: nothing.
   std::string problem(const ArchivedTensor& tensor) const;
 
  private:

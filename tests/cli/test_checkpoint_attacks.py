@@ -81,6 +81,51 @@ def test_numbers_are_not_believed(penstock, tmp_path):
     assert "tensor module.w" in bad["problem"]
 
 
+def strided(size, stride, offset):
+    """A model state with a tensor in a storage of 16 floats."""
+    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + long(16) + b"tQ"
+    numbers = [b"(" + b"".join(map(long, part)) + b"t" for part in (size, stride)]
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + long(offset) + b"".join(numbers) + b"\x89}tR"
+    return b"\x80\x02}" + text("module") + b"}" + text("w") + tensor + b"ss."
+
+
+@pytest.mark.parametrize(
+    "size, stride, offset, claimed",
+    [
+        ((16,), (1,), 0, None),
+        ((4, 4), (1, 4), 0, None),
+        ((), (), 15, None),
+        ((1 << 40, 2), (0, 1), 14, None),  # expanded
+        ((1, 1), (1 << 62, 1 << 62), 15, None),
+        ((0, 3), (3, 1), 1 << 60, None),
+        ((17,), (1,), 0, 68),
+        ((160,), (1,), 0, 640),
+        ((16,), (1,), 1, 68),
+        ((4, 4), (5, 1), 0, 76),
+        ((), (), 16, 68),
+        ((1 << 40, 2), (0, 1), 15, 68),
+        ((3, 3), (1 << 62, 1 << 62), 0, (1 << 64) - 1),
+        ((4, 4), (1,), 0, (1 << 64) - 1),
+        ((2,), (-1,), 3, (1 << 64) - 1),
+    ],
+)
+def test_a_tensor_ends_within_its_record(penstock, tmp_path, size, stride, offset, claimed):
+    """As torch sees it, which refuses to resize a storage of a file."""
+    folder = tmp_path / "global_step5"
+    folder.mkdir()
+    path = folder / shard(0)
+    replace_pickle(path, strided(size, stride, offset), {"0": bytes(64)})
+    if claimed is None:
+        assert torch.load(path)["module"]["w"].shape == size
+    else:
+        with pytest.raises(RuntimeError):
+            torch.load(path)
+    problems = [file["problem"] for file in penstock.json("inspect", folder, code=1)["files"]]
+    bad = [part["problem"] for part in penstock.json("verify", folder, code=1)["bad"]]
+    sentence = f"{path}: tensor module.w: it claims {claimed} bytes of record data/0, which has 64"
+    assert problems == [sentence if claimed else None] and bad == ([sentence] if claimed else [])
+
+
 def test_a_bomb_of_references(penstock, tmp_path):
     """2^60 lists, written as sixty: what they hold is visited once."""
     folder = tmp_path / "run" / "global_step5"
