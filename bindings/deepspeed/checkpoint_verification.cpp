@@ -109,6 +109,8 @@ class Verifier {
   Result<void> verify(const CheckpointFile& file);
   void verify_index(const std::string& name);
   void verify_bin_index(const std::string& path, const std::string& name);
+  void verify_safetensors_index(const std::string& path, const std::string& name);
+  bool is_damaged(const std::string& shard) const;
   void find_shards_without_index();
   Result<void> verify_records(const CheckpointFile& file, TorchRecords records);
   std::map<std::string, Claim> claims_of(const CheckpointFile& file, TorchRecords records) const;
@@ -224,12 +226,24 @@ void Verifier::verify_index(const std::string& name) {
     result_.missing.push_back(folder + shard);
   }
   if (missing->empty() && name.ends_with(".safetensors.index.json")) {
-    const Result<Checkpoint> whole = load_indexed_checkpoint(path);
-    if (whole.has_error() && result_.damaged.empty()) {  // a damaged shard has been named already
-      blame({.name = name, .path = path}, whole.error().message);
-    }
+    verify_safetensors_index(path, name);
   } else if (missing->empty()) {
     verify_bin_index(path, name);
+  }
+}
+
+bool Verifier::is_damaged(const std::string& shard) const {
+  return std::ranges::find(result_.damaged, shard, &DamagedPart::file) != result_.damaged.end();
+}
+
+/// A damaged shard has been named already, and an index that it is in cannot be read.
+void Verifier::verify_safetensors_index(const std::string& path, const std::string& name) {
+  const Result<Checkpoint> whole = load_indexed_checkpoint(path);
+  const Result<ShardedNames> shards = read_weight_map(path);
+  const std::string folder = name.substr(0, name.find_last_of('/') + 1);
+  const auto is_named = [&](const auto& shard) { return is_damaged(folder + shard.first); };
+  if (whole.has_error() && (shards.has_error() || std::ranges::none_of(*shards, is_named))) {
+    blame({.name = name, .path = path}, whole.error().message);
   }
 }
 

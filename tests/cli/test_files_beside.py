@@ -75,6 +75,23 @@ def test_an_index_that_does_not_hold(penstock, run):
     assert bad["file"] == index.name and "JSON" in bad["problem"]
 
 
+def test_each_index_that_does_not_hold_is_named(penstock, run):
+    """Whatever else is damaged, but a shard of its own: nothing can be said of the index then."""
+    for stem in ("model", "other"):
+        (run / f"{stem}-00001-of-00001.safetensors").write_bytes(safetensors_bytes({"a": ("F32", [3, 4], 48)}))
+        weight_map = {"weight_map": {"b": f"{stem}-00001-of-00001.safetensors"}}
+        (run / f"{stem}.safetensors.index.json").write_text(json.dumps(weight_map))
+    damaged = next((run / "global_step500").glob("*optim_states.pt"))
+    flip(damaged, max(records_of(damaged), key=lambda record: record[2])[1])
+    indexes = {"model.safetensors.index.json", "other.safetensors.index.json"}
+    bad = {part["file"] for part in penstock.json("verify", run, code=1)["bad"]}
+    assert bad == {f"global_step500/{damaged.name}", *indexes}
+    (run / "model-00001-of-00001.safetensors").write_bytes(b"cut")
+    bad = [part["file"] for part in penstock.json("verify", run, code=1)["bad"]]
+    shards = ["model-00001-of-00001.safetensors", "other.safetensors.index.json"]
+    assert sorted(bad) == [f"global_step500/{damaged.name}", *shards]
+
+
 def test_an_index_of_archives_that_does_not_hold(penstock, run):
     """Two names of one tensor are both there."""
     name = "pytorch_model-00001-of-00001.bin"
