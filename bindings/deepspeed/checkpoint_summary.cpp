@@ -10,6 +10,7 @@
 #include "alloc/bytes.h"
 #include "alloc/excerpt.h"
 #include "bindings/deepspeed/checkpoint_files.h"
+#include "bindings/deepspeed/checkpoint_groups.h"
 #include "bindings/deepspeed/checkpoint_notes.h"
 #include "bindings/deepspeed/torch_archive.h"
 #include "swap/plan/natural_order.h"
@@ -38,7 +39,6 @@ class Summarizer {
   void settle_ranks();
   void judge();
   void judge_signatures();
-  void judge_groups();
   void judge_steps();
   void note_ranks();
   void note_undescribed(const std::vector<std::string>& names);
@@ -53,9 +53,7 @@ class Summarizer {
   std::optional<std::int64_t> partitions_;
   bool has_model_ = false;
   bool has_optimizer_inside_ = false;
-  std::vector<std::uint64_t> flat_totals_;   // by group, of all ranks
-  std::vector<std::uint64_t> empty_groups_;  // by group: how many ranks have nothing of it
-  std::uint64_t optimizers_read_ = 0;
+  CheckpointGroups groups_;
 };
 
 std::optional<TorchArchive> Summarizer::open(CheckpointFile& file) const {
@@ -113,6 +111,7 @@ void Summarizer::read_model(CheckpointFile& file) {
   summary_.tensors = std::move(shard.tensors);
   note_undescribed(shard.undescribed);
   has_optimizer_inside_ = shard.has_optimizer;
+  groups_.add(shard);
   if (shard.has_optimizer) {
     read_optimizer(file, *archive);
   }
@@ -139,15 +138,7 @@ void Summarizer::read_optimizer(CheckpointFile& file, const TorchArchive& archiv
   if (file.shard->kind != ShardKind::kOptimizer) {
     return;
   }
-  ++optimizers_read_;
-  const std::size_t groups = std::max(flat_totals_.size(), shard.flat_elements.size());
-  flat_totals_.resize(groups);
-  empty_groups_.resize(groups);
-  for (std::size_t group = 0; group < shard.flat_elements.size(); ++group) {
-    const std::uint64_t elements = shard.flat_elements[group];
-    flat_totals_[group] += std::min(elements, ~flat_totals_[group]);
-    empty_groups_[group] += elements == 0 ? 1 : 0;
-  }
+  groups_.add(shard);
 }
 
 void Summarizer::read_optimizers() {
@@ -264,34 +255,8 @@ void Summarizer::judge_steps() {
   }
 }
 
-/// Whether the flat masters are as long as the parameters that lie in them.
-void Summarizer::judge_groups() {
-  const bool is_partitioned = summary_.zero_stage.value_or(0) >= 3;
-  std::size_t empty = 0;
-  std::size_t cut = 0;
-  for (std::size_t group = 0; group < summary_.groups.size(); ++group) {
-    const ParameterGroup& expected = summary_.groups[group];
-    const std::uint64_t there = group < flat_totals_.size() ? flat_totals_[group] : 0;
-    const std::uint64_t wanted =
-        is_partitioned ? expected.elements_a_rank * optimizers_read_ : expected.elements;
-    const bool has_empty =
-        group >= flat_totals_.size() || there == 0 || (is_partitioned && empty_groups_[group] > 0);
-    empty += expected.elements > 0 && has_empty ? 1 : 0;
-    cut += !has_empty && there < wanted ? 1 : 0;
-  }
-  const char* const kind = is_partitioned ? "sub-groups" : "groups";
-  if (empty > 0) {
-    cannot(fmt::format("the masters of {} of {} {} are not in its optimizer files", empty,
-                       summary_.groups.size(), kind));
-  }
-  if (cut > 0) {
-    cannot(fmt::format("the masters of {} of {} {} are shorter than their parameters", cut,
-                       summary_.groups.size(), kind));
-  }
-}
-
 void Summarizer::judge() {
-  const bool with_zero = summary_.zero_stage.value_or(0) > 0 || optimizers_read_ > 0;
+  const bool with_zero = summary_.zero_stage.value_or(0) > 0 || groups_.optimizers_read() > 0;
   const auto unreadable = std::ranges::count_if(summary_.files, [this](const auto& file) {
     return file.shard && !file.problem.empty() && is_loaded(file);
   });
@@ -305,7 +270,7 @@ void Summarizer::judge() {
   judge_steps();
   const bool is_whole = summary_.missing.empty() && unreadable == 0;
   if (with_zero && is_whole && !summary_.is_universal) {
-    judge_groups();
+    std::ranges::for_each(groups_.obstacles(summary_), [this](const auto& why) { cannot(why); });
   }
   if (!with_zero && is_whole && !has_optimizer_inside_) {
     cannot("it holds no optimizer states");

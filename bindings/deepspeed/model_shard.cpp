@@ -223,6 +223,9 @@ ModelShard ModelReader::read() {
   shard_.version = excerpt(archive_.text(archive_.find({"ds_version"})));
   shard_.has_optimizer = archive_.find({"optimizer"}) != 0;
   shard_.is_pipelines = archive_.find({"module"}) == 0;
+  const PickleRef mics = archive_.find({"ds_config", "zero_optimization", "mics_shard_size"});
+  shard_.is_evenly_divided = pickle_[archive_.find({"num_experts"})].items.empty() &&
+                             archive_.integer(mics).value_or(0) <= 0;
   read_module();
   read_groups();
   read_frozen();

@@ -39,6 +39,8 @@ struct ModelShard {
   std::uint64_t optimizer_parameters = 0;  ///< that it has
   bool is_pipelines = false;               ///< its parameters lie in files of layers
   std::vector<std::uint64_t> experts;      ///< by layer that has any: how many
+  /// False: stage 3 divides some parameters, or all, over fewer ranks than data_parallel.
+  bool is_evenly_divided = true;
   std::vector<ParameterGroup> groups;
   std::vector<ModelTensor> tensors;  ///< in natural order of their names
   /// Tensors that are not among these: quantized, sparse, nested, on the meta device. In natural

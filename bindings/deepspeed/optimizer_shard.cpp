@@ -12,6 +12,8 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kState = "optimizer_state_dict";
+// One element a weight, in whatever optimizer has them. Scalars of these names are NovoGrad's.
+constexpr std::array<std::string_view, 3> kMoments{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
 constexpr std::size_t kStepsRead = 4096;  // a step may lie in a record of its own
 
 class OptimizerReader {
@@ -27,7 +29,9 @@ class OptimizerReader {
   void read_masters();
   void read_plain_masters();
   void read_base(PickleRef base);
-  void read_states_of(PickleRef group);
+  void read_states_of(PickleRef group, std::optional<std::int64_t> number);
+  bool numbers_are_groups(PickleRef base) const;
+  void compare(std::string_view name, const ArchivedTensor& moment, std::int64_t number);
   void read_step(PickleRef value);
 
   const TorchArchive& archive_;
@@ -92,7 +96,40 @@ void OptimizerReader::read_step(PickleRef value) {
   }
 }
 
-void OptimizerReader::read_states_of(PickleRef group) {
+/// Before its first step torch's Adagrad has each master twice, by other numbers.
+bool OptimizerReader::numbers_are_groups(PickleRef base) const {
+  std::int64_t next = 0;
+  std::unordered_set<PickleRef> groups;
+  for (const PickleRef group : pickle_[pickle_.find(base, "param_groups")].items) {
+    if (!groups.insert(group).second) {
+      return false;
+    }
+    for (const PickleRef param : pickle_[pickle_.find(group, "params")].items) {
+      if (archive_.integer(param) != next++) {
+        return false;
+      }
+    }
+  }
+  return static_cast<std::size_t>(next) == shard_.flat_elements.size();
+}
+
+/// Stages 1 and 2 save moments with the padding that a rank's last weights have, and masters
+/// without.
+void OptimizerReader::compare(std::string_view name, const ArchivedTensor& moment,
+                              std::int64_t number) {
+  const auto group = static_cast<std::size_t>(number);
+  const std::uint64_t of_master =
+      group < shard_.flat_elements.size() ? shard_.flat_elements[group] : 0;
+  const std::uint64_t elements = moment.elements();
+  const bool is_padded = shard_.zero_stage.value_or(0) < 3 && elements > of_master;
+  if (of_master > 0 && elements != of_master && elements != 1 && !is_padded &&
+      std::ranges::find(kMoments, name) != kMoments.end()) {
+    shard_.odd_moments.push_back({std::string(name), group, elements, of_master});
+  }
+}
+
+/// `number`: of the master that they belong to, where that is known.
+void OptimizerReader::read_states_of(PickleRef group, std::optional<std::int64_t> number) {
   const PickleValue& states = pickle_[group];
   if ((states.kind != PickleKind::kDict && !states.has_pairs) || !seen_.insert(group).second) {
     return;
@@ -104,6 +141,9 @@ void OptimizerReader::read_states_of(PickleRef group) {
       read_step(value);
     } else if (const auto tensor = archive_.tensor(value); tensor && !name.empty()) {
       shard_.states[{excerpt(name), tensor->dtype}].add(*tensor);
+      if (number) {
+        compare(name, *tensor, *number);
+      }
     }
   }
 }
@@ -112,13 +152,14 @@ void OptimizerReader::read_states_of(PickleRef group) {
 void OptimizerReader::read_base(PickleRef base) {
   if (pickle_[base].kind == PickleKind::kList) {
     for (const PickleRef group : pickle_[base].items) {
-      read_states_of(group);
+      read_states_of(group, std::nullopt);
     }
     return;
   }
+  const bool is_numbered = numbers_are_groups(base);
   const std::vector<PickleRef>& states = pickle_[pickle_.find(base, "state")].items;
   for (std::size_t at = 1; at < states.size(); at += 2) {
-    read_states_of(states[at]);
+    read_states_of(states[at], is_numbered ? archive_.integer(states[at - 1]) : std::nullopt);
   }
   for (const PickleRef group : pickle_[pickle_.find(base, "param_groups")].items) {
     if (seen_.insert(group).second) {
@@ -130,6 +171,7 @@ void OptimizerReader::read_base(PickleRef base) {
 OptimizerShard OptimizerReader::read() {
   shard_.zero_stage = stage();
   shard_.partitions = partitions();
+  shard_.is_evenly_divided = archive_.find({kState, "ds_zero_partition_groups"}) == 0;
   read_masters();
   read_base(archive_.find({kState, "optimizer_state_dict"}));
   read_base(archive_.find({kState, "base_optimizer_state"}));

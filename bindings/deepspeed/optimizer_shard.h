@@ -25,6 +25,14 @@ struct StateTotal {
 /// By name (`master`, `exp_avg`) and type.
 using StateTotals = std::map<std::pair<std::string, std::string>, StateTotal>;
 
+/// A moment of Adam that has not one element for each of its master.
+struct OddMoment {
+  std::string name;
+  std::size_t group = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t of_master = 0;
+};
+
 /// What a rank's `…_optim_states.pt` says (deepspeed/runtime/zero/stage3.py: _rigid_state_dict,
 /// stage_1_and_2.py: state_dict).
 struct OptimizerShard {
@@ -32,7 +40,10 @@ struct OptimizerShard {
   std::optional<std::int64_t> partitions;
   std::vector<std::uint64_t> flat_elements;  ///< by group
   StateTotals states;
+  std::vector<OddMoment> odd_moments;
   std::set<double> steps;  ///< that the optimizer has counted
+  /// False: stage 3 has divided some groups over fewer ranks than the others.
+  bool is_evenly_divided = true;
 };
 
 OptimizerShard read_optimizer_shard(const TorchArchive& archive);
