@@ -71,6 +71,31 @@ def other_groups(trial: Any) -> None:
     trial.steps(second, 1)
 
 
+def cut_moments(trial: Any) -> None:
+    """A file that something else has written: the first step would fail, behind a load that went well."""
+    from habit_models import Stack
+    from penstock.errors import ArgumentError
+
+    engine = trial.initialize(Stack())
+    trial.steps(engine, 2)
+    engine.save_checkpoint(trial.swap + "/saved", tag="good")
+    (path,) = Path(trial.swap, "saved", "good").glob("*_optim_states.pt")
+    saved = torch.load(path, weights_only=False)
+    state = saved["optimizer_state_dict"]["optimizer_state_dict"]["state"][0]
+    state["exp_avg_sq"] = state["exp_avg_sq"][:100].clone()
+    torch.save(saved, path)
+    trial.steps(engine, 1)
+    trial.seen.clear()
+    trial.record_weights(engine)
+    before = list(trial.seen)
+    with pytest.raises(ArgumentError, match=r"exp_avg_sq of sub-group 0 in .* has 100 elements, its master"):
+        engine.load_checkpoint(trial.swap + "/saved", tag="good")
+    trial.seen.clear()
+    trial.record_weights(engine)
+    assert trial.seen == before
+    trial.steps(engine, 1)
+
+
 def within_a_step(trial: Any) -> None:
     from habit_models import Stack
     from penstock.deepspeed.session import close_session
@@ -117,7 +142,7 @@ def uninstalled(trial: Any) -> None:
     assert not is_installed()
 
 
-@pytest.mark.parametrize("training", [other_groups, within_a_step, uninstalled])
+@pytest.mark.parametrize("training", [other_groups, cut_moments, within_a_step, uninstalled])
 def test_nothing_has_changed(compiled: None, tmp_path: Path, training: Any) -> None:
     result = run(training, tmp_path / "run", 1, False, free_port())
     assert not result.errors, result.log

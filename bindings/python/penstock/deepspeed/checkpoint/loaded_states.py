@@ -16,6 +16,8 @@ from penstock.deepspeed.sub_group import MASTER, SubGroup
 from penstock.deepspeed.swapped_state import SwappedState, loaded, put_aside, show_form, swap_out
 from penstock.errors import ArgumentError, UnsupportedError
 
+_MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")  # as `penstock inspect` compares them with their masters
+
 
 class LoadedStates:
     """What one rank's file of a checkpoint has of them, or a script gives."""
@@ -87,6 +89,7 @@ class LoadedStates:
             once = _without_repeats(self.saved["optimizer_state_dict"])
             self.saved = {**self.saved, "optimizer_state_dict": once}  # the dict may be a script's
             self._refuse_other_groups()
+            self._refuse_other_moments()
         optimizer = self.saved["optimizer_state_dict"]
         states = _states_of(optimizer)
         for number, master in enumerate(states_in_order(self.stage3)):
@@ -111,6 +114,21 @@ class LoadedStates:
                 f"{self.archive.path} has {len(saved)} parameter groups with {saved} sub-groups, this run {len(ours)} "
                 f"with {ours}: it was saved with other parameter groups"
             )
+
+    def _refuse_other_moments(self) -> None:
+        """The first step would fail, when the states before the load are gone. A scalar is NovoGrad's."""
+        from penstock.deepspeed.checkpoint.swapped import states_in_order
+
+        states = _states_of(self.saved["optimizer_state_dict"])
+        for number, master in enumerate(states_in_order(self.stage3)):
+            saved, numel = states.get(number, {}), self._numel(master)
+            for name in _MOMENTS:
+                moment = saved.get(name)
+                if torch.is_tensor(moment) and moment.numel() not in (1, numel):
+                    raise ArgumentError(
+                        f"{name} of sub-group {number} in {self.archive.path} has {moment.numel()} elements, its "
+                        f"master {numel}: what wrote the file has cut it, or mixed two checkpoints"
+                    )
 
     def _collect_master(self, number: int, saved: torch.Tensor) -> None:
         from penstock.deepspeed.parameter_swapper import parameter_swapper
