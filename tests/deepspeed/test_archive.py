@@ -122,6 +122,21 @@ def test_code_is_not_run_where_that_is_forbidden(tmp_path: Path, monkeypatch: py
         Archive(str(more)).load()
 
 
+@pytest.mark.parametrize("large_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("numel", [0, 200])
+def test_no_tensor_is_larger_than_its_record(tmp_path: Path, numel: int, large_bytes: int) -> None:
+    whole, claiming = tmp_path / "whole.pt", tmp_path / "claiming.pt"
+    torch.save(torch.zeros(numel), whole)
+    assert Archive(str(whole), large_bytes).load().shape == (numel,)
+    shape, larger = (b"K" + bytes([size]) + b"\x85" for size in (numel, numel + 1))
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(claiming, "w") as target:
+        assert source.read("whole/data.pkl").count(shape) == 1
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(shape, larger))
+    with pytest.raises(RuntimeError, match="resize storage"):
+        Archive(str(claiming), large_bytes).load()
+
+
 def test_another_byte_order_is_refused(tmp_path: Path) -> None:
     file, other = tmp_path / "saved.pt", tmp_path / "other.pt"
     torch.save({"t": torch.ones(1 << 18)}, file)

@@ -334,7 +334,8 @@ def _nothing(nbytes: int) -> torch.UntypedStorage:
 
 
 def _empty() -> torch.Tensor:
-    return plain_tensors.empty(0, torch.uint8)
+    """As torch.load's, no tensor makes its storage larger: that would be whatever lies in the new memory."""
+    return torch.from_numpy(plain_tensors.empty(0, torch.uint8).numpy())
 
 
 def _mapped(file: io.FileIO, path: str) -> mmap.mmap:
