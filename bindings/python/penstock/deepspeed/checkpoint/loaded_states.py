@@ -116,9 +116,13 @@ class LoadedStates:
             )
 
     def _refuse_other_moments(self) -> None:
-        """The first step would fail, when the states before the load are gone. A scalar is NovoGrad's."""
+        """Where a step goes element by element. It would fail, when the states before the load are gone. What steps
+        whole sub-groups may have states of any shape.
+        """
         from penstock.deepspeed.checkpoint.swapped import states_in_order
 
+        if getattr(self.stage3.optimizer_swapper, "step", None) is None:
+            return
         states = _states_of(self.saved["optimizer_state_dict"])
         for number, master in enumerate(states_in_order(self.stage3)):
             saved, numel = states.get(number, {}), self._numel(master)
