@@ -206,11 +206,14 @@ void ModelReader::read_experts() {
 }
 
 void ModelReader::count_optimizer_parameters() {
+  std::unordered_set<PickleRef> counted;  // a forged file may name one large group many times
   for (const std::string_view around : {"", "optimizer_state_dict"}) {
     const PickleRef groups = around.empty() ? archive_.find({"optimizer", "param_groups"})
                                             : archive_.find({"optimizer", around, "param_groups"});
     for (const PickleRef group : pickle_[groups].items) {
-      shard_.optimizer_parameters += pickle_[pickle_.find(group, "params")].items.size();
+      if (counted.insert(group).second) {
+        shard_.optimizer_parameters += pickle_[pickle_.find(group, "params")].items.size();
+      }
     }
   }
 }
