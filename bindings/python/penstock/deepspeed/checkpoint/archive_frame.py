@@ -7,8 +7,8 @@ reaches the main thread only.
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ class ArchiveFrame:
     def fill(self, lay_out: Callable[[Any], None], alignment: int) -> None:
         """Calls `lay_out` with torch's writer. Errors: its own; an interrupt, once the writer has gone."""
         file: Any = self  # it has what torch calls, and not all that torch's types ask for
-        has_ended, outcome = threading.Lock(), list[BaseException | None]()
+        has_ended, outcome = _thread.allocate_lock(), list[BaseException | None]()
         has_ended.acquire()
 
         def run() -> None:
@@ -43,8 +43,9 @@ class ArchiveFrame:
                 has_ended.release()
 
         interrupt: BaseException | None = None
-        # Not join(): before Python 3.13 one that is interrupted takes the thread for ended.
-        threading.Thread(target=run, name="penstock-archive").start()
+        # Not threading.Thread: an interrupt within start() may become a RuntimeError of its lock's, and before Python
+        # 3.13 one within join() takes the thread for ended.
+        _thread.start_new_thread(run, ())
         while not outcome:
             try:
                 has_ended.acquire(timeout=_LOOK_S)
