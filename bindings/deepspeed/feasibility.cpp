@@ -80,6 +80,15 @@ struct DemandByRole {
   DriveDemand states;
 };
 
+DemandByRole demand_of(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
+                       const DriveContents& contents, std::uint64_t behind_bytes) {
+  DemandByRole demand(behind_bytes);
+  for (const DriveTensor& tensor : contents.tensors) {
+    demand.add(setup, tensors, tensor);
+  }
+  return demand;
+}
+
 // Of all paths together; nothing where one has no limit.
 std::optional<std::uint64_t> stated_limit(const std::vector<PathConfig>& paths) {
   std::uint64_t limit = 0;
@@ -116,10 +125,7 @@ std::vector<DriveNeed> drive_needs_by_path(const TrainingSetup& setup,
     }
     return {demand.need()};
   }
-  DemandByRole demand(contents.behind_bytes);
-  for (const DriveTensor& tensor : contents.tensors) {
-    demand.add(setup, tensors, tensor);
-  }
+  const DemandByRole demand = demand_of(setup, tensors, contents, contents.behind_bytes);
   return {demand.parameters.need(), demand.states.need()};
 }
 
@@ -134,11 +140,9 @@ Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTenso
     return {};
   }
   DemandByRole least(contents.behind_keeping_up_bytes);
-  DemandByRole enough(contents.behind_bytes);
   const PlanTensor* first_too_many = nullptr;
   for (const DriveTensor& tensor : contents.tensors) {
     least.add(setup, tensors, tensor);
-    enough.add(setup, tensors, tensor);
     if (first_too_many == nullptr && least.larger_bytes(paths.size()) > *limit) {
       first_too_many = &tensors[tensor.index];
     }
@@ -146,6 +150,7 @@ Feasibility check_drives(const TrainingSetup& setup, const std::vector<PlanTenso
   if (first_too_many == nullptr) {
     return {};
   }
+  const DemandByRole enough = demand_of(setup, tensors, contents, contents.behind_bytes);
   return {false,
           fmt::format("{} ({} bytes) does not fit on the drives: {} is too small; drives that "
                       "keep up need {} bytes; on any drive the smallest value that works is {}",
@@ -159,21 +164,21 @@ std::vector<PlanWarning> warn_about_limits(const TrainingSetup& setup,
                                            const DriveContents& contents,
                                            const std::vector<PathConfig>& paths) {
   const std::optional<std::uint64_t> limit = stated_limit(paths);
-  DemandByRole least(contents.behind_keeping_up_bytes);
-  DemandByRole enough(contents.behind_bytes);
-  for (const DriveTensor& tensor : contents.tensors) {
-    least.add(setup, tensors, tensor);
-    enough.add(setup, tensors, tensor);
+  if (!limit) {
+    return {};
   }
-  const std::uint64_t in_any_case = enough.larger_bytes(paths.size());
-  if (!limit || *limit < least.larger_bytes(paths.size()) || *limit >= in_any_case) {
+  const auto needed = [&](std::uint64_t behind_bytes) {
+    return demand_of(setup, tensors, contents, behind_bytes).larger_bytes(paths.size());
+  };
+  const std::uint64_t enough = needed(contents.behind_bytes);
+  if (*limit < needed(contents.behind_keeping_up_bytes) || *limit >= enough) {
     return {};
   }
   return {{"drive-limit",
            fmt::format("{} leaves less room for new contents on their way than there may be: where "
                        "the drive falls behind, training stops with an error; on any drive the "
                        "smallest value that works is {}",
-                       describe_limit(paths, *limit), in_any_case),
+                       describe_limit(paths, *limit), enough),
            "penstock.paths"}};
 }
 
