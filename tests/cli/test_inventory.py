@@ -199,16 +199,22 @@ print([main([directory, "-o", directory + "/out.json"]) for directory in sys.arg
 """
 
 
-def test_models_that_cannot_be_built(tmp_path):
+def build(directory, configs):
+    """A directory for each configuration, and the run that has made their inventories."""
     pytest.importorskip("transformers")
-    directories = [tmp_path / str(number) for number in range(len(REFUSED))]
-    for directory, (config, _) in zip(directories, REFUSED, strict=True):
-        directory.mkdir()
-        (directory / "config.json").write_text(json.dumps(config))
+    directories = [directory / str(number) for number in range(len(configs))]
+    for made, config in zip(directories, configs, strict=True):
+        made.mkdir()
+        (made / "config.json").write_text(json.dumps(config))
     script = ROOT / "bindings" / "python" / "penstock" / "inventory.py"
     command = [sys.executable, "-c", BUILD, *map(str, [script, *directories])]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    return directories, done
+
+
+def test_models_that_cannot_be_built(tmp_path):
+    directories, done = build(tmp_path, [config for config, _ in REFUSED])
     assert (done.returncode, done.stdout) == (0, f"{[1] * len(REFUSED)}\n"), done.stderr
     sentences = [line for line in done.stderr.splitlines() if line.startswith("penstock.inventory: transformers ")]
     assert len(sentences) == len(REFUSED) and "Traceback" not in done.stderr, done.stderr
@@ -244,15 +250,7 @@ USES = [
 
 
 def test_ties_and_what_the_model_freezes_are_listed(tmp_path):
-    pytest.importorskip("transformers")
-    directories = [tmp_path / config["model_type"] for config, _, _ in USES]
-    for directory, (config, _, _) in zip(directories, USES, strict=True):
-        directory.mkdir()
-        (directory / "config.json").write_text(json.dumps(config))
-    script = ROOT / "bindings" / "python" / "penstock" / "inventory.py"
-    command = [sys.executable, "-c", BUILD, *map(str, [script, *directories])]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    directories, done = build(tmp_path, [config for config, _, _ in USES])
     assert done.stdout == f"{[0] * len(USES)}\n", done.stderr
     for directory, (_, ties, frozen) in zip(directories, USES, strict=True):
         inventory = json.loads((directory / "out.json").read_text())
