@@ -239,10 +239,13 @@ bool Verifier::is_damaged(const std::string& shard) const {
 /// A damaged shard has been named already, and an index that it is in cannot be read.
 void Verifier::verify_safetensors_index(const std::string& path, const std::string& name) {
   const Result<Checkpoint> whole = load_indexed_checkpoint(path);
+  if (whole.has_value()) {
+    return;
+  }
   const Result<ShardedNames> shards = read_weight_map(path);
   const std::string folder = name.substr(0, name.find_last_of('/') + 1);
   const auto is_named = [&](const auto& shard) { return is_damaged(folder + shard.first); };
-  if (whole.has_error() && (shards.has_error() || std::ranges::none_of(*shards, is_named))) {
+  if (shards.has_error() || std::ranges::none_of(*shards, is_named)) {
     blame({.name = name, .path = path}, whole.error().message);
   }
 }
