@@ -122,11 +122,10 @@ std::string plan_json(const SwapPlan& plan, bool verbose) {
   const std::size_t listed = plan.setup.inventory.tensors.size();
   document += ",\n \"tensors\": [\n" + tensors_text(plan, 0, listed) + "\n ],";
   if (verbose) {
-    const ordered_json process{{"planned_bytes", plan.process.planned_bytes},
-                               {"runtime_bytes", plan.process.runtime_bytes},
-                               {"device_bytes", plan.process.device_bytes},
-                               {"loading_bytes", plan.process.loading_bytes},
-                               {"peak_bytes", plan.process.peak_bytes()}};
+    const ordered_json process{
+        {"planned_bytes", plan.process.planned_bytes}, {"behind_bytes", plan.process.behind_bytes},
+        {"runtime_bytes", plan.process.runtime_bytes}, {"device_bytes", plan.process.device_bytes},
+        {"loading_bytes", plan.process.loading_bytes}, {"peak_bytes", plan.process.peak_bytes()}};
     document += "\n \"states\": [\n" + tensors_text(plan, listed, plan.tensors.size()) + "\n ],";
     document += "\n \"process\": " + text_of(process) + ",";
   }

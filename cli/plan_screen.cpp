@@ -167,11 +167,14 @@ void add_memory(const SwapPlan& plan, Screen& screen) {
                   ? row.bytes_per_rank
                   : 0;
   }
+  const std::uint64_t peak = plan.process.peak_bytes();
+  const std::uint64_t most = plan.process.training_bytes();
+  const std::string slow =
+      most > peak ? fmt::format(" ({} on a slow drive)", format_bytes(most)) : std::string();
   screen.add(
       "Memory",
-      fmt::format("{} of a process at its peak, {} of it buffers that the runtime holds at "
-                  "once{}",
-                  format_bytes(plan.process.peak_bytes()), format_bytes(leased),
+      fmt::format("{} of a process at its peak{}, {} of it held at once{}", format_bytes(peak),
+                  slow, format_bytes(leased - plan.process.behind_bytes),
                   plan.setup.activation_bytes == 0 ? "; without activations (--activations)" : ""));
 }
 

@@ -51,7 +51,7 @@ std::uint64_t most_held_bytes(const TrainingSetup& setup, std::span<const Moment
   return std::max(fetches.held_bytes_max, step_bytes(setup, chunks));
 }
 
-std::uint64_t expect_leased_bytes(const std::vector<PlanTensor>& tensors,
+LeasedMemory expect_leased_memory(const std::vector<PlanTensor>& tensors,
                                   const Placement& placement, std::uint64_t held_bytes) {
   std::uint64_t written = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -59,7 +59,7 @@ std::uint64_t expect_leased_bytes(const std::vector<PlanTensor>& tensors,
         is_on_drive(placement.tensors[i].place) && tensors[i].writes_per_step != 0;
     written += is_written ? tensors[i].bytes : 0;
   }
-  return held_bytes + std::min(kWriteBackSlackBytes, written);
+  return {held_bytes, std::min(kWriteBackSlackBytes, written)};
 }
 
 }  // namespace penstock

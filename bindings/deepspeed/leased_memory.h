@@ -17,9 +17,14 @@ namespace penstock {
 std::uint64_t most_held_bytes(const TrainingSetup& setup, std::span<const MomentChunks> chunks,
                               const ParameterFetches& fetches);
 
-/// Bytes of pageable buffers that no budget bounds: what the runtime holds at once (`held_bytes`,
-/// most_held_bytes()), and contents on their way to the drive. Pure.
-std::uint64_t expect_leased_bytes(const std::vector<PlanTensor>& tensors,
+/// Pageable buffers that no budget bounds, bytes.
+struct LeasedMemory {
+  std::uint64_t held_bytes = 0;    ///< that the runtime holds at once
+  std::uint64_t behind_bytes = 0;  ///< contents that wait for a slow drive, at most
+};
+
+/// `held_bytes` is most_held_bytes(). Pure.
+LeasedMemory expect_leased_memory(const std::vector<PlanTensor>& tensors,
                                   const Placement& placement, std::uint64_t held_bytes);
 
 }  // namespace penstock

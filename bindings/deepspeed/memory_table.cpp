@@ -196,7 +196,7 @@ std::string_view storage_name(Storage storage) noexcept {
 
 std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,
-                                         const Placement& placement, std::uint64_t leased_bytes) {
+                                         const Placement& placement, const LeasedMemory& leased) {
   Cells cells{};
   add_placed(setup, tensors, placement, cells);
   if (setup.optimizer != OptimizerKind::kNone) {
@@ -209,7 +209,7 @@ std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
   cell(cells, Component::kActivations, Storage::kDevice) = setup.activation_bytes;
   cell(cells, Component::kBuffers, Storage::kPinned) +=
       placement.pinned_bytes + placement.budgets.device_bytes;
-  cell(cells, Component::kBuffers, Storage::kRam) += leased_bytes;
+  cell(cells, Component::kBuffers, Storage::kRam) += leased.held_bytes + leased.behind_bytes;
   cell(cells, Component::kBuffers, Storage::kDevice) += gathered_bytes(setup);
 
   std::vector<MemoryRow> table;

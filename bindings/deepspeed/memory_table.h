@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/deepspeed/leased_memory.h"
 #include "bindings/deepspeed/training_setup.h"
 #include "swap/plan/placement.h"
 
@@ -31,17 +32,19 @@ struct MemoryRow {
 
 /// What one rank holds, by component and place. Every component has at least one row, and no two
 /// rows agree in both. Per rank of `world_size` W, with N elements of parameters:
-///  parameters   stage 3: ceil(N/W) x held type, where the placement puts them; below: N, device
-///  gradients    stage >= 2: ceil(N/W) x gradient type; below: N. RAM where the optimizer is
-///  offloaded master       ceil(N/W) x 4; nothing where fp32 parameters on the device serve as
-///  their own masters moments      ceil(N/W) x 8 (AdamW), 2 (8-bit), 1 (4-bit) activations  as
-///  given buffers      our pinned memory; in RAM `leased_bytes` (expect_leased_bytes()); on the
-///  device what
-/// stage 3 gathers at most at a time
+/// - parameters: at stage 3 ceil(N/W) x held type, where the placement puts them; below N, device
+/// - gradients: at stage >= 2 ceil(N/W) x gradient type; below N. RAM where the optimizer is not on
+///   the device
+/// - master: ceil(N/W) x 4; nothing where fp32 parameters on the device are their own masters
+/// - moments: ceil(N/W) x 8 (AdamW), 2 (8-bit), 1 (4-bit)
+/// - activations: as given
+/// - buffers: our pinned memory; in RAM `leased`; on the device what stage 3 gathers at most at a
+///   time
+///
 /// `tensors` and `placement` are rank_tensors(setup) and what place_tensors() made of them.
 std::vector<MemoryRow> make_memory_table(const TrainingSetup& setup,
                                          const std::vector<PlanTensor>& tensors,
-                                         const Placement& placement, std::uint64_t leased_bytes);
+                                         const Placement& placement, const LeasedMemory& leased);
 
 /// The row of this component and place; 0 where there is none.
 std::uint64_t bytes_of(const std::vector<MemoryRow>& table, Component component,

@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "alloc/bytes.h"
+#include "bindings/deepspeed/tied_names.h"
 
 namespace penstock {
 namespace {
 
 // Measured with torch 2.13 (CPU), transformers 5.23 and DeepSpeed 0.19.8 (docs/BENCHMARKS.md).
-// It grows with the steps, by what allocators keep: as measured after ten.
-constexpr std::uint64_t kRuntimeBytes = 650'000'000;
+// With what allocators keep after ten steps.
+constexpr std::uint64_t kRuntimeBytes = 530'000'000;
 // TRL's loss multiplies by the head's weight itself: as measured, two copies of it come and go.
 constexpr std::uint64_t kHeadCopies = 2;
 
@@ -18,21 +19,31 @@ bool bounds_bucket(const TrainingSetup& setup) {
          (setup.swaps_optimizer() || setup.param_device() == OffloadDevice::kNvme);
 }
 
+bool is_tied(const std::vector<TiedName>& ties, const TensorInfo& info) {
+  return std::ranges::find(ties, info.name, &TiedName::tensor) != ties.end();
+}
+
 // Stage 3 collects gradients here before it reduces them. One that the bucket has no room for stays
-// where it is until its turn comes.
+// where it is until its turn comes. Each use of a tied weight has a gradient: both are there while
+// they are added.
 std::uint64_t gradient_bucket_bytes(const TrainingSetup& setup) {
   const DeepSpeedConfig& config = setup.config.deepspeed;
-  const std::uint64_t bound =
-      bounds_bucket(setup) ? kOneRankBucketElements : config.reduce_bucket_size;
-  std::uint64_t elements = 0;
-  std::uint64_t largest = 0;
+  const std::vector<TiedName> ties = tied_names(setup.inventory);
+  std::uint64_t bucket = bounds_bucket(setup)
+                             ? std::min(kOneRankBucketElements, config.reduce_bucket_size)
+                             : config.reduce_bucket_size;
+  std::uint64_t trained = 0;
   for (const TensorInfo& info : setup.inventory.tensors) {
-    elements += setup.trains(info) ? info.elements() : 0;
-    largest = std::max(largest, setup.trains(info) ? info.elements() : 0);
+    trained += setup.trains(info) ? info.elements() : 0;
   }
-  const std::uint64_t bucket = std::min({elements, bound, config.reduce_bucket_size});
-  return (bucket + (largest > bucket ? largest : 0)) *
-         dtype_bytes(config.gradient_dtype.value_or(config.held_dtype()));
+  bucket = std::min(bucket, trained);
+  std::uint64_t beside = 0;
+  for (const TensorInfo& info : setup.inventory.tensors) {
+    const std::uint64_t elements = setup.trains(info) ? info.elements() : 0;
+    const std::uint64_t waiting = elements > bucket ? elements : 0;
+    beside = std::max(beside, waiting + (is_tied(ties, info) ? elements : 0));
+  }
+  return (bucket + beside) * dtype_bytes(config.gradient_dtype.value_or(config.held_dtype()));
 }
 
 std::uint64_t largest_bytes(const TrainingSetup& setup) {
@@ -41,6 +52,18 @@ std::uint64_t largest_bytes(const TrainingSetup& setup) {
     largest = std::max(largest, packed_bytes(setup.held_dtype(info), info.elements()));
   }
   return largest;
+}
+
+// Beyond what is held while it generates, half of which stays then (OverflowAccount): the loss
+// gathers the head, and copies it.
+std::uint64_t loss_bytes(const TrainingSetup& setup, std::uint64_t held_bytes) {
+  if (!setup.generates) {
+    return 0;
+  }
+  const std::uint64_t head = largest_bytes(setup);
+  const std::uint64_t gathered = held_bytes / 2 + std::min(head, held_bytes);
+  const std::uint64_t at_once = gathered + kHeadCopies * head;
+  return at_once - std::min(at_once, held_bytes);
 }
 
 std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<MemoryRow>& table) {
@@ -52,10 +75,11 @@ std::uint64_t loading_bytes(const TrainingSetup& setup, const std::vector<Memory
 }  // namespace
 
 ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vector<MemoryRow>& table,
-                                    bool on_cpu) {
+                                    const LeasedMemory& leased, bool on_cpu) {
   ProcessMemory memory;
   memory.planned_bytes =
       add_saturating(bytes_in(table, Storage::kRam), bytes_in(table, Storage::kPinned));
+  memory.behind_bytes = leased.behind_bytes;
   if (setup.has_config) {
     memory.runtime_bytes = kRuntimeBytes;
     memory.loading_bytes = loading_bytes(setup, table);
@@ -65,7 +89,7 @@ ProcessMemory expect_process_memory(const TrainingSetup& setup, const std::vecto
     const std::uint64_t gathered =
         setup.world_size == 1 ? bytes_of(table, Component::kBuffers, Storage::kDevice) : 0;
     const std::uint64_t transient = (setup.stage == 3 ? gradient_bucket_bytes(setup) : 0) +
-                                    (setup.generates ? kHeadCopies * largest_bytes(setup) : 0);
+                                    loss_bytes(setup, leased.held_bytes);
     memory.device_bytes = add_saturating(bytes_in(table, Storage::kDevice) - gathered, transient);
   }
   return memory;

@@ -76,10 +76,10 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   if (plan.feasibility.feasible) {
     plan.feasibility = check_drives(plan.setup, plan.tensors, plan.drives, config.paths);
   }
-  plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement,
-                                  expect_leased_bytes(plan.tensors, plan.placement, held_bytes));
+  const LeasedMemory leased = expect_leased_memory(plan.tensors, plan.placement, held_bytes);
+  plan.memory = make_memory_table(plan.setup, plan.tensors, plan.placement, leased);
   plan.traffic = expect_traffic(plan.tensors, plan.placement, plan.fetches.by_tensor);
-  plan.process = expect_process_memory(plan.setup, plan.memory, !machine.has_accelerator);
+  plan.process = expect_process_memory(plan.setup, plan.memory, leased, !machine.has_accelerator);
   plan.has_stated_drives = machine.drives.has_value();
   plan.lower_bound_seconds =
       machine.drives ? lower_bound_seconds(plan.traffic, *machine.drives, plan.setup.ranks_on_node)
