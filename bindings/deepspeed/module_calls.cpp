@@ -1,7 +1,5 @@
 #include "bindings/deepspeed/module_calls.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -65,17 +63,15 @@ void insert_tied(std::vector<Use>& uses, const Use& tied) {
 
 // PEFT trains a copy of a module that it is to save, and calls the copy in its place.
 void drop_originals(std::vector<Use>& uses) {
-  constexpr std::string_view kCopy = ".modules_to_save.";
-  std::unordered_set<std::string> originals;
+  std::unordered_set<std::string> copied;
   for (const Use& use : uses) {
-    if (const std::size_t at = use.name.find(kCopy); at != std::string_view::npos) {
-      std::string_view own = use.name.substr(at + kCopy.size());
-      own.remove_prefix(own.find('.') + 1);  // behind the adapter's name, where there is one
-      originals.insert(fmt::format("{}.{}", use.name.substr(0, at), own));
+    if (is_of_copy(use.name)) {
+      copied.insert(name_without_copy(use.name));
     }
   }
-  std::erase_if(uses,
-                [&originals](const Use& use) { return originals.contains(std::string(use.name)); });
+  std::erase_if(uses, [&copied](const Use& use) {
+    return !is_of_copy(use.name) && copied.contains(name_without_copy(use.name));
+  });
 }
 
 std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<TiedName>& ties) {
@@ -89,7 +85,6 @@ std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<T
       places.emplace(tensors[i].name, i);
     }
   }
-  drop_originals(uses);
   std::ranges::stable_partition(uses, [](const Use& use) { return !is_of_head(use.name); });
   for (const TiedName& tie : ties) {
     const auto found = places.find(tie.tensor);
@@ -102,6 +97,7 @@ std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<T
       std::erase_if(uses, [&tie](const Use& use) { return use.name == tie.tensor; });
     }
   }
+  drop_originals(uses);
   return uses;
 }
 

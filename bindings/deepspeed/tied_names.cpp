@@ -1,5 +1,7 @@
 #include "bindings/deepspeed/tied_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -21,6 +23,9 @@ constexpr std::array<Words, 5> kLogits{"lm_head.weight", "lm_head.decoder.weight
 constexpr std::array<Words, 5> kOtherTasks{"score", "classifier", "classification_head",
                                            "qa_outputs", "summary"};
 constexpr Words kShared = "shared.weight";
+// What PEFT calls a module that it trains a copy of, and the copies, by the adapter's name.
+constexpr Words kOriginal = ".original_module.";
+constexpr Words kCopy = ".modules_to_save.";
 
 bool ends_with_words(std::string_view name, Words words) noexcept {
   return name == words || (name.ends_with(words) && name[name.size() - words.size() - 1] == '.');
@@ -47,9 +52,10 @@ bool is_in_list(std::string_view name) noexcept {
   return false;
 }
 
-bool makes_logits(const TensorInfo& info) noexcept {
-  return !is_in_list(info.name) && std::ranges::any_of(kLogits, [&info](Words words) {
-    return ends_with_words(info.name, words);
+bool makes_logits(const TensorInfo& info) {
+  const std::string name = name_without_copy(info.name);
+  return !is_in_list(name) && std::ranges::any_of(kLogits, [&name](Words words) {
+    return ends_with_words(name, words);
   });
 }
 
@@ -93,8 +99,29 @@ std::vector<TiedName> guess_ties(const Inventory& inventory) {
 
 }  // namespace
 
-bool is_embedding(std::string_view name) noexcept {
-  const std::string_view module = name.substr(0, name.rfind('.'));
+bool is_of_copy(std::string_view name) noexcept {
+  return name.find(kCopy) != std::string_view::npos;
+}
+
+std::string name_without_copy(std::string_view name) {
+  for (const Words wrapper : {kOriginal, kCopy}) {
+    if (const std::size_t at = name.find(wrapper); at != std::string_view::npos) {
+      std::string_view own = name.substr(at + wrapper.size());
+      if (wrapper == kCopy) {
+        own.remove_prefix(own.find('.') + 1);  // behind the adapter's name, where there is one
+      }
+      return fmt::format("{}.{}", name.substr(0, at), own);
+    }
+  }
+  return std::string(name);
+}
+
+bool is_embedding(std::string_view listed) {
+  const std::string name = name_without_copy(listed);
+  if (is_of_head(name)) {
+    return false;
+  }
+  const std::string_view module = std::string_view(name).substr(0, name.rfind('.'));
   const std::string_view last = module.substr(module.rfind('.') + 1);
   return last.find("embed") != std::string_view::npos || last == "wte" || last == "wpe" ||
          last == "shared";

@@ -84,6 +84,31 @@ TEST(ParameterFetchesTest, TheOriginalOfASavedModuleIsNotCalled) {
               ElementsAre(0, 2));
 }
 
+TEST(ParameterFetchesTest, TheOriginalOfASavedModuleIsNotCalledUnderATiedName) {
+  const std::vector<std::string> saved{"m.embed_tokens.weight",
+                                       "m.lm_head.modules_to_save.default.weight"};
+  EXPECT_THAT(fetches_of(model_of(saved)), ElementsAre(2, 2)) << "a copy of the head is a head";
+  for (const char* tied : {"m.lm_head.weight", "m.lm_head.original_module.weight"}) {
+    Inventory inventory = model_of(saved);
+    inventory.ties = std::vector{TiedName{tied, "m.embed_tokens.weight"}};
+    EXPECT_THAT(fetches_of(inventory), ElementsAre(2, 2)) << tied;
+  }
+  Inventory both = model_of({"m.embed_tokens.original_module.weight",
+                             "m.embed_tokens.modules_to_save.default.weight",
+                             "m.lm_head.modules_to_save.default.weight"});
+  both.ties = std::vector{
+      TiedName{"m.lm_head.original_module.weight", "m.embed_tokens.original_module.weight"}};
+  EXPECT_THAT(fetches_of(both), ElementsAre(0, 2, 2));
+}
+
+TEST(ParameterFetchesTest, AHeadCalledEmbedOutIsNoEmbedding) {
+  Inventory inventory = model_of({"embed_in.weight", "layers.0.up.weight"});
+  inventory.ties = std::vector{TiedName{"embed_out.weight", "embed_in.weight"}};
+  const std::vector<std::uint32_t> fetches = fetches_of(inventory);
+  inventory.ties = std::vector{TiedName{"lm_head.weight", "embed_in.weight"}};
+  EXPECT_EQ(fetches, fetches_of(inventory));
+}
+
 TEST(ParameterFetchesTest, WhatIsNeverFetchedIsNoTraffic) {
   const std::vector<std::string> both{"m.lm_head.weight", "m.lm_head.modules_to_save.a.weight"};
   Inventory inventory = model_of(both);
