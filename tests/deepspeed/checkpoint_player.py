@@ -187,12 +187,12 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
             if verb in faults:
                 faults[verb]()
             elif verb == "save":
-                client = {"mine": [engine.global_steps]}
+                client = {"mine": [engine.global_steps], "optimizer": "the script's"}
                 engine.save_checkpoint(directory, tag=argument or None, client_state=client)
             else:
                 loads = {"load": {}, "weights": {"load_optimizer_states": False}, "module": {"load_module_only": True}}
                 client = engine.load_checkpoint(directory, tag=argument or None, **loads[verb])[1]
-                print("CLIENT", client.get("mine"))
+                print("CLIENT", client.get("mine"), client.get("optimizer"))
                 print("KEYS", *sorted(set(client) - {"frozen_param_fragments"}), flush=True)
         except Exception as error:
             print(f"FAILED {type(error).__name__}: {error}", flush=True)

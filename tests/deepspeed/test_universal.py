@@ -45,7 +45,7 @@ def both(directory: Path, *steps: str, ranks: int = 1, **changes: Any) -> tuple[
         for device in ("nvme", "cpu")
     ]
     assert runs[0].failures == runs[1].failures
-    ours, stock = ([line for line in run.output.split("\n") if line.startswith("KEYS")] for run in runs)
+    ours, stock = ([line for line in run.output.split("\n") if line.startswith(("KEYS", "CLIENT"))] for run in runs)
     assert sorted(ours) == sorted(stock), "what load_checkpoint() returns"
     for step in steps:
         if not step.startswith(("load", "weights", "module")):

@@ -89,7 +89,8 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
                 checkpoint.begin_module()
             result = original(*arguments.args, **arguments.kwargs)
         if is_universal and not asked and isinstance(result[1], dict):
-            result[1]["optimizer"] = None  # as it gives without states what the model's file has
+            (module,) = files.values()  # a key of it that DeepSpeed leaves out where it loads states
+            result[1].update({"optimizer": module["optimizer"]} if "optimizer" in module else {})
         together(checkpoint.publish)  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
