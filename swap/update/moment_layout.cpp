@@ -36,10 +36,11 @@ float scale_of(std::span<const float> values) noexcept {
   return (highest >= -lowest ? highest : lowest) + poison;
 }
 
-/// Of the block's scale. Of a positive number it is positive, also where the quotient is too small.
+/// Of the block's scale. Of a positive number it is positive, also where the quotient is too small
+/// or the caller takes denormal numbers for zero.
 float share_of(float value, float scale) noexcept {
   const float share = value / scale;
-  return share == 0 && value > 0 ? std::numeric_limits<float>::denorm_min() : share;
+  return share == 0 && value > 0 ? std::numeric_limits<float>::min() : share;
 }
 
 /// `values` are those of a parameter; padding behind them, to `elements` in all, is zero.

@@ -7,6 +7,10 @@
 #include <limits>
 #include <random>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 namespace penstock {
 namespace {
 
@@ -156,6 +160,24 @@ TEST(BlockScaleTest, ASecondMomentAboveZeroStaysAbove) {
   EXPECT_EQ(values[1], 0);
   EXPECT_GT(values[2], 0);
 }
+
+#if defined(__SSE2__)
+TEST(BlockScaleTest, ASecondMomentStaysAboveZeroWhereDenormalNumbersAreFlushed) {
+  const StateSegment segment{256, StateFormat::k8Bit};
+  const MomentLayout layout(Moment::kSecond, {&segment, 1});
+  std::vector<float> values(256, 1e-30F);
+  values[0] = 1e10F;  // the others' share of it is denormal
+  std::vector<std::byte> bytes(layout.bytes());
+  const unsigned mode = _mm_getcsr();
+  constexpr unsigned kFlushToZero = 0x8000;
+  constexpr unsigned kDenormalsAreZero = 0x40;
+  _mm_setcsr(mode | kFlushToZero | kDenormalsAreZero);
+  layout.encode(values, bytes);
+  layout.decode(bytes, values);
+  _mm_setcsr(mode);
+  EXPECT_EQ(std::ranges::count(values, 0), 0);
+}
+#endif
 
 TEST(BlockScaleTest, TheLargestOfABlockIsExactWhateverItsSign) {
   for (const StateFormat format : {StateFormat::k8Bit, StateFormat::k4Bit}) {
