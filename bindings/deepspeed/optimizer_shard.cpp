@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 
@@ -32,12 +35,14 @@ class OptimizerReader {
   void read_states_of(PickleRef group, std::optional<std::int64_t> number);
   bool numbers_are_groups(PickleRef base) const;
   void compare(std::string_view name, const ArchivedTensor& moment, std::int64_t number);
+  void drop_own_forms();
   void read_step(PickleRef value);
 
   const TorchArchive& archive_;
   const PickleDocument& pickle_;
   OptimizerShard shard_;
   std::unordered_set<PickleRef> seen_;
+  std::set<std::string, std::less<>> whole_moments_;  // names, of one group at least
   std::size_t steps_read_ = 0;
 };
 
@@ -122,9 +127,24 @@ void OptimizerReader::compare(std::string_view name, const ArchivedTensor& momen
       group < shard_.flat_elements.size() ? shard_.flat_elements[group] : 0;
   const std::uint64_t elements = moment.elements();
   const bool is_padded = shard_.zero_stage.value_or(0) < 3 && elements > of_master;
-  if (of_master > 0 && elements != of_master && elements != 1 && !is_padded &&
-      std::ranges::find(kMoments, name) != kMoments.end()) {
+  if (of_master == 0 || elements == 1 || std::ranges::find(kMoments, name) == kMoments.end()) {
+    return;
+  }
+  if (elements == of_master || is_padded) {
+    whole_moments_.emplace(name);
+  } else {
     shard_.odd_moments.push_back({std::string(name), group, elements, of_master});
+  }
+}
+
+/// An optimizer of the script's own may keep one number for several weights under such a name.
+void OptimizerReader::drop_own_forms() {
+  for (const std::string_view name : kMoments) {
+    const auto is_so_called = [name](const OddMoment& odd) { return odd.name == name; };
+    if (!whole_moments_.contains(name) &&
+        std::ranges::count_if(shard_.odd_moments, is_so_called) > 1) {
+      std::erase_if(shard_.odd_moments, is_so_called);
+    }
   }
 }
 
@@ -180,6 +200,7 @@ OptimizerShard OptimizerReader::read() {
   read_base(archive_.find({"optimizer", "optimizer_state_dict"}));
   read_base(archive_.find({"optimizer"}));
   read_plain_masters();
+  drop_own_forms();
   return std::move(shard_);
 }
 

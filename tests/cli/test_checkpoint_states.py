@@ -84,6 +84,16 @@ def test_moments_that_are_too_short(penstock, tmp_path, stage, name):
     ]
 
 
+def test_moments_in_a_form_of_their_own(penstock, tmp_path, stage):
+    """An optimizer of the script's own that keeps one second moment for 16 weights, in every group."""
+
+    def shortened(masters, base):
+        for moments in base["state"].values():
+            moments["exp_avg_sq"] = moments["exp_avg_sq"][::16].clone()
+
+    resumption(penstock, tmp_path / "run", stage, shortened)
+
+
 def test_moments_that_are_too_long(penstock, tmp_path, stage):
     """Stages 1 and 2 take the padding of a rank off masters alone."""
     change = of_group_1("exp_avg", lambda moment: torch.cat([moment, torch.zeros(3)]))
