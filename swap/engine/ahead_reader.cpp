@@ -28,7 +28,7 @@ class AheadReader::Environment final : public PrefetchEnvironment {
  public:
   Environment(AheadReader& reader, Locked& locked) : reader_(reader), locked_(locked) {}
 
-  Answer begin_ahead(TensorId tensor, bool large_waits) override {
+  Answer begin_ahead(TensorId tensor, const Before& before) override {
     locked_.assert_held();
     TensorRecord* record = reader_.table_.record_of(tensor);
     if (record == nullptr || !record->memory.is_absent() || record->drive.writes_in_flight > 0 ||
@@ -52,14 +52,14 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     if (std::ranges::find(refused_bytes_, record->bytes()) != refused_bytes_.end()) {
       return Answer::kNoRoom;
     }
-    std::shared_ptr<Block> block = find_memory(*record, large_waits);
+    std::shared_ptr<Block> block = find_memory(*record, before);
     if (!block) {
       if (refused_bytes_.size() < kRefusedMax) {
         refused_bytes_.push_back(record->bytes());
       }
-      return large_waits ? Answer::kNoRoom
-                         : skip(*record, Answer::kNoRoom,
-                                "no slot is free, nor is pageable memory kept for reuse");
+      return before.large_waits ? Answer::kNoRoom
+                                : skip(*record, Answer::kNoRoom,
+                                       "no slot is free, nor is pageable memory kept for reuse");
     }
     if (!is_readable(*record)) {
       locked_.drop(std::move(block));
@@ -104,16 +104,18 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     reader_.context_.operation_begun();
   }
 
-  std::shared_ptr<Block> find_memory(const TensorRecord& record, bool large_waits)
+  std::shared_ptr<Block> find_memory(const TensorRecord& record, const Before& before)
       PENSTOCK_NEEDS_LOCK {
     auto block = std::make_shared<Block>(Buffer(), record.bytes());
-    if (std::optional<Buffer> slot = reader_.memory_.pool()->try_acquire_slot(record.bytes())) {
-      block->buffer = std::move(*slot);
-      return block;
+    if (leaves_slots(record, before)) {
+      if (std::optional<Buffer> slot = reader_.memory_.pool()->try_acquire_slot(record.bytes())) {
+        block->buffer = std::move(*slot);
+        return block;
+      }
     }
     // Only pages that are there already: this may be the I/O thread, which fresh ones would hold
     // up.
-    if (large_waits || reader_.memory_.kept_room_bytes() < record.bytes() ||
+    if (before.large_waits || reader_.memory_.kept_room_bytes() < record.bytes() ||
         !reader_.memory_.sources().overflow->retains(record.bytes())) {
       return nullptr;
     }
@@ -123,6 +125,13 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     }
     block->buffer = std::move(pageable).value();
     return block;
+  }
+
+  /// Contents that are made before the use take slots, and would have this one dropped for them.
+  bool leaves_slots(const TensorRecord& record, const Before& before) PENSTOCK_NEEDS_LOCK {
+    return before.slot_bytes == 0 ||
+           reader_.memory_.ahead().bytes() + before.slot_bytes + record.bytes() <=
+               reader_.memory_.budgets().max_pinned_bytes;
   }
 
   static constexpr std::size_t kRefusedMax = 16;

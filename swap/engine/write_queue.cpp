@@ -27,13 +27,16 @@ void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked)
   writing.before = older_content(record);
   record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   writing.generation = record.generation;
-  note_rewrite(record);
+  note_rewrite(record, false);
   memory_.drop(record, locked);
   record.drive.unwritten.reset();
 }
 
-void WriteQueue::note_rewrite(const TensorRecord& record) noexcept {
-  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { scheduler_.record_rewrite(record.id); });
+void WriteQueue::note_rewrite(const TensorRecord& record, bool in_place) noexcept {
+  const bool takes_slot = !in_place && !memory_.residency().holds(record.id);
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
+    scheduler_.record_rewrite(record.id, takes_slot ? record.bytes() : 0);
+  });
 }
 
 void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {

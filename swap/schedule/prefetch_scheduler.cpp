@@ -27,6 +27,15 @@ bool PrefetchScheduler::record_event(AccessTrace::Key event) {
   return predicted;
 }
 
+void PrefetchScheduler::record_rewrite(TensorId tensor, std::uint64_t slot_bytes) {
+  const std::uint64_t number = to_number(tensor);
+  if (number >= rewrites_.size()) {
+    rewrites_.resize(number + 1);
+  }
+  rewrites_[number].slot_bytes = slot_bytes;
+  record_event(number * 2 + 1);
+}
+
 std::size_t PrefetchScheduler::trusted_uses() const noexcept {
   const auto bits = static_cast<std::size_t>(std::bit_width(limits_.tensors_max));
   return contradictions_ < bits ? limits_.tensors_max >> contradictions_ : 0;
@@ -41,14 +50,14 @@ void PrefetchScheduler::announce(TensorId tensor) {
 std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
   std::size_t begun = 0;
   std::size_t refusals = 0;
-  bool large_waits = false;
+  PrefetchEnvironment::Before before;
   // Returns false when there is no use in looking further.
   const auto offer = [&](TensorId tensor, bool& taken) {
-    const Answer answer = environment.begin_ahead(tensor, large_waits);
+    const Answer answer = environment.begin_ahead(tensor, before);
     taken = answer == Answer::kBegun || answer == Answer::kNothingToDo;
     begun += answer == Answer::kBegun ? 1 : 0;
     if (answer == Answer::kNoRoom) {
-      large_waits = true;
+      before.large_waits = true;
       ++refusals;
     }
     return answer != Answer::kStop && refusals < limits_.refusals_max;
@@ -65,7 +74,7 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
     const TensorId tensor{event / 2};
     if (event % 2 == 1) {
-      mark_rewritten(tensor);
+      before.slot_bytes += mark_rewritten(tensor);
     } else if (!is_rewritten(tensor)) {
       bool taken = false;
       go_on = offer(tensor, taken);
@@ -76,22 +85,23 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
 
 void PrefetchScheduler::begin_scan() {
   if (++scan_ == 0) {  // wrapped: old marks would look new
-    std::fill(rewritten_in_scan_.begin(), rewritten_in_scan_.end(), 0);
+    for (Rewrite& rewrite : rewrites_) {
+      rewrite.scan = 0;
+    }
     scan_ = 1;
   }
 }
 
-void PrefetchScheduler::mark_rewritten(TensorId tensor) {
-  const std::uint64_t number = to_number(tensor);
-  if (number >= rewritten_in_scan_.size()) {
-    rewritten_in_scan_.resize(number + 1, 0);
-  }
-  rewritten_in_scan_[number] = scan_;
+/// Returns the memory that it will take.
+std::uint64_t PrefetchScheduler::mark_rewritten(TensorId tensor) {
+  Rewrite& rewrite = rewrites_[to_number(tensor)];
+  rewrite.scan = scan_;
+  return rewrite.slot_bytes;
 }
 
 bool PrefetchScheduler::is_rewritten(TensorId tensor) const {
   const std::uint64_t number = to_number(tensor);
-  return number < rewritten_in_scan_.size() && rewritten_in_scan_[number] == scan_;
+  return number < rewrites_.size() && rewrites_[number].scan == scan_;
 }
 
 TensorId PrefetchScheduler::farthest(std::span<const TensorId> tensors) const {

@@ -22,9 +22,13 @@ class PrefetchEnvironment {
     kStop,         ///< no memory for anything
   };
   virtual ~PrefetchEnvironment() = default;
-  /// Begins to read `tensor` if it is not in memory and there is room. `large_waits` says that one
-  /// which comes earlier found no pageable room: this one may take a slot but no pageable room.
-  virtual Answer begin_ahead(TensorId tensor, bool large_waits) = 0;
+  /// What comes before the use in question.
+  struct Before {
+    bool large_waits = false;      ///< no pageable room was found: this one may take a slot only
+    std::uint64_t slot_bytes = 0;  ///< that new contents will take, beside what is in slots now
+  };
+  /// Begins to read `tensor` if it is not in memory and there is room.
+  virtual Answer begin_ahead(TensorId tensor, const Before& before) = 0;
 };
 
 struct PrefetchLimits {
@@ -44,8 +48,8 @@ class PrefetchScheduler {
   /// A use of `tensor`; returns whether it was predicted.
   bool record(TensorId tensor) { return record_event(to_number(tensor) * 2); }
   /// `tensor` has a new content. Predicted like a use: what will be rewritten before its next use
-  /// is not worth reading.
-  void record_rewrite(TensorId tensor) { record_event(to_number(tensor) * 2 + 1); }
+  /// is not worth reading. `slot_bytes`: of a slot of its own; 0 in place and in RAM.
+  void record_rewrite(TensorId tensor, std::uint64_t slot_bytes);
   /// Tensors that a caller announces come before what the trace predicts.
   void announce(TensorId tensor);
 
@@ -61,14 +65,18 @@ class PrefetchScheduler {
   /// How many uses of the prediction to look at.
   std::size_t trusted_uses() const noexcept;
   void begin_scan();
-  void mark_rewritten(TensorId tensor);
+  std::uint64_t mark_rewritten(TensorId tensor);
   bool is_rewritten(TensorId tensor) const;
 
   PrefetchLimits limits_;
   AccessTrace trace_;  // of numbers: twice the tensor's for a use, one more for a rewrite
   std::deque<TensorId> announced_;
-  std::size_t contradictions_ = 0;                // those that no predicted use has made up for yet
-  std::vector<std::uint32_t> rewritten_in_scan_;  // by tensor: the scan that met its rewrite
+  std::size_t contradictions_ = 0;  // those that no predicted use has made up for yet
+  struct Rewrite {
+    std::uint64_t slot_bytes = 0;  // of the last one
+    std::uint32_t scan = 0;        // that met it
+  };
+  std::vector<Rewrite> rewrites_;  // by tensor
   std::uint32_t scan_ = 0;
 };
 

@@ -26,7 +26,7 @@ class Memory final : public PrefetchEnvironment {
  public:
   Memory(std::size_t slots, std::size_t large) : free_slots_(slots), free_large_(large) {}
 
-  Answer begin_ahead(TensorId tensor, bool large_waits) override {
+  Answer begin_ahead(TensorId tensor, const Before& before) override {
     RC_ASSERT(!stopped);
     asked.push_back(tensor);
     const bool large = is_large(tensor);
@@ -38,7 +38,7 @@ class Memory final : public PrefetchEnvironment {
       return Answer::kStop;
     }
     std::size_t& room = large ? free_large_ : free_slots_;
-    if (room == 0 || (large && large_waits)) {
+    if (room == 0 || (large && before.large_waits)) {
       ++refused;
       return Answer::kNoRoom;
     }
@@ -110,7 +110,7 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, StaysWithinMemoryAndReadsOnlyWhatItKnow
       scheduler.record(tensor);
       known.insert(tensor);
     } else if (step.kind == kRewrite) {
-      scheduler.record_rewrite(tensor);
+      scheduler.record_rewrite(tensor, step.amount);
     } else if (step.kind == kAnnounce) {
       scheduler.announce(tensor);
       known.insert(tensor);
@@ -135,7 +135,8 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, OffersWhatComesUnlessItIsRewrittenFirst
   for (const Step& step :
        *steps({kUse, kUse, kRewrite}, rc::gen::inRange<std::uint64_t>(0, kTensors))) {
     const TensorId tensor{step.amount};
-    step.kind == kUse ? void(scheduler.record(tensor)) : scheduler.record_rewrite(tensor);
+    step.kind == kUse ? void(scheduler.record(tensor))
+                      : scheduler.record_rewrite(tensor, step.amount);
     const bool predicts = shadow.horizon() > 0;
     if (shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1))) {
       reach = std::min(std::max<std::size_t>(16 * reach, 8), PrefetchLimits().tensors_max);

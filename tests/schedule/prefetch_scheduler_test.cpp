@@ -17,12 +17,13 @@ class Table final : public PrefetchEnvironment {
   explicit Table(std::size_t slots, std::size_t large_room = 0)
       : free_slots(slots), free_large(large_room) {}
 
-  Answer begin_ahead(TensorId tensor, bool large_waits) override {
+  Answer begin_ahead(TensorId tensor, const Before& before) override {
+    slot_bytes.push_back(before.slot_bytes);
     if (in_memory.contains(tensor)) {
       return Answer::kNothingToDo;
     }
     if (is_large(tensor)) {
-      if (large_waits || free_large == 0) {
+      if (before.large_waits || free_large == 0) {
         return Answer::kNoRoom;
       }
       --free_large;
@@ -48,6 +49,7 @@ class Table final : public PrefetchEnvironment {
   std::size_t free_large;
   std::set<TensorId> in_memory;
   std::vector<TensorId> begun;
+  std::vector<std::uint64_t> slot_bytes;  // of each question
 };
 
 TEST(PrefetchScheduler, ReadsInTheOrderOfUseAsFarAsMemoryReaches) {
@@ -85,8 +87,8 @@ TEST(PrefetchScheduler, DoesNotReadWhatWillBeRewrittenFirst) {
   for (int i = 0; i < 2; ++i) {
     scheduler.record(TensorId{1});
     scheduler.record(TensorId{2});
-    scheduler.record_rewrite(TensorId{1});
-    scheduler.record_rewrite(TensorId{2});
+    scheduler.record_rewrite(TensorId{1}, 0);
+    scheduler.record_rewrite(TensorId{2}, 0);
   }
   scheduler.record(TensorId{1});
   // Coming: use of 2, rewrite of 1, rewrite of 2, use of 1, use of 2.
@@ -180,7 +182,7 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
   scheduler.record(TensorId{0});
   class Refusing final : public PrefetchEnvironment {
    public:
-    Answer begin_ahead(TensorId, bool) override {
+    Answer begin_ahead(TensorId, const Before&) override {
       ++asked;
       return Answer::kNoRoom;
     }
@@ -188,6 +190,24 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
   } refusing;
   EXPECT_EQ(scheduler.run(refusing), 0u);
   EXPECT_EQ(refusing.asked, 5);
+}
+
+TEST(PrefetchScheduler, SaysWhatIsMadeBeforeTheUse) {
+  PrefetchScheduler scheduler;
+  for (int step = 0; step < 2; ++step) {
+    scheduler.record(TensorId{1});
+    scheduler.record_rewrite(TensorId{4}, 100);
+    scheduler.record_rewrite(TensorId{5}, 0);  // in place
+    scheduler.record(TensorId{2});
+    scheduler.record_rewrite(TensorId{6}, 20);
+    scheduler.record(TensorId{3});
+  }
+  scheduler.record(TensorId{1});
+  Table table(2);
+  EXPECT_EQ(scheduler.run(table), 2u);
+  EXPECT_EQ(table.begun, (std::vector{TensorId{2}, TensorId{3}}));
+  EXPECT_EQ(std::vector(table.slot_bytes.begin(), table.slot_bytes.begin() + 2),
+            (std::vector<std::uint64_t>{100, 120}));
 }
 
 /// A drive that moves one tensor a tick under a consumer that needs one a tick: after the first
@@ -203,7 +223,7 @@ TEST(PrefetchScheduler, KeepsAConsumerBusyFromTheSecondStepOn) {
       scheduler.record(tensor);
       if (!table.in_memory.contains(tensor)) {
         ++stalls;
-        table.begin_ahead(tensor, false);
+        table.begin_ahead(tensor, {});
       }
       table.release(tensor);
       scheduler.run(table);
