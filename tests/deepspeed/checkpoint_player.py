@@ -183,6 +183,8 @@ def _do(step: str, directory: str, engine: Any, trial: Any) -> None:
                 "break": lambda: _break(engine, trial, int(argument)),
                 "try": lambda: trial.steps(engine, 1),
                 "lose": _lose_write,
+                "interrupt": lambda: _interrupt(engine, trial, int(argument)),
+                "rescue": lambda: _rescue(engine, trial, directory, argument),
             }
             if verb in faults:
                 faults[verb]()
@@ -220,6 +222,48 @@ def _break(engine: Any, trial: Any, count: int) -> None:
     finally:
         setattr(owner, name, original)
         trial.seen.clear()
+
+
+def _interrupt(engine: Any, trial: Any, count: int) -> None:
+    """A step whose first attempt is interrupted while it declares its moments, behind so many chunks."""
+    from penstock.deepspeed.sub_group import SubGroup
+
+    original, left = SubGroup.layout, [count]
+
+    def layout(*arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    SubGroup.layout = layout  # type: ignore[method-assign]
+    try:
+        _do("train:1", "", engine, trial)
+    except KeyboardInterrupt:
+        print("INTERRUPTED", flush=True)
+        engine.step()
+    finally:
+        SubGroup.layout = original  # type: ignore[method-assign]
+        trial.seen.clear()
+
+
+def _rescue(engine: Any, trial: Any, directory: str, tag: str) -> None:
+    """A load where the error of a step is caught, of states that cannot be read any more."""
+    from penstock.deepspeed.sub_group import SubGroup
+    from penstock.errors import StorageError
+
+    def read(*_: Any) -> Any:
+        raise StorageError(5, "what the drive of this test has is lost", "/drive")
+
+    try:
+        _break(engine, trial, 1)
+    except StorageError:
+        original = SubGroup.read
+        SubGroup.read = read  # type: ignore[method-assign]
+        try:
+            engine.load_checkpoint(directory, tag=tag)
+        finally:
+            SubGroup.read = original  # type: ignore[method-assign]
 
 
 def _lose_write() -> None:

@@ -83,6 +83,25 @@ def test_a_step_after_one_that_stopped_is_refused(compiled: None, tmp_path: Path
 
 
 @pytest.mark.deep
+def test_a_load_where_the_error_of_a_step_is_caught(compiled: None, tmp_path: Path) -> None:
+    """The error's traceback holds the optimizer's states, of which there is nothing to be read."""
+    whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see")
+    run = train("nvme", tmp_path, "train:4", "rescue:global_step2", "train:3", "see")
+    assert not run.failures
+    assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("count", [2, 9])
+def test_a_first_step_that_is_interrupted_and_tried_again(compiled: None, tmp_path: Path, count: int) -> None:
+    """While it declares the moments, some of which exist then."""
+    whole = train("nvme", tmp_path, "train:1", "train:3", "see")
+    run = train("nvme", tmp_path, f"interrupt:{count}", "train:3", "see")
+    assert not run.failures and "INTERRUPTED" in run.output
+    assert run.seen("train:3") + run.seen("see") == whole.seen("train:3") + whole.seen("see")
+
+
+@pytest.mark.deep
 def test_a_step_of_whole_sub_groups_that_stopped(compiled: None, tmp_path: Path) -> None:
     changes = {"zero_optimization__sub_group_size": 1_500_000}  # two matrices, and the third
     whole = train("nvme", tmp_path, "train:2", "save", "train:3", "see", equals_op=False, changes=changes)

@@ -58,18 +58,20 @@ class SubGroup:
         return len(self.cuts) > 1
 
     def declare(self, name: str, dtype: torch.dtype) -> None:
-        """Makes the tensors of a state, which have no content yet."""
+        """Makes the tensors of a state, which have no content yet. Begins anew where an interrupt has ended it."""
         kind, role = engine_dtype(dtype), "master" if name == MASTER else "moment"
         if self.segments and name in MOMENTS and dtype == torch.float32:
             self._layouts[name] = MomentLayout.cut(name, self.segments, self._chunk_numel)
-        self.tensors[name] = []
+        tensors = []
         for chunk, (_, numel) in enumerate(self.cuts):
             layout = self.layout(name, chunk)
             form = (kind, [numel]) if layout is None else ("u8", [layout.nbytes])
             full_name = f"{self.key}.{name}{self._suffix(chunk)}"
-            self.tensors[name].append(self._engine.declare(self._space, full_name, *form, role))
-        self._written[name] = set()
-        self.dtypes[name] = dtype
+            if (left := self._engine.find(self._space, full_name)) is not None:
+                self._engine.forget(left[0])
+            tensors.append(self._engine.declare(self._space, full_name, *form, role))
+        self._written[name], self.dtypes[name] = set(), dtype
+        self.tensors[name] = tensors  # last: the state is there
 
     def note_unused(self, name: str) -> None:
         """No step touches the state."""

@@ -13,7 +13,7 @@ from torch.utils import _pytree
 from penstock._core import checksum
 from penstock.deepspeed import plain_tensors
 from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.errors import ArgumentError
+from penstock.errors import ArgumentError, Error
 
 
 class SwappedState(torch.Tensor):
@@ -142,10 +142,20 @@ def detach(group: SubGroup, name: str, but: torch.Tensor | None = None) -> None:
         swap_in(state, _Content(state).tensor)
 
 
+def _no_group() -> None:
+    """In place of the reference to the group: what a reference says to one that is no more."""
+
+
 def put_aside(group: SubGroup) -> None:
-    """Before all contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors."""
-    for name in list(group.shown):
-        detach(group, name)
+    """Before all contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors. An error's
+    traceback may hold some as well: what cannot be read any more is given up.
+    """
+    for name, shown in list(group.shown.items()):
+        try:
+            detach(group, name)
+        except Error:
+            if isinstance(state := shown(), SwappedState):
+                state.group = _no_group  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
