@@ -103,10 +103,11 @@ class ElementwiseStep(StreamedStep):
             state.update({name: from_dlpack(lease) for name, lease in leases.items() if name != MASTER})
             if state:
                 optimizer.state[part] = state
-            self._note_change(group, chunk)
+            self._note_change(None)
             # Older torch (2.11) makes step counts on the default device, which a script may have set.
             with self._only_parameter(number, part), torch.device("cpu"):
                 optimizer.step()
+            self._note_change(sum(group.cuts[chunk]))
             weights.take(group.cuts[chunk][0], part.data)
             group.commit(MASTER, chunk, leases[MASTER])
             return self._commit_states(group, chunk, part, optimizer.state.get(part, {}), leases)

@@ -94,7 +94,7 @@ class KernelStep(StreamedStep):
                 gradient_dtype=engine_dtype(gradient.dtype),
                 **layouts,
             )
-            self._note_change(group, chunk)  # of arguments that it refuses the kernel has changed nothing
+            self._note_change(sum(group.cuts[chunk]))  # of arguments that it refuses the kernel has changed nothing
             weights.take(group.cuts[chunk][0], states[0])
             for name, lease in leases.items():
                 group.commit(name, chunk, lease)

@@ -113,11 +113,11 @@ class StreamedStep(abc.ABC):
         """`gradient`, multiplied in place as DeepSpeed unscales and clips that of sub-group `number`."""
         return gradient if self._unscale is None else _unscaled(self._stage3(), number, gradient, self._unscale)
 
-    def _note_change(self, group: SubGroup, chunk: int) -> None:
-        """From here on a state of the chunk may be changed, also where the rest fails."""
+    def _note_change(self, elements: int | None) -> None:
+        """From here on so many elements of the sub-group are updated, or any of them may be (None)."""
         cycle = cycle_of(self._stage3())
         assert cycle is not None
-        cycle.progress.updated(sum(group.cuts[chunk]))
+        cycle.progress.updated(elements)
 
     def _declare(self, states: dict[str, torch.dtype]) -> None:
         """States that do not exist yet, of all sub-groups at once, so that the first step plans once."""

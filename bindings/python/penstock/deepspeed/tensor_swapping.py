@@ -93,8 +93,9 @@ def staying_in_memory(original: Callable[..., Any]) -> Callable[..., Any]:
         except AttributeError as error:  # it asks the first parameter's swapper, whatever that is
             if self.params_in_nvme_and_cpu and any(param.nvme_swapper is None for param in params):
                 raise ConfigError(
-                    "offload_param of this configuration swaps, and the model was built under a zero.Init that does "
-                    "not: give zero.Init the same configuration (config_dict_or_path=)"
+                    "offload_param of this configuration swaps, and that of the zero.Init or the engine which has had "
+                    "this model does not: give zero.Init the same configuration (config_dict_or_path=), or build the "
+                    "model anew"
                 ) from error
             raise
 
