@@ -253,7 +253,10 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
     return over_limit(drive.path, bytes, capacity, limit);
   }
   const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
-  const std::uint64_t wanted = std::min(std::max(needed, kGrowthBytes), room);
+  // A request that the drive cannot hold takes all of it for a moment, also from other programs.
+  const std::uint64_t free = system_.free_bytes(drive.path).value_or(8 * kGrowthBytes);
+  const std::uint64_t growth_max = align_down(std::min(kGrowthBytes, free / 8), kBlockBytes);
+  const std::uint64_t wanted = std::min(std::max(needed, growth_max), room);
   Error error;
   for (const std::uint64_t growth : {wanted, needed}) {
     Result<void> reserved = drive.file->reserve(capacity, growth);

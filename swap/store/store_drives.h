@@ -32,8 +32,8 @@ struct DriveState {
 /// everything else from any thread. Extents that are held keep it alive.
 class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
  public:
-  /// Files grow by at least this much, so that the first step does not ask the file system for
-  /// every tensor; where that much is not free, by what is needed.
+  /// Files grow by this much, or an eighth of what is free, so that the first step does not ask the
+  /// file system for every tensor; where that much is not there, by what is needed.
   static constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
 
   explicit StoreDrives(FileSystem& system) : system_(system) {}

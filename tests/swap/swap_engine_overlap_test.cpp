@@ -8,8 +8,8 @@ namespace {
 class SwapEngineOverlapTest : public SimEngineFixture {
  protected:
   static constexpr std::uint64_t kBytes = 8 * kKiB;
-  // Little room, so that no file grows in advance.
-  static constexpr std::uint64_t kCapacityBytes = 256 * kKiB;
+  // So little room that no file grows in advance: by an eighth of what is free at most.
+  static constexpr std::uint64_t kCapacityBytes = 96 * kKiB;
 
   SwapEngineOverlapTest() : SimEngineFixture(kCapacityBytes) {}
 
