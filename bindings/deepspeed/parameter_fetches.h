@@ -20,9 +20,10 @@ struct ParameterFetches {
 /// what is trained. Multiplied by the passes of a step. Follows DeepSpeed 0.19.8's
 /// PartitionedParameterCoordinator (fetch, prefetch, release) over module_calls(). Adds the
 /// gathering of all parameters where the trainer generates (`setup.generates`). Not known and left
-/// out: recomputation (gradient checkpointing fetches a layer once more), modules that a batch does
-/// not use or that have no parameters below them. Pure; time is linear in the inventory for all but
-/// the smallest parameters.
+/// out: recomputation (gradient checkpointing fetches a layer once more), modules that a forward
+/// calls several times (ALBERT), whose weights an outer module reads itself (Mamba's tied head),
+/// that a batch does not use or that have no parameters below them. Pure; time is linear in the
+/// inventory for all but the smallest parameters.
 ParameterFetches expect_fetches(const TrainingSetup& setup, const std::vector<PlanTensor>& tensors,
                                 const Placement& placement);
 
