@@ -161,12 +161,7 @@ void add_step(const SwapPlan& plan, Screen& screen) {
 }
 
 void add_memory(const SwapPlan& plan, Screen& screen) {
-  std::uint64_t leased = 0;
-  for (const MemoryRow& row : plan.memory) {
-    leased += row.component == Component::kBuffers && row.storage == Storage::kRam
-                  ? row.bytes_per_rank
-                  : 0;
-  }
+  const std::uint64_t leased = bytes_of(plan.memory, Component::kBuffers, Storage::kRam);
   const std::uint64_t peak = plan.process.peak_bytes();
   const std::uint64_t most = plan.process.training_bytes();
   const std::string slow =

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from checkpoints import convert
 from conftest import ROOT, free_port
@@ -216,11 +217,10 @@ def _break(engine: Any, trial: Any, count: int) -> None:
             raise StorageError(5, "the drive of this test fails", "/drive")
         return original(*arguments, **named)
 
-    setattr(owner, name, call)
     try:
-        trial.steps(engine, 1)
+        with mock.patch.object(owner, name, call):
+            trial.steps(engine, 1)
     finally:
-        setattr(owner, name, original)
         trial.seen.clear()
 
 
@@ -236,15 +236,13 @@ def _interrupt(engine: Any, trial: Any, count: int) -> None:
             raise KeyboardInterrupt
         return original(*arguments)
 
-    SubGroup.layout = layout  # type: ignore[method-assign]
-    try:
-        _do("train:1", "", engine, trial)
-    except KeyboardInterrupt:
-        print("INTERRUPTED", flush=True)
-        engine.step()
-    finally:
-        SubGroup.layout = original  # type: ignore[method-assign]
-        trial.seen.clear()
+    with mock.patch.object(SubGroup, "layout", layout):
+        try:
+            _do("train:1", "", engine, trial)
+        except KeyboardInterrupt:
+            print("INTERRUPTED", flush=True)
+            engine.step()
+    trial.seen.clear()
 
 
 def _rescue(engine: Any, trial: Any, directory: str, tag: str) -> None:
@@ -258,12 +256,8 @@ def _rescue(engine: Any, trial: Any, directory: str, tag: str) -> None:
     try:
         _break(engine, trial, 1)
     except StorageError:
-        original = SubGroup.read
-        SubGroup.read = read  # type: ignore[method-assign]
-        try:
+        with mock.patch.object(SubGroup, "read", read):
             engine.load_checkpoint(directory, tag=tag)
-        finally:
-            SubGroup.read = original  # type: ignore[method-assign]
 
 
 def _lose_write() -> None:

@@ -89,8 +89,9 @@ def _load(engine: Any, original: Callable[..., Any], arguments: inspect.BoundArg
                 checkpoint.begin_module()
             result = original(*arguments.args, **arguments.kwargs)
         if is_universal and not asked and isinstance(result[1], dict):
-            (module,) = files.values()  # a key of it that DeepSpeed leaves out where it loads states
-            result[1].update({"optimizer": module["optimizer"]} if "optimizer" in module else {})
+            (module,) = files.values()
+            if "optimizer" in module:  # which DeepSpeed leaves out where it loads states
+                result[1]["optimizer"] = module["optimizer"]
         together(checkpoint.publish)  # where DeepSpeed has asked for neither states nor masters
     except BaseException:
         checkpoint.give_up()
