@@ -79,6 +79,12 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     return Answer::kBegun;
   }
 
+  std::uint64_t rewrite_slot_bytes(TensorId tensor) override {
+    locked_.assert_held();
+    const TensorRecord* const record = reader_.table_.record_of(tensor);
+    return record != nullptr && record->rewrites_take_slots ? record->bytes() : 0;
+  }
+
  private:
   /// Asks the file system, so only of what there is memory for: most of a scan finds none.
   bool is_readable(const TensorRecord& record) PENSTOCK_NEEDS_LOCK {

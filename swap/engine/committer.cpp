@@ -104,7 +104,7 @@ void Committer::take(TensorRecord& record, LeaseToken& token, WritingPtr writing
   ++context_.stats.commits;
   record.generation += sabotaged(Sabotage::kGenerationBump) ? 0U : 1U;
   writing->generation = record.generation;
-  writes_.note_rewrite(record, record.memory.block == block);
+  writes_.note_rewrite(record, !block->may_stay() && !token.of_content());
   if (record.memory.block != block) {
     memory_.drop(record, locked);
     record.memory.block = block;

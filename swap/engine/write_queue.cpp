@@ -32,11 +32,9 @@ void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked)
   record.drive.unwritten.reset();
 }
 
-void WriteQueue::note_rewrite(const TensorRecord& record, bool in_place) noexcept {
-  const bool takes_slot = !in_place && !memory_.residency().holds(record.id);
-  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK {
-    scheduler_.record_rewrite(record.id, takes_slot ? record.bytes() : 0);
-  });
+void WriteQueue::note_rewrite(TensorRecord& record, bool takes_slot) noexcept {
+  record.rewrites_take_slots = takes_slot;
+  if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { scheduler_.record_rewrite(record.id); });
 }
 
 void WriteQueue::write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept {

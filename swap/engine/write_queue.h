@@ -24,8 +24,8 @@ class WriteQueue : private EnginePart {
   /// What memory holds of the tensor is no longer its content; it comes back should the next one
   /// fail, where no drive has it.
   void replace(TensorRecord& record, Writing& writing, Locked& locked) noexcept PENSTOCK_NEEDS_LOCK;
-  /// `in_place`: in the memory that holds the tensor.
-  void note_rewrite(const TensorRecord& record, bool in_place) noexcept PENSTOCK_NEEDS_LOCK;
+  /// The tensor has a new content. `takes_slot`: it was made in a slot that no content held.
+  void note_rewrite(TensorRecord& record, bool takes_slot) noexcept PENSTOCK_NEEDS_LOCK;
 
   /// Writes what memory holds of the tensor.
   void write_memory(TensorRecord& record, WritingPtr writing, Locked& locked) noexcept

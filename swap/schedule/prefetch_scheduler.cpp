@@ -27,15 +27,6 @@ bool PrefetchScheduler::record_event(AccessTrace::Key event) {
   return predicted;
 }
 
-void PrefetchScheduler::record_rewrite(TensorId tensor, std::uint64_t slot_bytes) {
-  const std::uint64_t number = to_number(tensor);
-  if (number >= rewrites_.size()) {
-    rewrites_.resize(number + 1);
-  }
-  rewrites_[number].slot_bytes = slot_bytes;
-  record_event(number * 2 + 1);
-}
-
 std::size_t PrefetchScheduler::trusted_uses() const noexcept {
   const auto bits = static_cast<std::size_t>(std::bit_width(limits_.tensors_max));
   return contradictions_ < bits ? limits_.tensors_max >> contradictions_ : 0;
@@ -74,7 +65,8 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
     const AccessTrace::Key event = *trace_.upcoming(ahead);
     const TensorId tensor{event / 2};
     if (event % 2 == 1) {
-      before.slot_bytes += mark_rewritten(tensor);
+      mark_rewritten(tensor);
+      before.slot_bytes += environment.rewrite_slot_bytes(tensor);
     } else if (!is_rewritten(tensor)) {
       bool taken = false;
       go_on = offer(tensor, taken);
@@ -85,23 +77,22 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
 
 void PrefetchScheduler::begin_scan() {
   if (++scan_ == 0) {  // wrapped: old marks would look new
-    for (Rewrite& rewrite : rewrites_) {
-      rewrite.scan = 0;
-    }
+    std::fill(rewritten_in_scan_.begin(), rewritten_in_scan_.end(), 0);
     scan_ = 1;
   }
 }
 
-/// Returns the memory that it will take.
-std::uint64_t PrefetchScheduler::mark_rewritten(TensorId tensor) {
-  Rewrite& rewrite = rewrites_[to_number(tensor)];
-  rewrite.scan = scan_;
-  return rewrite.slot_bytes;
+void PrefetchScheduler::mark_rewritten(TensorId tensor) {
+  const std::uint64_t number = to_number(tensor);
+  if (number >= rewritten_in_scan_.size()) {
+    rewritten_in_scan_.resize(number + 1, 0);
+  }
+  rewritten_in_scan_[number] = scan_;
 }
 
 bool PrefetchScheduler::is_rewritten(TensorId tensor) const {
   const std::uint64_t number = to_number(tensor);
-  return number < rewrites_.size() && rewrites_[number].scan == scan_;
+  return number < rewritten_in_scan_.size() && rewritten_in_scan_[number] == scan_;
 }
 
 TensorId PrefetchScheduler::farthest(std::span<const TensorId> tensors) const {

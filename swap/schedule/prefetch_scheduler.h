@@ -29,6 +29,9 @@ class PrefetchEnvironment {
   };
   /// Begins to read `tensor` if it is not in memory and there is room.
   virtual Answer begin_ahead(TensorId tensor, const Before& before) = 0;
+  /// What the tensor's next new content will take of slots: as its last one, nothing where that was
+  /// made in place, in RAM or in the caller's memory.
+  virtual std::uint64_t rewrite_slot_bytes(TensorId tensor) = 0;
 };
 
 struct PrefetchLimits {
@@ -48,8 +51,8 @@ class PrefetchScheduler {
   /// A use of `tensor`; returns whether it was predicted.
   bool record(TensorId tensor) { return record_event(to_number(tensor) * 2); }
   /// `tensor` has a new content. Predicted like a use: what will be rewritten before its next use
-  /// is not worth reading. `slot_bytes`: of a slot of its own; 0 in place and in RAM.
-  void record_rewrite(TensorId tensor, std::uint64_t slot_bytes);
+  /// is not worth reading.
+  void record_rewrite(TensorId tensor) { record_event(to_number(tensor) * 2 + 1); }
   /// Tensors that a caller announces come before what the trace predicts.
   void announce(TensorId tensor);
 
@@ -65,18 +68,14 @@ class PrefetchScheduler {
   /// How many uses of the prediction to look at.
   std::size_t trusted_uses() const noexcept;
   void begin_scan();
-  std::uint64_t mark_rewritten(TensorId tensor);
+  void mark_rewritten(TensorId tensor);
   bool is_rewritten(TensorId tensor) const;
 
   PrefetchLimits limits_;
   AccessTrace trace_;  // of numbers: twice the tensor's for a use, one more for a rewrite
   std::deque<TensorId> announced_;
-  std::size_t contradictions_ = 0;  // those that no predicted use has made up for yet
-  struct Rewrite {
-    std::uint64_t slot_bytes = 0;  // of the last one
-    std::uint32_t scan = 0;        // that met it
-  };
-  std::vector<Rewrite> rewrites_;  // by tensor
+  std::size_t contradictions_ = 0;                // those that no predicted use has made up for yet
+  std::vector<std::uint32_t> rewritten_in_scan_;  // by tensor: the last scan that met its rewrite
   std::uint32_t scan_ = 0;
 };
 

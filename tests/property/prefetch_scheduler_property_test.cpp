@@ -47,6 +47,7 @@ class Memory final : public PrefetchEnvironment {
     ++begun;
     return Answer::kBegun;
   }
+  std::uint64_t rewrite_slot_bytes(TensorId tensor) override { return to_number(tensor); }
   void free(TensorId tensor) {
     if (held.erase(tensor) != 0) {
       ++(is_large(tensor) ? free_large_ : free_slots_);
@@ -110,7 +111,7 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, StaysWithinMemoryAndReadsOnlyWhatItKnow
       scheduler.record(tensor);
       known.insert(tensor);
     } else if (step.kind == kRewrite) {
-      scheduler.record_rewrite(tensor, step.amount);
+      scheduler.record_rewrite(tensor);
     } else if (step.kind == kAnnounce) {
       scheduler.announce(tensor);
       known.insert(tensor);
@@ -136,7 +137,7 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, OffersWhatComesUnlessItIsRewrittenFirst
        *steps({kUse, kUse, kRewrite}, rc::gen::inRange<std::uint64_t>(0, kTensors))) {
     const TensorId tensor{step.amount};
     step.kind == kUse ? void(scheduler.record(tensor))
-                      : scheduler.record_rewrite(tensor, step.amount);
+                      : scheduler.record_rewrite(tensor);
     const bool predicts = shadow.horizon() > 0;
     if (shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1))) {
       reach = std::min(std::max<std::size_t>(16 * reach, 8), PrefetchLimits().tensors_max);

@@ -37,6 +37,7 @@ class Table final : public PrefetchEnvironment {
     begun.push_back(tensor);
     return Answer::kBegun;
   }
+  std::uint64_t rewrite_slot_bytes(TensorId tensor) override { return rewrites[tensor]; }
 
   void release(TensorId tensor) {
     in_memory.erase(tensor);
@@ -50,6 +51,7 @@ class Table final : public PrefetchEnvironment {
   std::set<TensorId> in_memory;
   std::vector<TensorId> begun;
   std::vector<std::uint64_t> slot_bytes;  // of each question
+  std::map<TensorId, std::uint64_t> rewrites;
 };
 
 TEST(PrefetchScheduler, ReadsInTheOrderOfUseAsFarAsMemoryReaches) {
@@ -87,8 +89,8 @@ TEST(PrefetchScheduler, DoesNotReadWhatWillBeRewrittenFirst) {
   for (int i = 0; i < 2; ++i) {
     scheduler.record(TensorId{1});
     scheduler.record(TensorId{2});
-    scheduler.record_rewrite(TensorId{1}, 0);
-    scheduler.record_rewrite(TensorId{2}, 0);
+    scheduler.record_rewrite(TensorId{1});
+    scheduler.record_rewrite(TensorId{2});
   }
   scheduler.record(TensorId{1});
   // Coming: use of 2, rewrite of 1, rewrite of 2, use of 1, use of 2.
@@ -186,6 +188,7 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
       ++asked;
       return Answer::kNoRoom;
     }
+    std::uint64_t rewrite_slot_bytes(TensorId) override { return 0; }
     int asked = 0;
   } refusing;
   EXPECT_EQ(scheduler.run(refusing), 0u);
@@ -196,14 +199,15 @@ TEST(PrefetchScheduler, SaysWhatIsMadeBeforeTheUse) {
   PrefetchScheduler scheduler;
   for (int step = 0; step < 2; ++step) {
     scheduler.record(TensorId{1});
-    scheduler.record_rewrite(TensorId{4}, 100);
-    scheduler.record_rewrite(TensorId{5}, 0);  // in place
+    scheduler.record_rewrite(TensorId{4});
+    scheduler.record_rewrite(TensorId{5});
     scheduler.record(TensorId{2});
-    scheduler.record_rewrite(TensorId{6}, 20);
+    scheduler.record_rewrite(TensorId{6});
     scheduler.record(TensorId{3});
   }
   scheduler.record(TensorId{1});
   Table table(2);
+  table.rewrites = {{TensorId{4}, 100}, {TensorId{6}, 20}};  // 5 in place
   EXPECT_EQ(scheduler.run(table), 2u);
   EXPECT_EQ(table.begun, (std::vector{TensorId{2}, TensorId{3}}));
   EXPECT_EQ(std::vector(table.slot_bytes.begin(), table.slot_bytes.begin() + 2),

@@ -86,6 +86,28 @@ TEST_F(SwapEngineMemoryTest, PassesReadAheadIntoPagesThatLeasesGaveBack) {
   EXPECT_GE(engine_->stats().lookahead_bytes, beside + kSmall) << "the end of a lease reads ahead";
 }
 
+// Only contents that are made in a slot of their own have reads ahead leave room for them.
+TEST_F(SwapEngineMemoryTest, ContentsThatTakeNoSlotLetReadsGoAhead) {
+  open(8 * kMiB, 0);
+  constexpr std::uint64_t kSmall = 3 * kMiB;
+  const std::vector<std::byte> large = content(24 * kMiB, 9);
+  const TensorId written = declare("written", large.size());
+  std::vector<TensorId> read;
+  for (unsigned i = 0; i < 4; ++i) {
+    read.push_back(declare(numbered(i), kSmall));
+    put(read.back(), content(kSmall, i));
+  }
+  for (int pass = 0; pass < 4; ++pass) {
+    for (unsigned i = 0; i < read.size(); ++i) {
+      expect_content(read[i], content(kSmall, i));
+      if (pass == 3) {
+        EXPECT_GE(engine_->stats().lookahead_bytes, 2 * kSmall) << "before the put";
+      }
+      put(written, large);
+    }
+  }
+}
+
 // The thread that ends a read holds its memory no longer than the record does: a get() right behind
 // the lease needs it.
 TEST_F(SwapEngineMemoryTest, TheLastLeaseGivesTheMemoryOfAReadBack) {
