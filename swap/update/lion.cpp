@@ -1,6 +1,8 @@
 #include "swap/update/lion.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "alloc/check.h"
 #include "swap/update/blend.h"
@@ -18,6 +20,19 @@ struct LionFactors {
   float kept;  // 1 - lr*wd
 };
 
+/// Against `direction`, whose size does not count. The op's scalar code ignores the sign of the
+/// rate, too; its vectors keep it, so that they climb with a rate below 0.
+template <Fused kFused>
+[[gnu::always_inline]] inline float change_against(float direction, float rate) {
+  if constexpr (kFused == Fused::kNew) {
+    constexpr std::uint32_t kSign = 1U << 31;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(-rate) ^
+                                (std::bit_cast<std::uint32_t>(direction) & kSign));
+  } else {
+    return -std::copysign(rate, direction);
+  }
+}
+
 template <bool kDecays, Fused kFused>
 [[gnu::always_inline]] inline void update(float* __restrict master, float* __restrict exp_avg,
                                           const float* __restrict gradient, std::size_t begin,
@@ -25,7 +40,7 @@ template <bool kDecays, Fused kFused>
   const LionFactors f = factors;
   for (std::size_t i = begin; i < end; ++i) {
     const float direction = blend<kFused>(exp_avg[i], f.beta1, gradient[i], f.rest1);
-    const float change = -std::copysign(f.learning_rate, direction);
+    const float change = change_against<kFused>(direction, f.learning_rate);
     master[i] = kDecays ? std::fma(master[i], f.kept, change) : master[i] + change;
     exp_avg[i] = blend<kFused>(exp_avg[i], f.beta2, gradient[i], f.rest2);
   }

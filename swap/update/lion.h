@@ -15,7 +15,8 @@ struct LionOptions {
 /// One step of Lion over a stretch of a parameter's fp32 master and its moment:
 ///
 ///   u = b1*m + (1-b1)*g
-///   p = (1 - lr*wd)*p - lr*sign(u)    (u = 0 counts by its sign bit)
+///   p = (1 - lr*wd)*p - lr*sign(u)    (u = 0 counts by its sign bit; lr < 0 as |lr| in the
+///                                      elements behind whole vectors, as the op does)
 ///   m = b2*m + (1-b2)*g
 ///
 /// Operations, their order and which of them are fused are those of DeepSpeed's CPU Lion

@@ -39,10 +39,10 @@ std::uint64_t hash_of_steps(const PlainStep& step) {
   return hash_of_bits({&states.master, &states.state});
 }
 
-PlainStep lion(float weight_decay) {
-  return [weight_decay](std::span<float> master, std::span<float> state,
-                        std::span<const float> gradient) {
-    lion_step({.beta2 = 0.99F, .weight_decay = weight_decay}, master, state, gradient);
+PlainStep lion(float weight_decay, float learning_rate = 1e-3F) {
+  return [=](std::span<float> master, std::span<float> state, std::span<const float> gradient) {
+    lion_step({.learning_rate = learning_rate, .beta2 = 0.99F, .weight_decay = weight_decay},
+              master, state, gradient);
   };
 }
 
@@ -57,6 +57,8 @@ PlainStep adagrad(float weight_decay, float epsilon = 1e-3F) {
 TEST(PlainSteps, EqualTheCompiledOpsToTheLastBit) {
   EXPECT_EQ(hash_of_steps(lion(0.0F)), 0xa518bb81e9826019);
   EXPECT_EQ(hash_of_steps(lion(0.1F)), 0x22c8c46193738a5);
+  EXPECT_EQ(hash_of_steps(lion(0.0F, -1e-3F)), 0xd5b7a81d73ba712d);
+  EXPECT_EQ(hash_of_steps(lion(0.1F, -1e-3F)), 0x3a1a825b10ee43e4);
   EXPECT_EQ(hash_of_steps(adagrad(0.0F)), 0xdbcb915b857e3073);
   EXPECT_EQ(hash_of_steps(adagrad(0.1F)), 0xa37e0ba0806e2305);
 }

@@ -37,4 +37,5 @@ class CpuLion(CpuKernel):
 
     @classmethod
     def prove_step(cls, stepper: Any, optimizer_id: int, step: int, master: Any, gradient: Any, *states: Any) -> None:
-        stepper.lion_update(optimizer_id, step, 1e-3, 0.9, 0.99, 0.01, master, gradient, *states)
+        rate = -1e-3 if step % 3 == 0 else 1e-3  # vectors and scalar code treat its sign in two ways
+        stepper.lion_update(optimizer_id, step, rate, 0.9, 0.99, 0.01, master, gradient, *states)
