@@ -257,7 +257,7 @@ def _rescue(engine: Any, trial: Any, directory: str, tag: str) -> None:
         _break(engine, trial, 1)
     except StorageError:
         with mock.patch.object(SubGroup, "read", read):
-            engine.load_checkpoint(directory, tag=tag)
+            engine.load_checkpoint(directory, tag=tag or None)
 
 
 def _lose_write() -> None:

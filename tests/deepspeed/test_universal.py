@@ -73,6 +73,19 @@ def test_places(compiled: None, tmp_path: Path, place: str) -> None:
     assert not ours.failures
 
 
+@pytest.mark.deep
+def test_where_the_error_of_a_step_is_caught(compiled: None, tmp_path: Path) -> None:
+    """The error's traceback holds the optimizer's states, of which there is nothing to be read."""
+    save(tmp_path / "saved")
+    runs = [
+        train("nvme", tmp_path / "saved", "nvme", *steps, "train:3", "see", changes=UNIVERSAL)
+        for steps in (("train:4", "load"), ("train:4", "rescue"))
+    ]
+    assert not runs[0].failures and not runs[1].failures
+    for step in ("train:3", "see"):
+        assert runs[0].seen(step) == runs[1].seen(step)
+
+
 @pytest.mark.parametrize(
     "place", [pytest.param(place, marks=pytest.mark.deep) for place in PLACES][:-1] + [*PLACES][-1:]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -146,11 +146,12 @@ def _no_group() -> None:
     """In place of the reference to the group: what a reference says to one that is no more."""
 
 
-def put_aside(group: SubGroup) -> None:
-    """Before all contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors. An error's
+def put_aside(group: SubGroup, names: Iterable[str]) -> None:
+    """Before contents are exchanged for those of a checkpoint; the optimizer has let go of its tensors. An error's
     traceback may hold some as well: what cannot be read any more is given up.
     """
-    for name, shown in list(group.shown.items()):
+    for name in names:
+        shown = group.shown.get(name, lambda: None)
         try:
             detach(group, name)
         except Error:

@@ -177,7 +177,7 @@ class LoadedStates:
                 _let_go_of_states(stage3.optimizer)  # else it may keep some of them: all come into memory
             for master in stage3.fp32_partitioned_groups_flat:
                 if (group := self._swapper.group(master)) is not None:
-                    put_aside(group)
+                    put_aside(group, list(group.shown))
         self.intake.publish()
         self._prepared.clear()
         betas = initial_betas(stage3)

@@ -26,7 +26,7 @@ from penstock.deepspeed.checkpoint.intake import Intake, Piece
 from penstock.deepspeed.checkpoint.loaded_states import attach_weights, install_weights
 from penstock.deepspeed.partition_ranks import own_range, ranks_of
 from penstock.deepspeed.sub_group import MASTER, SubGroup
-from penstock.deepspeed.swapped_state import detach
+from penstock.deepspeed.swapped_state import put_aside
 from penstock.deepspeed.torch_dtype import engine_dtype
 from penstock.errors import ArgumentError, StorageError, UnsupportedError
 
@@ -258,7 +258,7 @@ class UniversalStates:
         assert group is not None
         for name in names:
             states.pop(name, None)
-            detach(group, name)
+        put_aside(group, names)
 
     def _install_moments(self, optimizer: dict[str, Any]) -> None:
         stage3 = self._stage3
