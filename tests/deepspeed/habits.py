@@ -4,6 +4,7 @@
 import habits_experts
 import habits_failures
 import habits_forwards
+import habits_freezing
 import habits_gradients
 import habits_hooks
 import habits_lifetimes

@@ -356,15 +356,3 @@ def forward_within(trial: Trial) -> None:
         _evaluate(trial, engine)
     trial.steps(engine, 2)
     trial.record_weights(engine)
-
-
-@habit("parameters on NVMe, none of the optimizer's, and a layer frozen between backward and step")
-def frozen_behind_backward(trial: Trial) -> None:
-    engine = trial.initialize(Stack(), trial.config(zero_optimization__offload_optimizer=None))
-    for number in (0, 1, 0):
-        engine.backward(trial.loss(engine))
-        engine.module.layers[number].requires_grad_(False)
-        engine.step()
-        engine.module.layers[number].requires_grad_(True)
-        trial.record_norm(engine)
-    trial.record_weights(engine)

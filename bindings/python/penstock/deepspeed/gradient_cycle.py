@@ -181,21 +181,13 @@ class GradientCycle:
                 self._ahead.add(param.ds_id)
 
     def restore_averaged_gradients(self) -> None:
-        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew.
-
-        What was frozen in backward has zeros there, where its partition is: not always where gradients are.
+        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew. What is frozen in
+        the last micro-step has zeros there, whatever those before gave it.
         """
         stage3 = self._optimizer
-        if stage3.offload_optimizer:
-            return
-        for number, group in enumerate(stage3.fp16_groups):
-            gradients = stage3.averaged_gradients.get(number)
-            if gradients is None:
+        if not stage3.offload_optimizer:
+            for number, group in enumerate(stage3.fp16_groups):
                 stage3.averaged_gradients[number] = [self._slice(param) for param in group]
-                continue
-            for index, param in enumerate(group):
-                if gradients[index] is not self._slice(param):
-                    gradients[index] = torch.zeros_like(self._slice(param))
 
     def _clear_if_void(self) -> None:
         if self._void:
