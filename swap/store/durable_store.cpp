@@ -246,10 +246,10 @@ Result<void> DurableStore::publish_batch() {
       changes.emplace_back(RemovalRecord{name});
     }
   }
-  if (changes.empty()) {
+  lock.unlock();
+  if (changes.empty() && manifest_->is_as_written()) {
     return {};
   }
-  lock.unlock();
   const Result<void> published = manifest_->publish(changes, [this] {
     const MutexLock for_all(mutex_);
     return all_records();

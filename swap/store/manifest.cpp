@@ -42,6 +42,13 @@ Result<ManifestState> read_once(const File& file) {
   return state;
 }
 
+bool has_head(const File& file, std::uint64_t store, std::uint64_t first_sequence) {
+  std::vector<std::byte> block(kBlockBytes);
+  ManifestHead head;
+  return file.read_at(0, block).has_value() && decode_head(block, head) == HeadIs::kGood &&
+         head.store == store && head.first_sequence == first_sequence;
+}
+
 Error no_store(const std::string& directory, const std::string& why) {
   return system_error(ENOENT, fmt::format("{} is no durable store of penstock, {}", directory, why),
                       directory);
@@ -85,10 +92,7 @@ bool Manifest::is_still(Directory& directory, const ManifestState& state) {
   if (size.has_error() || *size != state.valid_bytes + state.torn_bytes) {
     return false;
   }
-  std::vector<std::byte> block(kBlockBytes);
-  ManifestHead head;
-  return file->read_at(0, block).has_value() && decode_head(block, head) == HeadIs::kGood &&
-         head.store == state.store && head.first_sequence == state.first_sequence;
+  return has_head(*file, state.store, state.first_sequence);
 }
 
 Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uint64_t store,
@@ -104,7 +108,7 @@ Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uin
 }
 
 Result<void> Manifest::publish(std::span<const ManifestRecord> changes, const AllRecords& all) {
-  if (in_doubt_) {
+  if (in_doubt_ || !is_as_written()) {
     return rewrite(all());
   }
   if (Result<void> appended = append(changes); appended.has_error()) {
@@ -130,13 +134,22 @@ Result<void> Manifest::append(std::span<const ManifestRecord> records) {
   const std::vector<std::byte> batch = encode_batch(store_, sequence_ + 1, records);
   PENSTOCK_TRY(write(*file_, end_, batch));
   PENSTOCK_TRY(file_->sync());
-  if (is_removed()) {
-    PENSTOCK_TRY(check_not_replaced());
-    return system_error(ENOENT, fmt::format("{} was removed", file_->path()), file_->path());
-  }
   ++sequence_;
   end_ += batch.size();
+  if (!is_as_written()) {
+    PENSTOCK_TRY(check_not_replaced());
+    return system_error(ENOENT, fmt::format("{} was removed or changed", file_->path()),
+                        file_->path());
+  }
   return {};
+}
+
+/// Another program may have removed it, cut it off, or copied a backup over it. A file system that
+/// cannot report the size is believed.
+bool Manifest::is_as_written() const {
+  const Result<std::uint64_t> size = file_->size_bytes();
+  const bool is_cut = size.has_value() && *size != end_;
+  return !is_removed() && !is_cut && has_head(*file_, store_, first_sequence_);
 }
 
 /// Until the new file has the name, the old one stands as it is; from then on, until the name is
@@ -157,7 +170,7 @@ Result<void> Manifest::rewrite(std::span<const ManifestRecord> records) {
   named_ = file_->has_name();
   PENSTOCK_TRY(directory_.sync());
   in_doubt_ = false;
-  ++sequence_;
+  first_sequence_ = ++sequence_;
   end_ = bytes.size();
   anew_bytes_ = bytes.size();
   return {};

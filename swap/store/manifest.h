@@ -43,12 +43,14 @@ class Manifest {
   /// All of the store as it is once `changes` are published.
   using AllRecords = std::function<std::vector<ManifestRecord>()>;
 
-  /// Safe on return. Where the journal has become long or was removed, or a write or sync of it has
-  /// failed, all() is written anew into another file that takes its place. Errors: errno and path;
-  /// EEXIST where another manifest has its name. Afterwards either state may be what a crash
-  /// leaves, until a later publish() succeeds; in_doubt() says so.
+  /// Safe on return. Where the journal has become long, was removed or changed by others, or a
+  /// write or sync of it has failed, all() is written anew into another file that takes its place.
+  /// Errors: errno and path; EEXIST where another manifest has its name. Afterwards either state
+  /// may be what a crash leaves, until a later publish() succeeds; in_doubt() says so.
   Result<void> publish(std::span<const ManifestRecord> changes, const AllRecords& all);
 
+  /// False: what was published is not there any more; a publish() writes it anew.
+  bool is_as_written() const;
   bool in_doubt() const noexcept { return in_doubt_; }
   std::uint64_t sequence() const noexcept { return sequence_; }
   /// Written since this object was made, padding included.
@@ -70,6 +72,7 @@ class Manifest {
   std::uint64_t store_;
   std::unique_ptr<SpareSpace> spare_;
   std::unique_ptr<File> file_;
+  std::uint64_t first_sequence_ = 0;  // as the file's head says
   std::uint64_t sequence_ = 0;
   std::uint64_t end_ = 0;         // where the next batch goes
   std::uint64_t anew_bytes_ = 0;  // of the file when it was last written anew

@@ -3,7 +3,9 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/store/durable_fixture.h"
 #include "tests/store/flaky_file_system.h"
@@ -51,6 +53,40 @@ TEST_F(DurableStoreRemovedTest, AManifestThatIsAnothersStays) {
   store = open();
   EXPECT_TRUE(holds(*store, "a", content(5000, 1)));
   EXPECT_FALSE(store->find("c"));
+}
+
+/// As `cp` does with a backup: the file stays, its bytes are others.
+TEST_F(DurableStoreRemovedTest, AManifestThatWasChangedInPlaceIsMadeAgain) {
+  open()->close().value();
+  std::filesystem::copy_file(manifest(), copy_of_manifest());
+  const std::vector<std::function<void()>> changes{
+      [this] { std::filesystem::resize_file(manifest(), 0); },
+      [this] { std::filesystem::resize_file(manifest(), kBlockBytes); },
+      [this] {
+        const std::uintmax_t bytes = std::filesystem::file_size(manifest());
+        std::filesystem::resize_file(manifest(), 0);
+        std::filesystem::resize_file(manifest(), bytes);
+      },
+      [this] {
+        std::filesystem::copy_file(copy_of_manifest(), manifest(),
+                                   std::filesystem::copy_options::overwrite_existing);
+      }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    for (const std::string last : {"put", "flush", "close"}) {
+      auto store = open();
+      ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+      ASSERT_TRUE(store->publish());
+      changes[i]();
+      if (last == "put") {
+        ASSERT_TRUE(put(*store, "b", content(5000, 2)));
+      }
+      EXPECT_TRUE(last == "close" ? store->close() : store->publish());
+      store.reset();
+      store = open();
+      EXPECT_TRUE(holds(*store, "a", content(5000, 1))) << i << " " << last;
+      EXPECT_TRUE(last != "put" || holds(*store, "b", content(5000, 2))) << i;
+    }
+  }
 }
 
 TEST_F(DurableStoreRemovedTest, WhatIsInAFileThatWasRemovedIsNotSafeUntilItIsPutAgain) {
