@@ -32,7 +32,7 @@ Error unsafe_error(const std::vector<std::pair<std::string, Error>>& unsafe) {
   }
   Error error = unsafe.front().second;
   error.message = fmt::format(
-      "the last contents of {} ({}) are not safe, what was published before still is: {}; "
+      "the last contents of {} ({}) are not safe, and not published: {}; "
       "put them again, they go to another path where there is one",
       counted(unsafe.size(), "tensor"), fmt::join(names, ", "), error.message);
   error.tensor = unsafe.front().first;
@@ -205,7 +205,7 @@ Result<void> DurableStore::publish() {
     sync_batch();
     PENSTOCK_TRY(publish_batch());
   }
-  PENSTOCK_TRY(drives().check_named());
+  PENSTOCK_TRY(drives().check_whole());
   lock.lock();
   const auto& held_back = catalog_.held_back();
   return held_back.empty() ? Result<void>() : unsafe_error(held_back);
@@ -228,8 +228,13 @@ void DurableStore::sync_batch() {
     }
     if (const Result<void> synced = drives().sync(drive); synced.has_error()) {
       drives().note_failure(drive);
-      const MutexLock lock(mutex_);
+      MutexLock lock(mutex_);
       catalog_.take_unsafe(drive, synced.error());
+      const bool is_named = !catalog_.held_back().empty();  // what is lost, by the error
+      lock.unlock();
+      if (is_named) {
+        drives().lengthen(drive);
+      }
     }
   }
 }

@@ -66,6 +66,7 @@ void StoreDrives::add(File file, const PathConfig& config, Role role,
   // Where the size is unknown, what lies there is kept and space is added behind it.
   const Result<std::uint64_t> size = file.size_bytes();
   drive.space = restore_space(size.has_value() ? *size : 0, taken);
+  drive.file_bytes = drive.space.capacity_bytes();
   drive.named = file.has_name();
   drive.file = std::move(file);
 }
@@ -147,26 +148,42 @@ Result<void> StoreDrives::check_present(std::uint32_t drive, Extent extent) cons
 
 Result<void> StoreDrives::sync(std::uint32_t drive) const {
   PENSTOCK_TRY(file(drive).sync());
-  return check_named(drives_[drive]);
+  const std::lock_guard lock(mutex_);
+  return check_whole(drives_[drive]);
 }
 
-Result<void> StoreDrives::check_named() const {
+void StoreDrives::lengthen(std::uint32_t drive) const {
+  const std::lock_guard lock(mutex_);
+  if (check_whole(drives_[drive]).has_error()) {
+    (void)file(drive).reserve(0, drives_[drive].file_bytes);
+  }
+}
+
+Result<void> StoreDrives::check_whole() const {
   const std::lock_guard lock(mutex_);
   for (const Drive& drive : drives_) {
-    PENSTOCK_TRY(drive.space.used_bytes() > 0 ? check_named(drive) : Result<void>());
+    PENSTOCK_TRY(drive.space.used_bytes() > 0 ? check_whole(drive) : Result<void>());
   }
   return {};
 }
 
-Result<void> StoreDrives::check_named(const Drive& drive) {
-  if (!drive.named || drive.file->has_name()) {
-    return {};
+Result<void> StoreDrives::check_whole(const Drive& drive) {
+  if (drive.named && !drive.file->has_name()) {
+    return system_error(ENOENT,
+                        fmt::format("{} was removed while this process uses it; what it holds can "
+                                    "be read until the process ends",
+                                    drive.path),
+                        drive.path);
   }
-  return system_error(ENOENT,
-                      fmt::format("{} was removed while this process uses it; what it holds can be "
-                                  "read until the process ends",
-                                  drive.path),
-                      drive.path);
+  const Result<std::uint64_t> size = drive.file ? drive.file->size_bytes() : drive.file_bytes;
+  if (size.has_value() && *size < drive.file_bytes) {
+    return fault(Fault::kCorrupt,
+                 fmt::format("{} was cut to {} bytes while this process uses it; what lay behind "
+                             "these is lost, and reading it says so",
+                             drive.path, *size),
+                 drive.path);
+  }
+  return {};
 }
 
 const File& StoreDrives::file(std::uint32_t drive) const {
@@ -197,7 +214,8 @@ Result<void> StoreDrives::trim() {
   for (Drive& drive : drives_) {
     const std::uint64_t tail = drive.space.free_tail_bytes();
     if (drive.file && drive.role != Role::kReadOnly && tail > 0) {
-      PENSTOCK_TRY(drive.file->truncate(drive.space.capacity_bytes() - tail));
+      drive.file_bytes = drive.space.capacity_bytes() - tail;
+      PENSTOCK_TRY(drive.file->truncate(drive.file_bytes));
     }
   }
   return {};
@@ -252,6 +270,7 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
   if (capacity + needed > limit) {
     return over_limit(drive.path, bytes, capacity, limit);
   }
+  PENSTOCK_TRY(check_whole(drive));  // a cut would not show once the file has grown
   const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
   // A request that the drive cannot hold takes all of it for a moment, also from other programs.
   const std::uint64_t free = system_.free_bytes(drive.path).value_or(8 * kGrowthBytes);
@@ -262,6 +281,7 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
     Result<void> reserved = drive.file->reserve(capacity, growth);
     if (reserved.has_value()) {
       drive.space.extend(growth);
+      drive.file_bytes = capacity + growth;
       return *drive.space.allocate(bytes);
     }
     error = std::move(reserved).error();

@@ -68,10 +68,15 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   std::size_t count() const noexcept { return drives_.size(); }
   /// Errors: why the drive is missing; Fault::kCorrupt where its file ends before the extent does.
   Result<void> check_present(std::uint32_t drive, Extent extent) const;
-  /// What was written to a drive that is not missing survives a crash. Errors: errno and path.
+  /// What was written to a drive that is not missing survives a crash. Errors: errno and path;
+  /// as check_whole(). Then nothing is safe that was written before.
   Result<void> sync(std::uint32_t drive) const;
-  /// Errors: ENOENT with the path of a file that holds something and was removed.
-  Result<void> check_named() const;
+  /// A file that was cut gets its length again, so that what comes has its space, and another cut
+  /// shows.
+  void lengthen(std::uint32_t drive) const;
+  /// Of files that hold something. Errors: ENOENT with the path of one that was removed;
+  /// Fault::kCorrupt with that of one that others have cut.
+  Result<void> check_whole() const;
   /// Of a drive that is not missing.
   const File& file(std::uint32_t drive) const;
   std::uint64_t used_bytes() const;
@@ -93,17 +98,18 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
     Role role = Role::kGrows;
     bool named = false;  // the file had a name, which a file system may not say
     bool failed = false;
+    std::uint64_t file_bytes = 0;  // where the file ends by this process's doing
     ExtentAllocator space{0, IdentityBlock::kBytes};
   };
 
-  static Result<void> check_named(const Drive& drive);
+  static Result<void> check_whole(const Drive& drive);
   Result<Extent> reserve_on(Drive& drive, std::uint64_t bytes);
   Result<Extent> grow(Drive& drive, std::uint64_t bytes);
   std::string describe_free_space(const std::string& path) const;
   std::vector<std::uint32_t> order() const;
 
   FileSystem& system_;
-  mutable std::mutex mutex_;  // guards `failed` and `space` of every drive
+  mutable std::mutex mutex_;  // guards `failed`, `file_bytes` and `space` of every drive
   std::vector<Drive> drives_;
 };
 

@@ -119,6 +119,55 @@ TEST_F(DurableStoreRemovedTest, WhatIsInAFileThatWasRemovedIsNotSafeUntilItIsPut
   }
 }
 
+TEST_F(DurableStoreRemovedTest, WhatIsInAFileThatWasCutIsNotSafeUntilItIsPutAgain) {
+  auto store = open();
+  ASSERT_TRUE(put(*store, "safe", content(5000, 1)));
+  ASSERT_TRUE(store->publish());
+  const std::string cut = store->drive_states()[0].path;
+  const std::uintmax_t bytes = std::filesystem::file_size(cut);
+  for (const bool writes_on : {false, true}) {
+    ASSERT_TRUE(put(*store, "a", content(5000, 2)));
+    std::filesystem::resize_file(cut, store->find("safe")->extent->extent.end());
+    if (writes_on) {  // which makes the file longer again
+      ASSERT_TRUE(put(*store, "b", content(5000, 3)));
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const Result<void> published = store->publish();
+      ASSERT_TRUE(published.has_error());
+      EXPECT_EQ(published.error().path, cut);
+      EXPECT_EQ(published.error().tensor, "a");
+      EXPECT_THAT(published.error().message, HasSubstr("was cut to"));
+      EXPECT_EQ(published.error().message.find(", b)") != std::string::npos, writes_on);
+    }
+    EXPECT_EQ(std::filesystem::file_size(cut), bytes);
+    ASSERT_TRUE(put(*store, "a", content(5000, 4)));
+    ASSERT_TRUE(put(*store, "b", content(5000, 5)));
+    EXPECT_TRUE(store->publish());
+  }
+  ASSERT_TRUE(store->close());
+  store = open();
+  EXPECT_TRUE(holds(*store, "safe", content(5000, 1)));
+  EXPECT_TRUE(holds(*store, "a", content(5000, 4)));
+  EXPECT_TRUE(holds(*store, "b", content(5000, 5)));
+}
+
+/// Nothing is to be published, or to grow, without a word of it.
+TEST_F(DurableStoreRemovedTest, AFileThatWasCutIsAnErrorOfEveryPublish) {
+  auto store = open();
+  ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+  ASSERT_TRUE(store->publish());
+  const DriveState drive = store->drive_states()[0];
+  std::filesystem::resize_file(drive.path, 0);
+  EXPECT_FALSE(put(*store, "larger", content(drive.file_bytes, 2)));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Result<void> published = store->publish();
+    ASSERT_TRUE(published.has_error());
+    EXPECT_EQ(published.error().path, drive.path);
+    store->stage_name("a", "another name");
+  }
+  EXPECT_FALSE(store->close());
+}
+
 TEST_F(DurableStoreRemovedTest, NoStoreIsBegunOverTheContentsOfOneWithoutManifest) {
   auto store = open();
   ASSERT_TRUE(put(*store, "a", content(5000, 1)));
