@@ -305,7 +305,6 @@ Result<void> DurableStore::close() {
   if (!manifest_) {
     return not_writable(directory());
   }
-  PENSTOCK_TRY(manifest_->spare().remove());
   const std::vector<ManifestRecord> end{SessionRecord{SessionRecord::Event::kClosed}};
   PENSTOCK_TRY(manifest_->publish(end, [this, &end] {
     const MutexLock lock(mutex_);
@@ -313,6 +312,7 @@ Result<void> DurableStore::close() {
     all.push_back(end.front());
     return all;
   }));
+  manifest_->leave_spare();
   const MutexLock lock(mutex_);
   counters_.journal_bytes = manifest_->written_bytes();
   manifest_.reset();

@@ -103,7 +103,10 @@ Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uin
   PENSTOCK_TRY(spare);
   manifest->spare_ = std::move(spare).value();
   manifest->sequence_ = sequence;
-  PENSTOCK_TRY(manifest->rewrite(records));
+  if (Result<void> begun = manifest->rewrite(records); begun.has_error()) {
+    manifest->spare_->leave(0);
+    return std::move(begun).error();
+  }
   return manifest;
 }
 
@@ -210,8 +213,14 @@ Result<File> Manifest::make_beside() {
 Result<void> Manifest::write_beside(std::span<const std::byte> bytes) {
   const Result<File> file = make_beside();
   PENSTOCK_TRY(file);
-  PENSTOCK_TRY(write(*file, 0, bytes));
-  return file->sync();
+  Result<void> written = write(*file, 0, bytes);
+  if (written.has_value()) {
+    written = file->sync();
+  }
+  if (written.has_error()) {
+    (void)directory_.remove(kNewManifestName);  // half of it would fill a full drive
+  }
+  return written;
 }
 
 Result<void> Manifest::write(const File& file, std::uint64_t offset,

@@ -56,6 +56,8 @@ class Manifest {
   /// Written since this object was made, padding included.
   std::uint64_t written_bytes() const noexcept { return written_bytes_; }
   SpareSpace& spare() noexcept { return *spare_; }
+  /// For the end of the store's use: what the next begin() needs stays free for it.
+  void leave_spare() { spare_->leave(end_ + kBlockBytes); }
 
  private:
   Manifest(Directory& directory, std::uint64_t store);

@@ -58,9 +58,12 @@ bool SpareSpace::is_kept() const {
   return kept_bytes_ > 0;
 }
 
-Result<void> SpareSpace::remove() {
-  PENSTOCK_TRY(release());
-  return directory_.remove(kSpareName);
+void SpareSpace::leave(std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  const Result<void> left = kept_bytes_ > bytes ? file_.truncate(bytes) : file_.reserve(0, bytes);
+  if (bytes == 0 || left.has_error()) {
+    (void)directory_.remove(kSpareName);
+  }
 }
 
 }  // namespace penstock

@@ -12,7 +12,7 @@ namespace penstock {
 
 /// Space on a drive, reserved before it is needed: an empty file, truncated when a journal has to
 /// grow on a full drive. Without it the journal on a full drive could not even record which older
-/// contents are given up. Thread-safe.
+/// contents are given up, nor be begun by the next process. Thread-safe.
 class SpareSpace {
  public:
   /// Named `spare` in `directory`, which outlives it. Errors: errno and path.
@@ -26,8 +26,8 @@ class SpareSpace {
   /// Gives all of it to the drive. Errors: errno with the path.
   Result<void> release();
   bool is_kept() const;
-  /// For the end of the store's use: nothing is kept, and no file either.
-  Result<void> remove();
+  /// For the end of the store's use: keeps `bytes`, no more; where they are not there, no file.
+  void leave(std::uint64_t bytes);
 
  private:
   SpareSpace(Directory& directory, File file) : directory_(directory), file_(std::move(file)) {}

@@ -211,7 +211,13 @@ Result<void> StoreHome::add_named_drives(ManifestState& state) const {
 Result<std::unique_ptr<Manifest>> StoreHome::begin_manifest(const ManifestState& state) const {
   std::vector<ManifestRecord> records = state.records();
   records.emplace_back(SessionRecord{SessionRecord::Event::kOpened});
-  return Manifest::begin(*place_, state.store, state.sequence, records);
+  auto begun = Manifest::begin(*place_, state.store, state.sequence, records);
+  if (begun.has_value() || !begun.error().is_full() || state.sequence == 0) {
+    return begun;
+  }
+  Error error = begun.error();
+  error.message += "; free some space there, or save what the store has (penstock export)";
+  return error;
 }
 
 /// A drive that was moved is no new one: its tensors would seem to be gone.

@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <string>
 
@@ -59,6 +61,46 @@ TEST_F(DurableStoreSpareTest, ForgetsWhatWasStagedAndTakenBackWithoutAPublish) {
     EXPECT_TRUE(store_->publish().has_error()) << "nothing to publish but what is not safe";
   }
   EXPECT_EQ(spare_bytes(), kMiB);
+}
+
+/// As others may have taken the rest of the drive meanwhile.
+TEST_F(DurableStoreSpareTest, AStoreThatWasClosedIsOpenedOnAFullDrive) {
+  const std::uintmax_t as_kept = spare_bytes();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(put(*store_, std::string(4000, 'n') + std::to_string(i), content(10, 1)));
+  }
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  const std::uintmax_t left = spare_bytes();
+  EXPECT_GT(left, std::filesystem::file_size(directory_ / "store/manifest"));
+  EXPECT_LT(left, as_kept + kMiB);
+  bool full = true;
+  system_.set_fault([&full](const std::string& call) {
+    full = full && !(call.starts_with("truncate") && call.ends_with("spare"));
+    return call.starts_with("write") && call.ends_with("manifest.new") && full ? ENOSPC : 0;
+  });
+  store_ = open({}, system_);
+  EXPECT_FALSE(full);
+  store_->stage_removal(store_->contents().front().info.name);
+  EXPECT_TRUE(store_->close());
+}
+
+/// Of an older version, or after a close that found no room for it.
+TEST_F(DurableStoreSpareTest, WithoutASpareAFullDriveIsSaidAndStaysAsItIs) {
+  ASSERT_TRUE(put(*store_, "a", content(10, 1)));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  std::filesystem::remove(directory_ / "store/spare");
+  system_.set_fault([](const std::string& call) {
+    return call.starts_with("write") && call.ends_with("manifest.new") ? ENOSPC : 0;
+  });
+  const Opened refused = try_open({}, system_);
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_TRUE(refused.error().is_full());
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("penstock export"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "store/spare"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "store/manifest.new"));
+  EXPECT_EQ(open_to_read()->contents().size(), 1U);
 }
 
 }  // namespace

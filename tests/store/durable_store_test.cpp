@@ -105,7 +105,7 @@ TEST_F(DurableStoreTest, FilesAreTheOwnersAndAsLongAsTheirContents) {
       EXPECT_EQ(file.file_size(), 2 * kBlockBytes);
     }
   }
-  EXPECT_EQ(names.size(), 3U) << "lock, manifest, contents";
+  EXPECT_EQ(names.size(), 4U) << "lock, manifest, contents, spare";
 }
 
 TEST_F(DurableStoreTest, TheSecondOpenerLearnsWhoTheFirstIs) {
