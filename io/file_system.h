@@ -32,7 +32,7 @@ class FileSystem {
   virtual Result<void> make_directories(const std::string& path) = 0;
   /// For files that others may have put there. Errors: ENOENT, ENOTDIR, EACCES…
   virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& path) = 0;
-  /// What an unprivileged process may still write there; nothing if that is unknown.
+  /// What this process may still write there, at most; nothing if that is unknown.
   virtual std::optional<std::uint64_t> free_bytes(const std::string& path) = 0;
 
  protected:

@@ -138,10 +138,11 @@ class OsFileSystem final : public FileSystem {
 
   std::optional<std::uint64_t> free_bytes(const std::string& path) override {
     struct ::statvfs facts{};
-    if (::statvfs(path.c_str(), &facts) != 0) {
-      return std::nullopt;
+    if (::statvfs(path.c_str(), &facts) != 0 || facts.f_blocks == 0) {
+      return std::nullopt;  // some FUSE file systems say 0 of everything
     }
-    return static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
+    const std::uint64_t blocks = ::geteuid() == 0 ? facts.f_bfree : facts.f_bavail;
+    return blocks * facts.f_frsize;
   }
 
  protected:

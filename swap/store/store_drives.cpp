@@ -273,19 +273,23 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
   PENSTOCK_TRY(check_whole(drive));  // a cut would not show once the file has grown
   const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
   // A request that the drive cannot hold takes all of it for a moment, also from other programs.
-  const std::uint64_t free = system_.free_bytes(drive.path).value_or(8 * kGrowthBytes);
-  const std::uint64_t growth_max = align_down(std::min(kGrowthBytes, free / 8), kBlockBytes);
-  const std::uint64_t wanted = std::min(std::max(needed, growth_max), room);
-  Error error;
-  for (const std::uint64_t growth : {wanted, needed}) {
-    Result<void> reserved = drive.file->reserve(capacity, growth);
-    if (reserved.has_value()) {
-      drive.space.extend(growth);
-      drive.file_bytes = capacity + growth;
-      return *drive.space.allocate(bytes);
-    }
-    error = std::move(reserved).error();
+  const std::optional<std::uint64_t> free = system_.free_bytes(drive.path);
+  const bool fits = !free || needed <= *free;
+  const std::uint64_t growth_max =
+      align_down(std::min(kGrowthBytes, free.value_or(8 * kGrowthBytes) / 8), kBlockBytes);
+  std::uint64_t growth = std::min(std::max(needed, growth_max), room);
+  Result<void> reserved =
+      fits ? drive.file->reserve(capacity, growth) : system_error(ENOSPC, "", drive.path);
+  if (reserved.has_error() && growth > needed) {
+    growth = needed;
+    reserved = drive.file->reserve(capacity, growth);
   }
+  if (reserved.has_value()) {
+    drive.space.extend(growth);
+    drive.file_bytes = capacity + growth;
+    return *drive.space.allocate(bytes);
+  }
+  Error error = std::move(reserved).error();
   error.message = fmt::format("cannot reserve {} in {} ({}): {}", format_bytes(bytes), drive.path,
                               describe_free_space(drive.path), error.code.message());
   return error;

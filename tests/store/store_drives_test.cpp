@@ -1,9 +1,15 @@
 #include "swap/store/store_drives.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
 
 #include "alloc/bytes.h"
 #include "io/sim_disk.h"
+#include "tests/io/temp_directory.h"
+#include "tests/store/flaky_file_system.h"
 
 namespace penstock {
 namespace {
@@ -25,6 +31,35 @@ TEST(StoreDrives, AGrowthNeverAsksForMoreThanIsFree) {
     ASSERT_TRUE(drives.reserve(kMiB).has_value());
   }
   EXPECT_EQ(refused_for_space(disk), 0U);
+}
+
+TEST(StoreDrives, WhatCannotFitIsNotAskedFor) {
+  SimDiskOptions options;
+  options.capacity_bytes = 40 * kMiB;
+  SimDisk disk(options);
+  ASSERT_TRUE(disk.make_directories("/drive").has_value());
+  StoreDrives drives(disk);
+  drives.add(disk.create_scratch("/drive", DirectMode::kBuffered).value(), {"/drive", {}, {}});
+  ASSERT_TRUE(drives.reserve(30 * kMiB).has_value());
+  const auto refused = drives.reserve(30 * kMiB);
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_TRUE(refused.error().is_full());
+  EXPECT_EQ(refused.error().path, "/drive");
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("10.0 MiB free there"));
+  EXPECT_EQ(refused_for_space(disk), 0U);
+}
+
+TEST(StoreDrives, WhatIsLargerThanAGrowthIsAskedForOnce) {
+  const TempDirectory directory;
+  FlakyFileSystem system;
+  StoreDrives drives(system);
+  drives.add(system.create_scratch(directory / "", DirectMode::kBuffered).value(),
+             {directory / "", {}, {}});
+  system.set_fault(
+      [](const std::string& call) { return call.starts_with("reserve") ? EDQUOT : 0; });
+  system.take_calls();
+  ASSERT_TRUE(drives.reserve(StoreDrives::kGrowthBytes + kMiB).has_error());
+  EXPECT_EQ(system.take_calls().size(), 1U);
 }
 
 }  // namespace
