@@ -246,7 +246,7 @@ def test_every_call_refused_in_turn(
         # Where it cannot say that the name is safe, the name may be there, and what it stands for is whole.
         assert values_in(target) == {1} if target.exists() else not exported, (call, error)
         renewed = clear(run("import", new, copy, **deny))
-        # Some refusals come after all is published: of `spare`, which cannot be removed.
+        # Some refusals come after all is published: of the contents file, which cannot be cut to its length.
         assert stands(copy) in ([{2}] if renewed else [{1}, {2}]), (call, error)
         verified = clear(run("verify", copy, **deny))
         clear(run("import", new, tmp_path / "first", **deny))
