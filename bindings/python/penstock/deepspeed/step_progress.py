@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from torch import distributed
+
 from penstock.deepspeed.naming import full_name
 from penstock.deepspeed.session import current_session
 from penstock.errors import Error, StorageError
@@ -85,10 +87,14 @@ class StepProgress:
         ends = itertools.accumulate(int(partition.ds_numel) for partition in partitions)
         param = next((param for param, end in zip(params, ends, strict=True) if self.elements < end), params[-1])
         name = full_name(param) or f"parameter #{param.ds_id}"
+        has_others = distributed.get_world_size(stage3.dp_process_group) > 1
         return (
             f"stopped at parameter '{name}' ({sub_group}, {self.elements} elements of it are updated): the parameters "
-            "before it are updated, those behind it are not"
+            f"before it are updated, those behind it are not{_OTHERS if has_others else ''}"
         )
+
+
+_OTHERS = " in this rank; other ranks may have updated their parts of both"
 
 
 def _lost_writes() -> int:
