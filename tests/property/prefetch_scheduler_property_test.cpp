@@ -136,8 +136,7 @@ RC_GTEST_PROP(PrefetchSchedulerProperty, OffersWhatComesUnlessItIsRewrittenFirst
   for (const Step& step :
        *steps({kUse, kUse, kRewrite}, rc::gen::inRange<std::uint64_t>(0, kTensors))) {
     const TensorId tensor{step.amount};
-    step.kind == kUse ? void(scheduler.record(tensor))
-                      : scheduler.record_rewrite(tensor);
+    step.kind == kUse ? void(scheduler.record(tensor)) : scheduler.record_rewrite(tensor);
     const bool predicts = shadow.horizon() > 0;
     if (shadow.record(step.amount * 2 + (step.kind == kUse ? 0 : 1))) {
       reach = std::min(std::max<std::size_t>(16 * reach, 8), PrefetchLimits().tensors_max);

@@ -181,8 +181,8 @@ class GradientCycle:
                 self._ahead.add(param.ds_id)
 
     def restore_averaged_gradients(self) -> None:
-        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew. What is frozen in
-        the last micro-step has zeros there, whatever those before gave it.
+        """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew. What is frozen
+        in the last micro-step has zeros there, whatever those before gave it.
         """
         stage3 = self._optimizer
         if not stage3.offload_optimizer:
