@@ -194,6 +194,26 @@ std::string why_budget(const SwapPlan& plan, const char* key, std::optional<std:
              : fmt::format("the plan is impossible with {}, given by {}", *given, origin->second);
 }
 
+// DeepSpeed refuses a list, so the drives move to the block, which has a place for them.
+void set_paths(const SwapPlan& plan, ConfigDraft& draft) {
+  bool has_list = false;
+  for (const char* section : {"offload_param", "offload_optimizer"}) {
+    const std::string key = fmt::format("zero_optimization.{}.nvme_path", section);
+    const Json list = draft.value(key);
+    if (list.is_array() && !list.empty()) {
+      draft.set(key, list.front(), "the first: DeepSpeed refuses a list");
+      has_list = true;
+    }
+  }
+  if (has_list && plan.setup.config.penstock.paths.empty()) {
+    Json all = Json::array();
+    for (const PathConfig& path : plan.setup.config.paths()) {
+      all.push_back(path.path);
+    }
+    draft.set("penstock.paths", std::move(all), "all that nvme_path names");
+  }
+}
+
 // Explicit, because their defaults would follow from the numbers just changed.
 void set_budgets(const SwapPlan& plan, ConfigDraft& draft) {
   const EngineConfig& given = plan.setup.config.penstock;
@@ -241,6 +261,9 @@ EmittedConfig emit_config(const SwapPlan& plan, const std::string& config_json,
   set_parameter_buffers(plan, draft);
   set_optimizer_buffers(plan, draft);
   if (swaps_anything(plan)) {
+    if (measured == nullptr) {
+      set_paths(plan, draft);
+    }
     set_aio(draft);
     if (measured != nullptr) {
       set_tuned_paths(plan, *measured, draft);

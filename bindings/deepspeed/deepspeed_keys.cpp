@@ -32,7 +32,7 @@ constexpr auto kOffloadParam = std::to_array<ConfigKey>({
     {.name = "nvme_path",
      .kind = KeyKind::kPaths,
      .meaning =
-         "A directory on the drive; stock DeepSpeed takes one, and penstock's commands several"},
+         "A directory on the drive: DeepSpeed takes one, and several stand in penstock.paths"},
     {.name = "pin_memory",
      .kind = KeyKind::kFlag,
      .meaning = "Whether what lies in memory is pinned",
@@ -57,7 +57,7 @@ constexpr auto kOffloadOptimizer = std::to_array<ConfigKey>({
     {.name = "nvme_path",
      .kind = KeyKind::kPaths,
      .meaning =
-         "A directory on the drive; stock DeepSpeed takes one, and penstock's commands several"},
+         "A directory on the drive: DeepSpeed takes one, and several stand in penstock.paths"},
     {.name = "pin_memory",
      .kind = KeyKind::kFlag,
      .meaning = "Whether what lies in memory is pinned",

@@ -217,6 +217,37 @@ def test_a_missing_path_is_refused(penstock, write):
     assert_one_sentence(done, "does not fit: offload_optimizer.nvme_path is missing; training refuses the file")
 
 
+def on_paths(path):
+    document = json.loads(FULL.read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        document["zero_optimization"][section]["nvme_path"] = path
+    return document
+
+
+def test_a_list_of_paths_is_refused_and_emitted_as_training_takes_it(penstock, write, tmp_path):
+    drives = [str(tmp_path / "a"), str(tmp_path / "b")]
+    options = ["plan", QWEN, "--config", write("list.json", on_paths(drives)), "--ram", "0", *MEMORY]
+    done = penstock(*options)
+    assert done.returncode == 3
+    assert_one_sentence(done, "does not fit: offload_param.nvme_path is a list, which DeepSpeed refuses")
+    emitted = json.loads(penstock(*options, "--emit-config").stdout)
+    assert emitted["penstock"]["paths"] == drives
+    assert emitted["zero_optimization"]["offload_optimizer"]["nvme_path"] == drives[0]
+    plan = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
+    assert not [w for w in plan["warnings"] if w["code"] == "nvme-path"]
+
+
+def test_a_path_with_a_semicolon_is_one_directory_as_in_training(penstock, write, tmp_path):
+    joined = f"{tmp_path}/a;{tmp_path}/b"
+    plan = penstock.json("plan", QWEN, "--config", write("joined.json", on_paths(joined)), "--ram", "0", *MEMORY)
+    texts = [w["text"] for w in plan["warnings"] if w["code"] in ("nvme-path", "path-missing")]
+    assert [text.partition(" ")[0] for text in texts] == [
+        "offload_param.nvme_path",
+        "offload_optimizer.nvme_path",
+        joined,
+    ], texts
+
+
 def test_the_assumed_optimizer_is_said(penstock, write):
     document = json.loads(FULL.read_text())
     for optimizer, key in ({"type": "Muon"}, "optimizer.type"), (None, "optimizer"):
