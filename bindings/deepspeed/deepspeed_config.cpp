@@ -50,6 +50,7 @@ void read_paths(ConfigSection& section, OffloadConfig& offload) {
 
 constexpr std::string_view kDeepSpeed = "DeepSpeed";
 constexpr const char* kPassesKey = "gradient_accumulation_steps";
+constexpr std::string_view kIgnores = "DeepSpeed ignores it";
 constexpr std::string_view kRefuses = "DeepSpeed refuses the file";
 
 // What both kinds of offloading have.
@@ -126,6 +127,7 @@ void read_zero(ConfigSection& zero, DeepSpeedConfig& config) {
 }
 
 void read_aio(ConfigSection& aio, AioConfig& config) {
+  aio.warn_of_others(kDeepSpeed, kIgnores);
   aio.read_count("block_size", config.block_size);
   aio.read_count("queue_depth", config.queue_depth);
   aio.read_count("intra_op_parallelism", config.intra_op_parallelism);
@@ -147,7 +149,16 @@ std::string_view bf16_section(ConfigSection& top) {
   return top.section("bf16").has_value() ? "bf16" : "bfloat16";
 }
 
+void warn_within(ConfigSection& top, std::string_view key, std::string_view consequence) {
+  if (std::optional<ConfigSection> section = top.section(key)) {
+    section->warn_of_others(kDeepSpeed, consequence);
+  }
+}
+
 void read_dtypes(ConfigSection& top, DeepSpeedConfig& config) {
+  warn_within(top, bf16_section(top), kRefuses);
+  warn_within(top, "fp16", kRefuses);
+  warn_within(top, "data_types", kIgnores);
   const bool bf16 = is_enabled(top, bf16_section(top));
   const bool fp16 = is_enabled(top, "fp16");
   if (bf16 && fp16) {
@@ -272,7 +283,7 @@ void read_state_types(ConfigSection& top, DeepSpeedConfig& config) {
 
 DeepSpeedConfig read_deepspeed_config(ConfigSection& top) {
   DeepSpeedConfig config;
-  top.warn_of_others(kDeepSpeed, "DeepSpeed ignores it");
+  top.warn_of_others(kDeepSpeed, kIgnores);
   const json* zero = top.given("zero_optimization");
   if (zero != nullptr && zero->is_boolean()) {
     config.stage = zero->get<bool>() ? 1 : 0;  // deprecated, but DeepSpeed still takes it

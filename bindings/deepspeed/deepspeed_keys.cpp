@@ -105,11 +105,30 @@ constexpr auto kAio = std::to_array<ConfigKey>({
      .by_default = "false"},
 });
 
-constexpr auto kType = std::to_array<ConfigKey>({
-    {.name = "enabled",
-     .kind = KeyKind::kFlag,
-     .meaning = "Whether this type is used; \"auto\": as the training script says",
-     .by_default = "false"},
+constexpr ConfigKey kEnabled{
+    .name = "enabled",
+    .kind = KeyKind::kFlag,
+    .meaning = "Whether this type is used; \"auto\": as the training script says",
+    .by_default = "false"};
+
+constexpr auto kBf16 = std::to_array<ConfigKey>({
+    {.name = "bf16_master_weights_and_grads"},
+    {.name = "bf16_optimizer_states"},
+    {.name = "check_grad_overflow"},
+    kEnabled,
+    {.name = "immediate_grad_update"},
+});
+
+constexpr auto kFp16 = std::to_array<ConfigKey>({
+    {.name = "auto_cast"},
+    {.name = "consecutive_hysteresis"},
+    kEnabled,
+    {.name = "fp16_master_weights_and_grads"},
+    {.name = "hysteresis"},
+    {.name = "initial_scale_power"},
+    {.name = "loss_scale"},
+    {.name = "loss_scale_window"},
+    {.name = "min_loss_scale"},
 });
 
 constexpr auto kDataTypes = std::to_array<ConfigKey>({
@@ -127,7 +146,8 @@ constexpr auto kOptimizer = std::to_array<ConfigKey>({
 constinit const ConfigTable kOffloadParamTable{kOffloadParam, true};
 constinit const ConfigTable kOffloadOptimizerTable{kOffloadOptimizer, true};
 constinit const ConfigTable kAioTable{kAio};
-constinit const ConfigTable kTypeTable{kType};
+constinit const ConfigTable kBf16Table{kBf16, true};
+constinit const ConfigTable kFp16Table{kFp16, true};
 constinit const ConfigTable kDataTypesTable{kDataTypes};
 constinit const ConfigTable kOptimizerTable{kOptimizer};
 
@@ -249,11 +269,11 @@ constexpr auto kTop = std::to_array<ConfigKey>({
     {.name = "bf16",
      .kind = KeyKind::kSection,
      .meaning = "Parameters and gradients are held as bf16",
-     .inside = &kTypeTable},
+     .inside = &kBf16Table},
     {.name = "bfloat16",
      .kind = KeyKind::kSection,
      .meaning = "An older name of bf16",
-     .inside = &kTypeTable},
+     .inside = &kBf16Table},
     {.name = "checkpoint"},
     {.name = "comet"},
     {.name = "comms_logger"},
@@ -279,7 +299,7 @@ constexpr auto kTop = std::to_array<ConfigKey>({
     {.name = "fp16",
      .kind = KeyKind::kSection,
      .meaning = "Parameters and gradients are held as fp16",
-     .inside = &kTypeTable},
+     .inside = &kFp16Table},
     {.name = "gradient_accumulation_steps",
      .kind = KeyKind::kCount,
      .meaning = "Passes forward and backward before the optimizer steps"},

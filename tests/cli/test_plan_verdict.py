@@ -25,15 +25,21 @@ def test_keys_that_deepspeed_does_not_know(penstock, write):
     document["gradient_cliping"] = 1.0
     document["zero_optimization"]["sub_group_sice"] = 1
     document["zero_optimization"]["offload_param"]["bufer_count"] = 9
+    document |= {"bf16": {"enabled": True, "enabeld": True}, "fp16": {"los_scale": 0}, "aio": {"blocksize": 4096}}
     plan = penstock.json("plan", QWEN, "--config", write("misspelt.json", document), *MEMORY)
     unknown = {w["key"]: (w["nearest"], w["text"]) for w in plan["warnings"] if w["code"] == "unknown-key"}
     zero = "zero_optimization"
     assert {key: nearest for key, (nearest, _) in unknown.items()} == {
         "gradient_cliping": "gradient_clipping",
+        "bf16.enabeld": "bf16.enabled",
+        "fp16.los_scale": "fp16.loss_scale",
+        "aio.blocksize": "aio.block_size",
         f"{zero}.sub_group_sice": f"{zero}.sub_group_size",
         f"{zero}.offload_param.bufer_count": f"{zero}.offload_param.buffer_count",
     }
-    assert unknown["gradient_cliping"][1].endswith("DeepSpeed ignores it")
+    for ignored in ("gradient_cliping", "aio.blocksize"):
+        assert unknown[ignored][1].endswith("DeepSpeed ignores it")
+    assert unknown["bf16.enabeld"][1].endswith("DeepSpeed refuses the file")
     assert unknown[f"{zero}.offload_param.bufer_count"][1].endswith("DeepSpeed refuses the file")
     plain = penstock.json("plan", QWEN, "--config", SEED, *MEMORY)
     assert not [warning for warning in plain["warnings"] if warning["code"] == "unknown-key"]
