@@ -13,6 +13,8 @@ void CheckpointGroups::add(const OptimizerShard& shard) {
   ++optimizers_read_;
   is_evenly_divided_ &= shard.is_evenly_divided;
   odd_moments_.insert(odd_moments_.end(), shard.odd_moments.begin(), shard.odd_moments.end());
+  whole_moments_.insert(shard.whole_moments.begin(), shard.whole_moments.end());
+  is_adam_ |= shard.is_adam;
   const std::size_t groups = std::max(flat_totals_.size(), shard.flat_elements.size());
   flat_totals_.resize(groups);
   empty_groups_.resize(groups);
@@ -21,6 +23,23 @@ void CheckpointGroups::add(const OptimizerShard& shard) {
     flat_totals_[group] += std::min(elements, ~flat_totals_[group]);
     empty_groups_[group] += elements == 0 ? 1 : 0;
   }
+}
+
+/// Another optimizer may keep one number for several weights under such a name, in every group.
+bool CheckpointGroups::is_damage(const OddMoment& moment) const {
+  return is_adam_ || whole_moments_.contains(moment.name);
+}
+
+std::string CheckpointGroups::doubt() const {
+  const auto found = std::ranges::find_if_not(
+      odd_moments_, [this](const OddMoment& moment) { return is_damage(moment); });
+  return found == odd_moments_.end()
+             ? ""
+             : fmt::format(
+                   "no {} is as long as its master: only the optimizer that made them can "
+                   "tell whether they are whole. A load that steps them element by "
+                   "element refuses them",
+                   found->name);
 }
 
 /// Whether the flat masters are as long as the parameters that lie in them, and moments as long as
@@ -54,12 +73,15 @@ std::vector<std::string> CheckpointGroups::obstacles(const CheckpointSummary& su
   add_masters(empty, "not in its optimizer files");
   add_masters(cut, "shorter than their parameters");
   add_masters(longer, "longer than their parameters");
-  if (!odd_moments_.empty()) {
-    const OddMoment& first = odd_moments_.front();
+  const auto is_damaged = [this](const OddMoment& moment) { return is_damage(moment); };
+  const auto damaged = std::ranges::find_if(odd_moments_, is_damaged);
+  if (damaged != odd_moments_.end()) {
+    const OddMoment& first = *damaged;
     reasons.push_back(fmt::format(
         "{} of its moments are not as long as their masters: {} of {} {} has {} elements, its "
         "master {}",
-        odd_moments_.size(), first.name, kind, first.group, first.elements, first.of_master));
+        std::count_if(damaged, odd_moments_.end(), is_damaged), first.name, kind, first.group,
+        first.elements, first.of_master));
   }
   return reasons;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,17 @@ class CheckpointGroups {
   std::uint64_t optimizers_read() const noexcept { return optimizers_read_; }
   /// Why no load takes them; empty where it does. All files are read.
   std::vector<std::string> obstacles(const CheckpointSummary& summary) const;
+  /// A sentence on moments of which the files do not say whether they are whole; else empty.
+  std::string doubt() const;
 
  private:
+  bool is_damage(const OddMoment& moment) const;
+
   std::vector<std::uint64_t> flat_totals_;   // by group, of all ranks
   std::vector<std::uint64_t> empty_groups_;  // by group: how many ranks have nothing of it
   std::vector<OddMoment> odd_moments_;
+  std::set<std::string> whole_moments_;
+  bool is_adam_ = false;
   bool is_evenly_divided_ = true;
   std::uint64_t optimizers_read_ = 0;
 };

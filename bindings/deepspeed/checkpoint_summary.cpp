@@ -271,6 +271,9 @@ void Summarizer::judge() {
   const bool is_whole = summary_.missing.empty() && unreadable == 0;
   if (with_zero && is_whole && !summary_.is_universal) {
     std::ranges::for_each(groups_.obstacles(summary_), [this](const auto& why) { cannot(why); });
+    if (std::string doubt = groups_.doubt(); !doubt.empty()) {
+      summary_.notes.push_back(std::move(doubt));
+    }
   }
   if (!with_zero && is_whole && !has_optimizer_inside_) {
     cannot("it holds no optimizer states");

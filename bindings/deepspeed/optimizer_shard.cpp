@@ -35,14 +35,13 @@ class OptimizerReader {
   void read_states_of(PickleRef group, std::optional<std::int64_t> number);
   bool numbers_are_groups(PickleRef base) const;
   void compare(std::string_view name, const ArchivedTensor& moment, std::int64_t number);
-  void drop_own_forms();
   void read_step(PickleRef value);
+  bool is_of_adam(PickleRef group) const;
 
   const TorchArchive& archive_;
   const PickleDocument& pickle_;
   OptimizerShard shard_;
   std::unordered_set<PickleRef> seen_;
-  std::set<std::string, std::less<>> whole_moments_;  // names, of one group at least
   std::size_t steps_read_ = 0;
 };
 
@@ -131,20 +130,9 @@ void OptimizerReader::compare(std::string_view name, const ArchivedTensor& momen
     return;
   }
   if (elements == of_master || is_padded) {
-    whole_moments_.emplace(name);
+    shard_.whole_moments.emplace(name);
   } else {
     shard_.odd_moments.push_back({std::string(name), group, elements, of_master});
-  }
-}
-
-/// An optimizer of the script's own may keep one number for several weights under such a name.
-void OptimizerReader::drop_own_forms() {
-  for (const std::string_view name : kMoments) {
-    const auto is_so_called = [name](const OddMoment& odd) { return odd.name == name; };
-    if (!whole_moments_.contains(name) &&
-        std::ranges::count_if(shard_.odd_moments, is_so_called) > 1) {
-      std::erase_if(shard_.odd_moments, is_so_called);
-    }
   }
 }
 
@@ -168,6 +156,13 @@ void OptimizerReader::read_states_of(PickleRef group, std::optional<std::int64_t
   }
 }
 
+/// DeepSpeed's Adam and torch's, whose moments have one element a weight. A script's own optimizer
+/// may have betas, too.
+bool OptimizerReader::is_of_adam(PickleRef group) const {
+  const auto has = [this, group](const char* key) { return pickle_.find(group, key) != 0; };
+  return has("betas") && (has("bias_correction") || has("amsgrad"));
+}
+
 /// torch's `state` by number, or one dict a group, as elastic checkpoints have it.
 void OptimizerReader::read_base(PickleRef base) {
   if (pickle_[base].kind == PickleKind::kList) {
@@ -184,6 +179,7 @@ void OptimizerReader::read_base(PickleRef base) {
   for (const PickleRef group : pickle_[pickle_.find(base, "param_groups")].items) {
     if (seen_.insert(group).second) {
       read_step(pickle_.find(group, "step"));
+      shard_.is_adam |= is_of_adam(group);
     }
   }
 }
@@ -200,7 +196,6 @@ OptimizerShard OptimizerReader::read() {
   read_base(archive_.find({"optimizer", "optimizer_state_dict"}));
   read_base(archive_.find({"optimizer"}));
   read_plain_masters();
-  drop_own_forms();
   return std::move(shard_);
 }
 

@@ -41,7 +41,9 @@ struct OptimizerShard {
   std::vector<std::uint64_t> flat_elements;  ///< by group
   StateTotals states;
   std::vector<OddMoment> odd_moments;
-  std::set<double> steps;  ///< that the optimizer has counted
+  std::set<std::string> whole_moments;  ///< names of those that are as long as a master
+  bool is_adam = false;                 ///< every moment has to be that
+  std::set<double> steps;               ///< that the optimizer has counted
   /// False: stage 3 has divided some groups over fewer ranks than the others.
   bool is_evenly_divided = true;
 };

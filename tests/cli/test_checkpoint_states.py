@@ -84,14 +84,33 @@ def test_moments_that_are_too_short(penstock, tmp_path, stage, name):
     ]
 
 
-def test_moments_in_a_form_of_their_own(penstock, tmp_path, stage):
-    """An optimizer of the script's own that keeps one second moment for 16 weights, in every group."""
-
-    def shortened(masters, base):
+def with_fewer_moments(run, stage, ranks, **of_groups):
+    """The second moments of these ranks have one number for 16 weights, in every group."""
+    folder = write_checkpoint(run, stage=stage)
+    for rank in ranks:
+        saved = optimizer_state(stage, 2)
+        base = saved["optimizer_state_dict"][OF_MOMENTS[stage]]
+        base["param_groups"][0] |= of_groups
         for moments in base["state"].values():
             moments["exp_avg_sq"] = moments["exp_avg_sq"][::16].clone()
+        torch.save(saved, folder / shard(rank, "optim"))
+    return run
 
-    resumption(penstock, tmp_path / "run", stage, shortened)
+
+def test_moments_in_a_form_of_their_own(penstock, tmp_path, stage):
+    """An optimizer of the script's own may keep them so. The file does not say whether it does."""
+    report = penstock.json("inspect", with_fewer_moments(tmp_path / "run", stage, (0, 1)))
+    assert report["resume"] == RESUMES
+    assert [note for note in report["notes"] if note.startswith("no exp_avg_sq is as long as its master")]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "of_groups"), [((0, 1), {"bias_correction": True}), ((0, 1), {"amsgrad": False}), ((1,), {})]
+)
+def test_moments_of_adam_and_of_some_ranks_are_cut(penstock, tmp_path, stage, ranks, of_groups):
+    run = with_fewer_moments(tmp_path / "run", stage, ranks, **of_groups)
+    [obstacle] = penstock.json("inspect", run, code=1)["resume"]["obstacles"]
+    assert f"{2 * len(ranks)} of its moments are not as long as their masters: exp_avg_sq of" in obstacle
 
 
 def test_moments_that_are_too_long(penstock, tmp_path, stage):
