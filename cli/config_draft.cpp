@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "alloc/bytes.h"
 #include "cli/printable.h"
 #include "cli/text_table.h"
 
@@ -28,18 +29,28 @@ std::string cell(const std::string& text) {
   return shown.size() <= kCellMax ? shown : shown.substr(0, kCellMax - 3) + "...";
 }
 
+// "64MiB" and 67108864 are one size.
+bool is_same(const Json& before, const Json& value) {
+  if (!before.is_string() || !value.is_number_unsigned()) {
+    return before == value;
+  }
+  const Result<std::uint64_t> bytes = parse_bytes(before.get_ref<const std::string&>());
+  return bytes.has_value() && *bytes == value.get<std::uint64_t>();
+}
+
 }  // namespace
 
 void ConfigDraft::set(const std::string& key, Json value, std::string why, const Json& by_default) {
   const Json before = this->value(key);
-  ConfigRow row{key, dump(before), dump(value), std::move(why), before != value};
+  const bool is_other = !is_same(before, value);
+  ConfigRow row{key, dump(before), dump(value), std::move(why), is_other};
   if (before.is_null()) {
     row.before = by_default.is_null() ? "-" : dump(by_default) + " (default)";
     row.changed = by_default.is_null() || by_default != value;
   } else if (!row.changed) {
-    row.after = row.before;  // as it is written: 1.6e8
+    row.after = row.before;  // as it is written: 1.6e8, "64MiB"
   }
-  if (before != value) {
+  if (is_other) {
     document_[pointer_to(key)] = std::move(value);
   }
   rows_.push_back(std::move(row));

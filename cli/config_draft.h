@@ -26,8 +26,8 @@ class ConfigDraft {
   explicit ConfigDraft(Json document) : document_(std::move(document)) {}
 
   /// Gives a dotted key a value; objects on the way are made. Where it has that value already
-  /// (160000000 and 1.6e8 are one), it stays as it is written. `by_default` is what a reader of
-  /// the file takes where the key is absent; null where that is not one value.
+  /// (160000000 and 1.6e8 are one, 65536 and "64KiB" too), it stays as it is written. `by_default`
+  /// is what a reader of the file takes where the key is absent; null where that is not one value.
   void set(const std::string& key, Json value, std::string why, const Json& by_default = nullptr);
   /// What there is, null where there is nothing.
   Json value(const std::string& key) const;

@@ -277,7 +277,7 @@ def test_what_goes_to_a_device_has_its_share_of_pinned_memory(penstock, write):
     assert penstock.json(*options)["pinned_bytes"] == device["pinned_bytes"], "another machine has an accelerator"
     assert " of 64.0 MiB allowed" in penstock(*options).stdout
     emitted = json.loads(penstock(*options, "--emit-config").stdout)
-    assert emitted["penstock"]["max_pinned_bytes"] == 64 << 20
+    assert emitted["penstock"]["max_pinned_bytes"] == "64MiB", "one value, as it was written"
     small = [*options, "--max-pinned", "4MiB"]
     assert penstock.json(*small, env={"PENSTOCK_DEVICE": ""})["fits"]
     refused = penstock.json(*small, code=1)
