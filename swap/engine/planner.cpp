@@ -152,8 +152,10 @@ Result<Placement> Planner::compute(const std::vector<PlanTensor>& tensors) {
   Result<Placement> placement = place_tensors(tensors, context_.options.config, budgets);
   if (placement.has_error()) {  // others may be declared yet, and need more than the number in it
     Error error = std::move(placement).error();
-    error.message =
-        fmt::format("of the {} known so far: {}", counted(tensors.size(), "tensor"), error.message);
+    error.message = fmt::format(
+        "of the {} known so far, so that the value that works is at least the last number here "
+        "(`penstock plan` counts all tensors): {}",
+        counted(tensors.size(), "tensor"), error.message);
     return error;
   }
   return placement;
