@@ -24,6 +24,10 @@ std::string ranks_need(const TrainingSetup& setup) {
              : fmt::format("{} ranks of this machine need", setup.ranks_on_node);
 }
 
+std::uint64_t host_bytes(const TrainingSetup& setup, const ProcessMemory& process) {
+  return multiply_saturating(process.training_bytes(), setup.ranks_on_node);
+}
+
 PlanWarning drive_misfit(const MachineFacts& machine, std::string code, std::string text) {
   return {std::move(code), std::move(text), {}, {}, !machine.is_elsewhere};
 }
@@ -117,7 +121,7 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                             const std::vector<DriveNeed>& drives,
                                             const ProcessMemory& process) {
   std::vector<PlanWarning> warnings;
-  const std::uint64_t host = multiply_saturating(process.training_bytes(), setup.ranks_on_node);
+  const std::uint64_t host = host_bytes(setup, process);
   if (machine.mem_available_bytes != 0 && host > machine.mem_available_bytes) {
     warnings.push_back(
         {"memory",
@@ -139,6 +143,27 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
   warn_about_paths(machine, warnings);
   warn_about_space(machine, setup, drives, warnings);
   return warnings;
+}
+
+std::vector<PlanWarning> warn_about_default(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const Placement& placement,
+                                            const ProcessMemory& process) {
+  const Budgets& budgets = placement.budgets;
+  const std::uint64_t pinned = add_saturating(budgets.max_pinned_bytes, budgets.device_bytes);
+  const std::uint64_t enough =
+      multiply_saturating(multiply_saturating(pinned, 4), setup.ranks_on_node);  // the quarter
+  if (enough <= host_bytes(setup, process)) {
+    return {};
+  }
+  return {
+      {"memory",
+       fmt::format("memory is {} short: max_pinned_bytes is by default a quarter of it, divided "
+                   "by the ranks of this machine, and {} leave too little; {} are enough",
+                   format_bytes(enough - machine.mem_available_bytes),
+                   amount(machine.mem_available_bytes), amount(enough)),
+       "penstock.max_pinned_bytes",
+       {},
+       true}};
 }
 
 }  // namespace penstock

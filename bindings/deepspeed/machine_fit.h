@@ -46,4 +46,10 @@ std::vector<PlanWarning> warn_about_machine(const MachineFacts& machine, const T
                                             const std::vector<DriveNeed>& drives,
                                             const ProcessMemory& process);
 
+/// Where the default of max_pinned_bytes, a share of this machine's memory, is too little for the
+/// plan: the memory that is enough. Empty where warn_about_machine() names as much.
+std::vector<PlanWarning> warn_about_default(const MachineFacts& machine, const TrainingSetup& setup,
+                                            const Placement& placement,
+                                            const ProcessMemory& process);
+
 }  // namespace penstock

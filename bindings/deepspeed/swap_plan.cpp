@@ -49,6 +49,30 @@ Placement place_without_limits(const SwapPlan& plan, const EngineConfig& config,
   return std::move(*placement);
 }
 
+// False: this machine's memory leaves too little by default, and the placement is of one that has
+// enough. What is refused within budgets that were given is in the plan's feasibility.
+bool place(SwapPlan& plan, const EngineConfig& config, const MachineFacts& machine) {
+  const Budgets budgets = budgets_of(plan.setup, plan.tensors, config, machine);
+  Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
+  if (placement) {
+    plan.placement = std::move(*placement);
+    return true;
+  }
+  if (!budgets.max_pinned_given) {
+    MachineFacts enough = machine;
+    enough.mem_available_bytes = 0;  // nothing to cap by
+    Result<Placement> there =
+        place_tensors(plan.tensors, config, budgets_of(plan.setup, plan.tensors, config, enough));
+    if (there) {
+      plan.placement = std::move(*there);
+      return false;
+    }
+  }
+  plan.feasibility = infeasible(placement.error());
+  plan.placement = place_without_limits(plan, config, budgets);
+  return true;
+}
+
 }  // namespace
 
 const PlanWarning* SwapPlan::misfit() const noexcept {
@@ -62,14 +86,7 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   const std::vector<MomentChunks> chunks = moment_chunks(plan.setup);
   plan.tensors = rank_tensors(plan.setup, chunks);
   const EngineConfig config = engine_config(plan.setup);
-  const Budgets budgets = budgets_of(plan.setup, plan.tensors, config, machine);
-  Result<Placement> placement = place_tensors(plan.tensors, config, budgets);
-  if (placement) {
-    plan.placement = std::move(*placement);
-  } else {
-    plan.feasibility = infeasible(placement.error());
-    plan.placement = place_without_limits(plan, config, budgets);
-  }
+  const bool has_memory = place(plan, config, machine);
   plan.fetches = expect_fetches(plan.setup, plan.tensors, plan.placement);
   const std::uint64_t held_bytes = most_held_bytes(plan.setup, chunks, plan.fetches);
   plan.drives = expect_drive_contents(plan.setup, config, plan.tensors, plan.placement, held_bytes);
@@ -94,6 +111,10 @@ SwapPlan make_swap_plan(TrainingSetup setup, const MachineFacts& machine) {
   std::ranges::copy(plan.stock.warnings, std::back_inserter(plan.warnings));
   std::ranges::move(warn_about_limits(plan.setup, plan.tensors, plan.drives, config.paths),
                     std::back_inserter(plan.warnings));
+  if (!has_memory) {
+    std::ranges::move(warn_about_default(machine, plan.setup, plan.placement, plan.process),
+                      std::back_inserter(plan.warnings));
+  }
   std::ranges::move(
       warn_about_machine(machine, plan.setup, plan.placement,
                          drive_needs_by_path(plan.setup, plan.tensors, plan.drives), plan.process),

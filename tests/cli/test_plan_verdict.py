@@ -188,6 +188,18 @@ def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
     )
 
 
+@pytest.mark.parametrize("rules", [[], [{"match": "*", "place": "dedicated"}]])
+def test_a_default_that_memory_has_cut_is_memory_that_is_short(penstock, write, rules):
+    """No budget was given. What the sentence names is enough."""
+    arguments = ["plan", QWEN, "--optimizer", "none", "--config", with_penstock(write, SEED, tensors=rules)]
+    plan = penstock.json(*arguments, "--memory", "10m", code=3)
+    assert plan["feasible"] is True and plan["reason"] is None
+    first = next(warning["text"] for warning in plan["warnings"] if warning["code"] == "memory")
+    assert ("max_pinned_bytes is by default a quarter" in first) == bool(rules)
+    enough = max(int(number) for number in re.findall(r"(\d+) bytes", first))
+    assert penstock.json(*arguments, "--memory", enough)["fits"] is True
+
+
 REFUSED = {
     "zenflow": {},
     "offload_optimizer": {"device": "nvme", "nvme_path": "/n", "super_offload": True, "ratio": 0.5},
