@@ -8,16 +8,13 @@
 #include <unordered_set>
 #include <utility>
 
+#include "bindings/deepspeed/call_order.h"
 #include "bindings/deepspeed/tied_names.h"
 
 namespace penstock {
 namespace {
 
-// A parameter under one of its names.
-struct Use {
-  std::string_view name;
-  std::size_t place = 0;  // in the inventory
-};
+using Use = ParameterUse;
 
 std::string_view module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -85,6 +82,9 @@ std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<T
       places.emplace(tensors[i].name, i);
     }
   }
+  if (setup.use_order.empty()) {
+    order_norms(uses);
+  }
   std::ranges::stable_partition(uses, [](const Use& use) { return !is_of_head(use.name); });
   for (const TiedName& tie : ties) {
     const auto found = places.find(tie.tensor);
@@ -102,8 +102,9 @@ std::vector<Use> uses_in_forward(const TrainingSetup& setup, const std::vector<T
 }
 
 struct Calls {
-  std::vector<ModuleCall> modules;  // in the order of their begin
-  std::vector<std::size_t> by_end;  // places in it, in the order of their end
+  std::vector<ModuleCall> modules;      // in the order of their begin
+  std::vector<std::size_t> by_end;      // places in it, in the order of their end
+  std::vector<std::string_view> names;  // of a parameter of each; empty where it has none
 };
 
 // Modules as they begin and end, from their parameters in the order of use.
@@ -118,6 +119,7 @@ class CallTree {
       enter(words_between_dots(module));
     }
     ModuleCall& call = calls_.modules[open_.back().call];
+    calls_.names[open_.back().call] = use.name;
     call.parameters.push_back(use.place);
     call.is_left_open |= is_embedding(use.name);
   }
@@ -156,6 +158,7 @@ class CallTree {
   void open(std::size_t depth) {
     open_.push_back({depth, calls_.modules.size()});
     calls_.modules.emplace_back();
+    calls_.names.emplace_back();
   }
   void close_from(std::size_t depth) {
     while (!open_.empty() && open_.back().depth >= depth) {
@@ -169,23 +172,35 @@ class CallTree {
   std::vector<std::string_view> path_;
 };
 
-// Where in the order of their end the backward stops, which goes through it from behind: as far as
-// there is something to compute a gradient for. A frozen model is the base of an adapter that the
-// inventory does not list: all but the embedding have a backward.
-std::vector<std::size_t>::const_iterator first_with_backward(const TrainingSetup& setup,
-                                                             const Calls& calls) {
-  const std::vector<std::size_t>& by_end = calls.by_end;
-  const auto trained = std::ranges::find_if(by_end, [&](std::size_t module) {
-    return std::ranges::any_of(calls.modules[module].parameters, [&setup](std::size_t i) {
-      return setup.trains(setup.inventory.tensors[i]);
-    });
+bool is_trained(const TrainingSetup& setup, const ModuleCall& call) {
+  return std::ranges::any_of(call.parameters, [&setup](std::size_t i) {
+    return setup.trains(setup.inventory.tensors[i]);
   });
-  if (trained != by_end.end()) {
-    return trained;
+}
+
+// The modules with a backward, in its order, which is that of their end from behind: those from the
+// first trained one on. Frozen embeddings have none, since they compute from token numbers, nor
+// have frozen projections of what the first trained one computes from. A frozen model is the base
+// of an adapter that the inventory does not list: all but the embeddings have a backward.
+std::vector<std::size_t> with_backward(const TrainingSetup& setup, const Calls& calls) {
+  const std::vector<std::size_t>& by_end = calls.by_end;
+  auto first = std::ranges::find_if(by_end, [&setup, &calls](std::size_t module) {
+    return is_trained(setup, calls.modules[module]);
+  });
+  const std::string_view trained = first == by_end.end() ? "" : calls.names[*first];
+  if (first == by_end.end()) {
+    first = std::ranges::find_if(
+        by_end, [&calls](std::size_t module) { return !calls.modules[module].parameters.empty(); });
+    first += first == by_end.end() ? 0 : 1;
   }
-  const auto embedding = std::ranges::find_if(
-      by_end, [&calls](std::size_t module) { return !calls.modules[module].parameters.empty(); });
-  return embedding == by_end.end() ? embedding : embedding + 1;
+  std::vector<std::size_t> found(first, by_end.end());
+  std::erase_if(found, [&](std::size_t module) {
+    const ModuleCall& call = calls.modules[module];
+    return !is_trained(setup, call) &&
+           (call.is_left_open || share_input(calls.names[module], trained));
+  });
+  std::ranges::reverse(found);
+  return found;
 }
 
 }  // namespace
@@ -204,9 +219,8 @@ std::vector<ModuleCall> module_calls(const TrainingSetup& setup) {
   // TRL's GRPO multiplies by the head's weight itself, which DeepSpeed then holds from forward to
   // backward.
   bool skips_head = setup.generates;
-  const auto stop = first_with_backward(setup, calls);
-  for (auto module = calls.by_end.end(); module != stop;) {
-    const ModuleCall& call = calls.modules[*--module];
+  for (const std::size_t module : with_backward(setup, calls)) {
+    const ModuleCall& call = calls.modules[module];
     if (skips_head && !call.parameters.empty()) {
       skips_head = false;
     } else {

@@ -76,6 +76,54 @@ TEST(ParameterFetchesTest, WhatComesBeforeTheFirstAdapterHasNoBackward) {
   EXPECT_THAT(fetches_of(inventory), ElementsAre(1, 1, 2, 2, 2, 2));
 }
 
+// As transformers registers a layer, with norms behind what they come before.
+const std::vector<std::string> kLayer{
+    "model.embed_tokens.weight",
+    "model.layers.0.self_attn.q_proj.weight",
+    "model.layers.0.self_attn.k_proj.weight",
+    "model.layers.0.self_attn.o_proj.weight",
+    "model.layers.0.self_attn.q_norm.weight",
+    "model.layers.0.mlp.up_proj.weight",
+    "model.layers.0.input_layernorm.weight",
+    "model.layers.0.post_attention_layernorm.weight",
+    "lm_head.weight",
+};
+
+std::vector<std::uint32_t> fetches_training(std::string_view trained) {
+  Inventory inventory = model_of(kLayer);
+  for (TensorInfo& tensor : inventory.tensors) {
+    tensor.is_trained = tensor.name.find(trained) != std::string::npos;
+  }
+  return fetches_of(std::move(inventory));
+}
+
+TEST(ParameterFetchesTest, ANormIsCalledBeforeWhatIsRegisteredBeforeIt) {
+  EXPECT_THAT(fetches_training("input_layernorm"), ElementsAre(1, 2, 2, 2, 2, 2, 2, 2, 2));
+  EXPECT_THAT(fetches_training("post_attention_layernorm"), ElementsAre(1, 1, 1, 1, 1, 2, 1, 2, 2));
+  EXPECT_THAT(fetches_training("q_norm"), ElementsAre(1, 1, 1, 2, 2, 2, 1, 2, 2));
+}
+
+TEST(ParameterFetchesTest, ProjectionsBesideTheFirstTrainedOneHaveNoBackward) {
+  EXPECT_THAT(fetches_training("q_proj"), ElementsAre(1, 2, 1, 2, 2, 2, 1, 2, 2));
+  Inventory inventory =
+      model_of({"m.layers.0.attn.q_proj.weight", "m.layers.0.attn.q_proj.lora_A.default.weight",
+                "m.layers.0.attn.k_proj.weight", "m.layers.0.attn.v_proj.base_layer.weight",
+                "m.layers.0.attn.v_proj.lora_A.default.weight", "m.layers.0.attn.o_proj.weight",
+                "m.layers.1.attn.k_proj.weight"});
+  for (const std::size_t frozen : {0U, 2U, 3U, 5U, 6U}) {
+    inventory.tensors[frozen].is_trained = false;
+  }
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(1, 2, 1, 1, 2, 2, 2));
+}
+
+TEST(ParameterFetchesTest, AFrozenEmbeddingHasNoBackward) {
+  Inventory inventory =
+      model_of({"m.embed_tokens.weight", "m.embed_positions.weight", "m.layers.0.up.weight"});
+  inventory.ties.emplace();
+  inventory.tensors[1].is_trained = false;
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(2, 1, 2));
+}
+
 TEST(ParameterFetchesTest, TheOriginalOfASavedModuleIsNotCalled) {
   EXPECT_THAT(fetches_of(model_of({"model.embed_tokens.weight", "lm_head.weight",
                                    "lm_head.modules_to_save.default.weight"})),
