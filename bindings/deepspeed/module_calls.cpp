@@ -18,7 +18,11 @@ using Use = ParameterUse;
 
 std::string_view module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+  if (dot == std::string_view::npos) {
+    return {};
+  }
+  // `--adapter` takes a name without the words behind the adapter's module.
+  return name.substr(dot + 1).starts_with("lora_") ? name : name.substr(0, dot);
 }
 
 std::vector<std::string_view> words_between_dots(std::string_view path) {

@@ -114,6 +114,8 @@ TEST(ParameterFetchesTest, ProjectionsBesideTheFirstTrainedOneHaveNoBackward) {
     inventory.tensors[frozen].is_trained = false;
   }
   EXPECT_THAT(fetches_of(inventory), ElementsAre(1, 2, 1, 1, 2, 2, 2));
+  inventory.tensors[1].name = "m.layers.0.attn.q_proj.lora_A";  // as `--adapter` may have it
+  EXPECT_THAT(fetches_of(inventory), ElementsAre(1, 2, 1, 1, 2, 2, 2));
 }
 
 TEST(ParameterFetchesTest, AFrozenEmbeddingHasNoBackward) {
