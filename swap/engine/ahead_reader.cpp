@@ -82,7 +82,7 @@ class AheadReader::Environment final : public PrefetchEnvironment {
   std::uint64_t rewrite_slot_bytes(TensorId tensor) override {
     locked_.assert_held();
     const TensorRecord* const record = reader_.table_.record_of(tensor);
-    return record != nullptr && record->rewrites_take_slots ? record->bytes() : 0;
+    return record != nullptr && record->memory.comes_in_slots ? record->bytes() : 0;
   }
 
  private:

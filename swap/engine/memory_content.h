@@ -32,10 +32,11 @@ class MemoryContent {
   std::shared_ptr<Block> block;
   std::uint64_t generation = 0;  ///< of what `block` has, where that is current
   std::shared_ptr<HostTransfer> reading;
-  bool reads_ahead = false;   ///< `reading` began before a get asked for it
-  OlderContent replaced;      ///< by what arrives, should it not arrive
-  std::uint32_t updates = 0;  ///< leases that get() gave to change the content, until they have
-  bool leaves = false;        ///< a resident that is to leave RAM when no lease changes it any more
+  bool reads_ahead = false;     ///< `reading` began before a get asked for it
+  OlderContent replaced;        ///< by what arrives, should it not arrive
+  std::uint32_t updates = 0;    ///< leases that get() gave to change the content, until they have
+  bool comes_in_slots = false;  ///< when it is rewritten: its last new content did
+  bool leaves = false;  ///< a resident that is to leave RAM when no lease changes it any more
 
   Presence presence() const noexcept { return presence_; }
   bool is_absent() const noexcept { return presence_ == Presence::kAbsent; }

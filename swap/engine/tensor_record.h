@@ -75,7 +75,6 @@ struct TensorRecord {
   DriveContent drive PENSTOCK_GUARDED;
   MemoryContent memory PENSTOCK_GUARDED;
   WaitingGets gets PENSTOCK_GUARDED;
-  bool rewrites_take_slots PENSTOCK_GUARDED = false;  ///< as its last new content did
 
   void describe(std::shared_ptr<const TensorInfo> as) noexcept PENSTOCK_NEEDS_LOCK {
     content_bytes = as->bytes();

@@ -33,7 +33,7 @@ void WriteQueue::replace(TensorRecord& record, Writing& writing, Locked& locked)
 }
 
 void WriteQueue::note_rewrite(TensorRecord& record, bool takes_slot) noexcept {
-  record.rewrites_take_slots = takes_slot;
+  record.memory.comes_in_slots = takes_slot;
   if_memory_allows([&]() PENSTOCK_NEEDS_LOCK { scheduler_.record_rewrite(record.id); });
 }
 
