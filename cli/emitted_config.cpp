@@ -194,18 +194,21 @@ std::string why_budget(const SwapPlan& plan, const char* key, std::optional<std:
              : fmt::format("the plan is impossible with {}, given by {}", *given, origin->second);
 }
 
-// DeepSpeed refuses a list, so the drives move to the block, which has a place for them.
+// Training takes one path there, so several move to the block, which has a place for them.
 void set_paths(const SwapPlan& plan, ConfigDraft& draft) {
-  bool has_list = false;
-  for (const char* section : {"offload_param", "offload_optimizer"}) {
-    const std::string key = fmt::format("zero_optimization.{}.nvme_path", section);
-    const Json list = draft.value(key);
-    if (list.is_array() && !list.empty()) {
-      draft.set(key, list.front(), "the first: DeepSpeed refuses a list");
-      has_list = true;
+  const DeepSpeedConfig& config = plan.setup.config.deepspeed;
+  const auto keep_first = [&draft](const std::optional<OffloadConfig>& offload, const char* key) {
+    const bool has_several = offload && offload->nvme_paths.size() > 1;
+    if (has_several) {
+      draft.set(key, offload->nvme_paths.front(), "the first: training takes one path");
     }
-  }
-  if (has_list && plan.setup.config.penstock.paths.empty()) {
+    return has_several;
+  };
+  const bool of_parameters =
+      keep_first(config.offload_param, "zero_optimization.offload_param.nvme_path");
+  const bool of_optimizer =
+      keep_first(config.offload_optimizer, "zero_optimization.offload_optimizer.nvme_path");
+  if ((of_parameters || of_optimizer) && plan.setup.config.penstock.paths.empty()) {
     Json all = Json::array();
     for (const PathConfig& path : plan.setup.config.paths()) {
       all.push_back(path.path);

@@ -98,17 +98,6 @@ void take_paths_among_inventories(TuneOptions& options) {
   inventories.erase(first.begin(), first.end());
 }
 
-// Several with `;` between them are meant as several, though training takes them as one.
-void add_each(const std::string& text, std::vector<std::string>& paths) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(';', begin), text.size());
-    if (end > begin) {
-      paths.push_back(text.substr(begin, end - begin));
-    }
-    begin = end + 1;
-  }
-}
-
 // Those of the command line, which the emitted file has to name from any directory, else of the
 // configuration; each directory once.
 std::vector<std::string> paths_of(const TuneOptions& options, const Config& config) {
@@ -120,11 +109,7 @@ std::vector<std::string> paths_of(const TuneOptions& options, const Config& conf
   }
   for (const PathConfig& path :
        options.paths.empty() ? config.paths() : std::vector<PathConfig>{}) {
-    if (config.penstock.paths.empty()) {
-      add_each(path.path, given);
-    } else {
-      given.push_back(path.path);
-    }
+    given.push_back(path.path);
   }
   std::vector<std::string> paths;
   std::vector<fs::path> seen;

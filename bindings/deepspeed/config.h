@@ -23,8 +23,7 @@ enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 /// `zero_optimization.offload_param` / `offload_optimizer`, DeepSpeed's names and defaults.
 struct OffloadConfig {
   OffloadDevice device = OffloadDevice::kNone;
-  std::vector<std::string> nvme_paths;  ///< as the file has them: DeepSpeed takes one
-  bool has_path_list = false;           ///< which DeepSpeed refuses, be it of one path
+  std::vector<std::string> nvme_paths;  ///< one; several where penstock reads the file alone
   bool pin_memory = true;
   std::uint64_t buffer_count = 5;            ///< 4 for the optimizer
   std::uint64_t buffer_size = 100'000'000;   ///< elements; parameters only

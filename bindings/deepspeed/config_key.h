@@ -20,7 +20,7 @@ enum class KeyKind : std::uint8_t {
   kSize,     ///< bytes: a whole number, or a text for parse_bytes()
   kSizes,    ///< a list of such
   kTexts,    ///< a list of texts
-  kPaths,    ///< a path, or a list of paths
+  kPaths,    ///< a path, several with `;` between them, or a list of paths
   kSection,  ///< an object with the keys of `inside`
   kList,     ///< a list of such objects
 };

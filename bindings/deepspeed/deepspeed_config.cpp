@@ -20,8 +20,7 @@ using nlohmann::json;
 // DeepSpeed's default for the optimizer; for parameters it is 5, the struct's own.
 constexpr std::uint64_t kOptimizerBuffers = 4;
 
-void read_paths(ConfigSection& section, OffloadConfig& offload) {
-  std::vector<std::string>& paths = offload.nvme_paths;
+void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
   const json* found = section.given("nvme_path");
   if (found == nullptr) {
     return;
@@ -31,11 +30,15 @@ void read_paths(ConfigSection& section, OffloadConfig& offload) {
                                             describe_json(*found)));
   };
   if (found->is_string()) {
-    if (!found->get_ref<const std::string&>().empty()) {
-      paths.push_back(found->get<std::string>());
+    const std::string& text = found->get_ref<const std::string&>();
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(';', begin), text.size());
+      if (end > begin) {
+        paths.push_back(text.substr(begin, end - begin));
+      }
+      begin = end + 1;
     }
   } else if (found->is_array()) {
-    offload.has_path_list = true;
     for (const json& path : *found) {
       if (!path.is_string() || path.get_ref<const std::string&>().empty()) {
         refuse();
@@ -59,7 +62,7 @@ void read_offload(ConfigSection& section, OffloadConfig& offload) {
   std::size_t device = 0;
   section.read_choice("device", device);
   offload.device = static_cast<OffloadDevice>(device);
-  read_paths(section, offload);
+  read_paths(section, offload.nvme_paths);
   section.read_flag("pin_memory", offload.pin_memory);
   section.read_count("buffer_count", offload.buffer_count);
 }

@@ -88,21 +88,14 @@ bool lacks(const TrainingSetup& setup, const std::string& key) {
   return !setup.config.origins.contains(key) && !setup.config.automatic.contains(key);
 }
 
-// DeepSpeed looks at a path's form whatever the device and the stage are.
-void judge_path_form(const std::optional<OffloadConfig>& offload, const std::string& section,
-                     StockDeepSpeed& stock) {
-  const std::string key = fmt::format("zero_optimization.{}.nvme_path", section);
-  if (offload && offload->has_path_list) {
-    warn(stock, "nvme-path", key,
-         fmt::format("{}.nvme_path is a list, which DeepSpeed refuses with \"Input is not a valid "
-                     "path\"; name one path there, and all of them in penstock.paths",
-                     section));
-    stock.warnings.back().is_misfit = true;
-  } else if (offload && offload->device == OffloadDevice::kNvme && !offload->nvme_paths.empty() &&
-             offload->nvme_paths.front().find(';') != std::string::npos) {
-    warn(stock, "nvme-path", key,
-         fmt::format("{}.nvme_path has a `;`: training takes it as one directory of that name; "
-                     "name several in penstock.paths",
+// penstock's commands take several.
+void warn_of_several_paths(const std::optional<OffloadConfig>& offload, const std::string& section,
+                           StockDeepSpeed& stock) {
+  if (offload && offload->device == OffloadDevice::kNvme && offload->nvme_paths.size() > 1) {
+    warn(stock, "nvme-path", fmt::format("zero_optimization.{}.nvme_path", section),
+         fmt::format("{}.nvme_path names several paths, which training does not take: DeepSpeed "
+                     "refuses a list, and takes `a;b` as one directory of that name. Name one "
+                     "there and all of them in penstock.paths, as --emit-config does",
                      section));
   }
 }
@@ -110,7 +103,7 @@ void judge_path_form(const std::optional<OffloadConfig>& offload, const std::str
 void warn_about_parameters(const TrainingSetup& setup, const OffloadConfig& offload,
                            const std::vector<Swapped>& swapped, StockDeepSpeed& stock) {
   const std::string path_key = "zero_optimization.offload_param.nvme_path";
-  if (offload.nvme_paths.empty() && !offload.has_path_list) {
+  if (offload.nvme_paths.empty()) {
     warn(stock, "nvme-path", path_key,
          "offload_param.nvme_path is missing; DeepSpeed raises 'AssertionError: \"nvme_path\" in "
          "DeepSpeed Config cannot be None if remote device is OffloadDeviceEnum.nvme', with "
@@ -191,7 +184,7 @@ void judge_optimizer(const TrainingSetup& setup, StockDeepSpeed& stock) {
   const std::uint64_t element_bytes = setup.config.deepspeed.master_element_bytes;
   stock.optimizer_pinned_bytes = multiply_saturating(
       padded_elements(setup, largest, element_bytes) * element_bytes, offload.buffer_count);
-  if (offload.nvme_paths.empty() && !offload.has_path_list) {
+  if (offload.nvme_paths.empty()) {
     const bool has_paths = !setup.config.penstock.paths.empty();
     const std::string key = "zero_optimization.offload_optimizer.nvme_path";
     warn(stock, "nvme-path", key,
@@ -217,10 +210,8 @@ std::uint64_t optimizer_buffers_needed(const TrainingSetup& setup) {
 StockDeepSpeed predict_stock_deepspeed(const TrainingSetup& setup,
                                        const std::vector<PlanTensor>& tensors) {
   StockDeepSpeed stock;
-  if (setup.has_config) {
-    judge_path_form(setup.config.deepspeed.offload_param, "offload_param", stock);
-    judge_path_form(setup.config.deepspeed.offload_optimizer, "offload_optimizer", stock);
-  }
+  warn_of_several_paths(setup.config.deepspeed.offload_param, "offload_param", stock);
+  warn_of_several_paths(setup.config.deepspeed.offload_optimizer, "offload_optimizer", stock);
   judge_parameters(setup, tensors, stock);
   judge_optimizer(setup, stock);
   return stock;

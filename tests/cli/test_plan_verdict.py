@@ -188,6 +188,26 @@ def test_not_feasible_is_status_1_with_a_value_that_works(penstock):
     )
 
 
+@pytest.mark.parametrize("joins", [False, True], ids=["a list", "with a semicolon"])
+def test_several_paths_are_emitted_as_training_takes_them(penstock, write, tmp_path, joins):
+    """penstock's commands take both forms; DeepSpeed takes one path."""
+    drives = [str(tmp_path / "a"), str(tmp_path / "b")]
+    document = json.loads(FULL.read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        document["zero_optimization"][section]["nvme_path"] = ";".join(drives) if joins else drives
+    arguments = ["plan", QWEN, "--config", write("several.json", document), "--ram", "0", *MEMORY]
+
+    def on_paths(plan):
+        return [warning["key"] for warning in plan["warnings"] if warning["code"] == "nvme-path"]
+
+    sections = ("offload_param", "offload_optimizer")
+    assert on_paths(penstock.json(*arguments)) == [f"zero_optimization.{section}.nvme_path" for section in sections]
+    emitted = json.loads(penstock(*arguments, "--emit-config").stdout)
+    assert emitted["penstock"]["paths"] == drives
+    assert {emitted["zero_optimization"][section]["nvme_path"] for section in sections} == {drives[0]}
+    assert not on_paths(penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY))
+
+
 @pytest.mark.parametrize("rules", [[], [{"match": "*", "place": "dedicated"}]])
 def test_a_default_that_memory_has_cut_is_memory_that_is_short(penstock, write, rules):
     """No budget was given. What the sentence names is enough."""
@@ -233,37 +253,6 @@ def test_a_missing_path_is_refused(penstock, write):
     done = penstock("plan", QWEN, "--config", write("no-path.json", document), "--ram", "0", *MEMORY)
     assert done.returncode == 3
     assert_one_sentence(done, "does not fit: offload_optimizer.nvme_path is missing; training refuses the file")
-
-
-def on_paths(path):
-    document = json.loads(FULL.read_text())
-    for section in ("offload_param", "offload_optimizer"):
-        document["zero_optimization"][section]["nvme_path"] = path
-    return document
-
-
-def test_a_list_of_paths_is_refused_and_emitted_as_training_takes_it(penstock, write, tmp_path):
-    drives = [str(tmp_path / "a"), str(tmp_path / "b")]
-    options = ["plan", QWEN, "--config", write("list.json", on_paths(drives)), "--ram", "0", *MEMORY]
-    done = penstock(*options)
-    assert done.returncode == 3
-    assert_one_sentence(done, "does not fit: offload_param.nvme_path is a list, which DeepSpeed refuses")
-    emitted = json.loads(penstock(*options, "--emit-config").stdout)
-    assert emitted["penstock"]["paths"] == drives
-    assert emitted["zero_optimization"]["offload_optimizer"]["nvme_path"] == drives[0]
-    plan = penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY)
-    assert not [w for w in plan["warnings"] if w["code"] == "nvme-path"]
-
-
-def test_a_path_with_a_semicolon_is_one_directory_as_in_training(penstock, write, tmp_path):
-    joined = f"{tmp_path}/a;{tmp_path}/b"
-    plan = penstock.json("plan", QWEN, "--config", write("joined.json", on_paths(joined)), "--ram", "0", *MEMORY)
-    texts = [w["text"] for w in plan["warnings"] if w["code"] in ("nvme-path", "path-missing")]
-    assert [text.partition(" ")[0] for text in texts] == [
-        "offload_param.nvme_path",
-        "offload_optimizer.nvme_path",
-        joined,
-    ], texts
 
 
 def test_the_assumed_optimizer_is_said(penstock, write):

@@ -137,19 +137,6 @@ TEST(StockDeepSpeedTest, AMissingPathIsNoFitWhereTrainingRefusesIt) {
       << "accelerate may fill it in";
 }
 
-TEST(StockDeepSpeedTest, APathThatDeepSpeedReadsOtherwiseIsSaid) {
-  constexpr std::string_view kBoth = R"({"device": "nvme", "nvme_path": ["/a", "/b"]})";
-  const StockDeepSpeed list = predict(kBoth);
-  EXPECT_THAT(list.warnings, Contains(Says("offload_param.nvme_path is a list")));
-  EXPECT_THAT(list.warnings, Not(Contains(Says("is missing"))));
-  EXPECT_TRUE(list.warnings.front().is_misfit);
-  EXPECT_TRUE(predict(R"({"device": "cpu", "nvme_path": []})").warnings.front().is_misfit)
-      << "DeepSpeed reads the path of any device";
-  const StockDeepSpeed joined = predict(R"({"device": "nvme", "nvme_path": "/a;/b"})");
-  EXPECT_THAT(joined.warnings, Contains(Says("takes it as one directory of that name")));
-  EXPECT_FALSE(joined.warnings.front().is_misfit);
-}
-
 TEST(StockDeepSpeedTest, TheOptimizerHasAPoolOfItsOwn) {
   const StockDeepSpeed stock =
       predict(R"({"device": "none"})",
