@@ -32,7 +32,7 @@ constexpr auto kOffloadParam = std::to_array<ConfigKey>({
     {.name = "nvme_path",
      .kind = KeyKind::kPaths,
      .meaning =
-         "A directory on the drive: DeepSpeed takes one, and several stand in penstock.paths"},
+         "A directory on the drive; stock DeepSpeed takes one, and penstock's commands several"},
     {.name = "pin_memory",
      .kind = KeyKind::kFlag,
      .meaning = "Whether what lies in memory is pinned",
@@ -57,7 +57,7 @@ constexpr auto kOffloadOptimizer = std::to_array<ConfigKey>({
     {.name = "nvme_path",
      .kind = KeyKind::kPaths,
      .meaning =
-         "A directory on the drive: DeepSpeed takes one, and several stand in penstock.paths"},
+         "A directory on the drive; stock DeepSpeed takes one, and penstock's commands several"},
     {.name = "pin_memory",
      .kind = KeyKind::kFlag,
      .meaning = "Whether what lies in memory is pinned",
@@ -78,6 +78,8 @@ constexpr auto kOffloadOptimizer = std::to_array<ConfigKey>({
     {.name = "super_offload"},
 });
 
+// Many files have num_threads or thread_count, in the place of intra_op_parallelism. DeepSpeed
+// ignores both.
 constexpr auto kAio = std::to_array<ConfigKey>({
     {.name = "block_size",
      .kind = KeyKind::kCount,
@@ -87,6 +89,7 @@ constexpr auto kAio = std::to_array<ConfigKey>({
      .kind = KeyKind::kCount,
      .meaning = "Threads that share a tensor",
      .by_default = "1"},
+    {.name = "num_threads"},
     {.name = "overlap_events",
      .kind = KeyKind::kFlag,
      .meaning = "Whether requests are issued while others are awaited",
@@ -99,6 +102,7 @@ constexpr auto kAio = std::to_array<ConfigKey>({
      .kind = KeyKind::kFlag,
      .meaning = "Whether requests are issued one by one",
      .by_default = "false"},
+    {.name = "thread_count"},
     {.name = "use_gds",
      .kind = KeyKind::kFlag,
      .meaning = "Whether transfers go between drive and GPU, past host memory",
