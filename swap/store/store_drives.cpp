@@ -272,14 +272,17 @@ Result<Extent> StoreDrives::grow(Drive& drive, std::uint64_t bytes) {
   }
   PENSTOCK_TRY(check_whole(drive));  // a cut would not show once the file has grown
   const std::uint64_t room = align_down(limit - capacity, kBlockBytes);
-  // A request that the drive cannot hold takes all of it for a moment, also from other programs.
+  // A request that the drive cannot hold takes all of it for a moment, also from other programs. A
+  // block in its place says what else may be wrong there: a drive that is read-only, say.
   const std::optional<std::uint64_t> free = system_.free_bytes(drive.path);
   const bool fits = !free || needed <= *free;
   const std::uint64_t growth_max =
       align_down(std::min(kGrowthBytes, free.value_or(8 * kGrowthBytes) / 8), kBlockBytes);
   std::uint64_t growth = std::min(std::max(needed, growth_max), room);
-  Result<void> reserved =
-      fits ? drive.file->reserve(capacity, growth) : system_error(ENOSPC, "", drive.path);
+  Result<void> reserved = drive.file->reserve(capacity, fits ? growth : kBlockBytes);
+  if (!fits && reserved.has_value()) {
+    reserved = system_error(ENOSPC, "", drive.path);
+  }
   if (reserved.has_error() && growth > needed) {
     growth = needed;
     reserved = drive.file->reserve(capacity, growth);

@@ -33,8 +33,8 @@ struct DriveState {
 class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
  public:
   /// Files grow by this much, or an eighth of what is free, so that the first step does not ask the
-  /// file system for every tensor; where that much is not there, by what is needed. What is known
-  /// not to fit is not asked for.
+  /// file system for every tensor; where that much is not there, by what is needed. Of what is
+  /// known not to fit one block is asked for.
   static constexpr std::uint64_t kGrowthBytes = 64 * kMiB;
 
   explicit StoreDrives(FileSystem& system) : system_(system) {}
