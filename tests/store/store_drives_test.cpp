@@ -14,39 +14,37 @@
 namespace penstock {
 namespace {
 
-std::uint64_t refused_for_space(const SimDisk& disk) {
-  return disk.faults_made()[static_cast<std::size_t>(SimFault::kNoSpace)];
-}
-
-TEST(StoreDrives, AGrowthNeverAsksForMoreThanIsFree) {
-  SimDiskOptions options;
-  options.capacity_bytes = 40 * kMiB;
-  SimDisk disk(options);
-  ASSERT_TRUE(disk.make_directories("/drive").has_value());
-  StoreDrives drives(disk);
-  drives.add(disk.create_scratch("/drive", DirectMode::kBuffered).value(), {"/drive", {}, {}});
-  ASSERT_TRUE(drives.reserve(kMiB).has_value());
-  EXPECT_GE(*disk.free_bytes("/drive"), 30 * kMiB) << "the rest is for others";
-  while (*disk.free_bytes("/drive") >= kMiB) {
-    ASSERT_TRUE(drives.reserve(kMiB).has_value());
+class SmallDriveTest : public testing::Test {
+ protected:
+  SmallDriveTest() {
+    disk_.make_directories("/drive").value();
+    drives_.add(disk_.create_scratch("/drive", DirectMode::kBuffered).value(), {"/drive", {}, {}});
   }
-  EXPECT_EQ(refused_for_space(disk), 0U) << "one block is there";
+  std::uint64_t refused_for_space() const {
+    return disk_.faults_made()[static_cast<std::size_t>(SimFault::kNoSpace)];
+  }
+
+  SimDisk disk_{{.capacity_bytes = 40 * kMiB}};
+  StoreDrives drives_{disk_};
+};
+
+TEST_F(SmallDriveTest, AGrowthNeverAsksForMoreThanIsFree) {
+  ASSERT_TRUE(drives_.reserve(kMiB).has_value());
+  EXPECT_GE(*disk_.free_bytes("/drive"), 30 * kMiB) << "the rest is for others";
+  while (*disk_.free_bytes("/drive") >= kMiB) {
+    ASSERT_TRUE(drives_.reserve(kMiB).has_value());
+  }
+  EXPECT_EQ(refused_for_space(), 0U);
 }
 
-TEST(StoreDrives, WhatCannotFitIsNotAskedFor) {
-  SimDiskOptions options;
-  options.capacity_bytes = 40 * kMiB;
-  SimDisk disk(options);
-  ASSERT_TRUE(disk.make_directories("/drive").has_value());
-  StoreDrives drives(disk);
-  drives.add(disk.create_scratch("/drive", DirectMode::kBuffered).value(), {"/drive", {}, {}});
-  ASSERT_TRUE(drives.reserve(30 * kMiB).has_value());
-  const auto refused = drives.reserve(30 * kMiB);
+TEST_F(SmallDriveTest, WhatCannotFitIsNotAskedFor) {
+  ASSERT_TRUE(drives_.reserve(30 * kMiB).has_value());
+  const auto refused = drives_.reserve(30 * kMiB);
   ASSERT_TRUE(refused.has_error());
   EXPECT_TRUE(refused.error().is_full());
   EXPECT_EQ(refused.error().path, "/drive");
   EXPECT_THAT(refused.error().message, testing::HasSubstr("10.0 MiB free there"));
-  EXPECT_EQ(refused_for_space(disk), 0U);
+  EXPECT_EQ(refused_for_space(), 0U) << "one block is there";
 }
 
 TEST(StoreDrives, WhatIsLargerThanAGrowthIsAskedForOnce) {
