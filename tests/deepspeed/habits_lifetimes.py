@@ -48,13 +48,13 @@ class _Fragile(Checkpointed):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = 0
+        self.calls = 0
         weight = self.layers[0].linear.weight
         weight.register_post_accumulate_grad_hook(self.count)
         weight.register_post_accumulate_grad_hook(operator.methodcaller("retain_grad"))  # nothing refers to it weakly
 
     def count(self, _: Any) -> None:
-        self.seen += 1
+        self.calls += 1
 
     def recomputed(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
         if layer is self.layers[-1] and not self.training:
@@ -71,7 +71,7 @@ def _life(trial: Trial) -> Any:
         trial.loss(engine)
     engine.train()
     trial.steps(engine, 2)
-    trial.record("hooks", engine.module.seen)
+    trial.record("hooks", engine.module.calls)
     trial.engines.clear()
     return engine
 

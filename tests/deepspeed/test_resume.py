@@ -17,13 +17,10 @@ TRAINING = [
     for name, habit in HABITS.items()
     if not habit.refused and not habit.fails and habit.train.__module__ not in SAVE_BY_THEMSELVES
 ]
-IN_TURN = "of two engines in turn, the second one's first steps stand behind the first one's checkpoint"
 WITHOUT_MASTERS = "16-bit weights without their masters are in no checkpoint"
 NOT_RESUMED = {
     "GatheredParameters(modifier_rank=0) between steps": WITHOUT_MASTERS,
     "a hook of all modules that renews a few elements of each linear layer's weight": WITHOUT_MASTERS,
-    "gradients are set behind step(), each when it has been read; the next step comes without a backward()": IN_TURN,
-    "gradients are set behind zero_grad(), each when it has been read; the next step comes without a backward()": IN_TURN,
     "nn.Linear.forward replaced by one that renews a few elements of its weight": WITHOUT_MASTERS,
     "a checkpoint whose momentum a hook has rounded to bf16, loaded and trained on": "the hook changes what is saved",
     "hooks of the optimizer's state_dict() and load_state_dict() that change moments": "they change what is saved",
@@ -52,10 +49,15 @@ def _run(name: str, where: Path, ranks: int, checkpoint: tuple[str, tuple[int, .
 
 
 def _after(steps: int, outcome: Outcome) -> list[list[str]]:
-    """What each rank saw after it had saved, or loaded; other saves aside."""
+    """What each rank saw after it had saved, or loaded; other saves, and a later engine's steps before, aside."""
     others = {Checkpoint.seen(other) for other in AFTER} - {Checkpoint.seen(steps)}
     return [
-        [line for line in seen[seen.index(Checkpoint.seen(steps)) :] if line not in others] for seen in outcome.seen
+        [
+            line
+            for line in seen[seen.index(Checkpoint.seen(steps)) :]
+            if line not in others and not Checkpoint.is_before(line, steps)
+        ]
+        for seen in outcome.seen
     ]
 
 

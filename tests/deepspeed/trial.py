@@ -38,6 +38,12 @@ class Checkpoint:
         """What is seen where a training saves, or goes on from what was saved."""
         return f"checkpoint {steps}"
 
+    @staticmethod
+    def is_before(line: str, steps: int) -> bool:
+        """Whether it was seen in a step before these, of whichever engine."""
+        words = line.split()
+        return words[0] == "step" and int(words[1]) < steps
+
 
 @dataclass
 class Trial:
@@ -117,11 +123,15 @@ class Trial:
         """Forward, backward, step; loss and norm are seen."""
         if not self._at_checkpoint(engine):
             return
+        seen_before = len(self.seen)
         engine.backward(self.loss(engine, *arguments))
         at_boundary = engine.is_gradient_accumulation_boundary()
         engine.step()
         if at_boundary or self.checkpoint is None:  # a norm of a step before is not in a checkpoint
             self.record_norm(engine)
+        if self.checkpoint is not None:
+            done = (self.micro_steps_begun[self.engines.index(engine)] - 1) // engine.gradient_accumulation_steps()
+            self.seen[seen_before:] = [f"step {done} {line}" for line in self.seen[seen_before:]]
 
     def _at_checkpoint(self, engine: Any) -> bool:
         """Saves or loads where that is due. Whether this step is trained."""
