@@ -85,6 +85,16 @@ class AheadReader::Environment final : public PrefetchEnvironment {
     return record != nullptr && record->memory.comes_in_slots ? record->bytes() : 0;
   }
 
+  /// A put from the caller's memory leaves nothing in a slot; a get behind it reads it into one.
+  std::uint64_t reread_slot_bytes(TensorId tensor) override {
+    locked_.assert_held();
+    const TensorRecord* const record = reader_.table_.record_of(tensor);
+    const bool takes_slot = record != nullptr && !record->memory.comes_in_slots &&
+                            record->place != Place::kRam &&
+                            record->bytes() <= reader_.memory_.budgets().max_pinned_bytes;
+    return takes_slot ? record->bytes() : 0;
+  }
+
  private:
   /// Asks the file system, so only of what there is memory for: most of a scan finds none.
   bool is_readable(const TensorRecord& record) PENSTOCK_NEEDS_LOCK {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_set>
+#include <utility>
 
 #include "alloc/check.h"
 
@@ -70,15 +71,18 @@ std::size_t PrefetchScheduler::run(PrefetchEnvironment& environment) {
     } else if (!is_rewritten(tensor)) {
       bool taken = false;
       go_on = offer(tensor, taken);
+    } else if (is_first_use_of_rewritten(tensor)) {
+      before.slot_bytes += environment.reread_slot_bytes(tensor);
     }
   }
   return begun;
 }
 
 void PrefetchScheduler::begin_scan() {
-  if (++scan_ == 0) {  // wrapped: old marks would look new
+  scan_ += 2;
+  if (scan_ == 0) {  // wrapped: old marks would look new
     std::fill(rewritten_in_scan_.begin(), rewritten_in_scan_.end(), 0);
-    scan_ = 1;
+    scan_ = 2;
   }
 }
 
@@ -92,7 +96,11 @@ void PrefetchScheduler::mark_rewritten(TensorId tensor) {
 
 bool PrefetchScheduler::is_rewritten(TensorId tensor) const {
   const std::uint64_t number = to_number(tensor);
-  return number < rewritten_in_scan_.size() && rewritten_in_scan_[number] == scan_;
+  return number < rewritten_in_scan_.size() && rewritten_in_scan_[number] >= scan_;
+}
+
+bool PrefetchScheduler::is_first_use_of_rewritten(TensorId tensor) {
+  return std::exchange(rewritten_in_scan_[to_number(tensor)], scan_ + 1) == scan_;
 }
 
 TensorId PrefetchScheduler::farthest(std::span<const TensorId> tensors) const {

@@ -24,14 +24,17 @@ class PrefetchEnvironment {
   virtual ~PrefetchEnvironment() = default;
   /// What comes before the use in question.
   struct Before {
-    bool large_waits = false;      ///< no pageable room was found: this one may take a slot only
-    std::uint64_t slot_bytes = 0;  ///< that new contents will take, beside what is in slots now
+    bool large_waits = false;  ///< no pageable room was found: this one may take a slot only
+    /// That new contents, made or read back, will take beside what is in slots now.
+    std::uint64_t slot_bytes = 0;
   };
   /// Begins to read `tensor` if it is not in memory and there is room.
   virtual Answer begin_ahead(TensorId tensor, const Before& before) = 0;
   /// What the tensor's next new content will take of slots: as its last one, nothing where that was
   /// made in place, in RAM or in the caller's memory.
   virtual std::uint64_t rewrite_slot_bytes(TensorId tensor) = 0;
+  /// What the first use behind that content will take: it is read back where it is in no slot.
+  virtual std::uint64_t reread_slot_bytes(TensorId tensor) = 0;
 };
 
 struct PrefetchLimits {
@@ -70,13 +73,15 @@ class PrefetchScheduler {
   void begin_scan();
   void mark_rewritten(TensorId tensor);
   bool is_rewritten(TensorId tensor) const;
+  bool is_first_use_of_rewritten(TensorId tensor);
 
   PrefetchLimits limits_;
   AccessTrace trace_;  // of numbers: twice the tensor's for a use, one more for a rewrite
   std::deque<TensorId> announced_;
-  std::size_t contradictions_ = 0;                // those that no predicted use has made up for yet
-  std::vector<std::uint32_t> rewritten_in_scan_;  // by tensor: the last scan that met its rewrite
-  std::uint32_t scan_ = 0;
+  std::size_t contradictions_ = 0;  // those that no predicted use has made up for yet
+  // By tensor: the last scan that met its rewrite, one more where it met a use behind that.
+  std::vector<std::uint32_t> rewritten_in_scan_;
+  std::uint32_t scan_ = 0;  // a multiple of two
 };
 
 }  // namespace penstock

@@ -48,6 +48,7 @@ class Memory final : public PrefetchEnvironment {
     return Answer::kBegun;
   }
   std::uint64_t rewrite_slot_bytes(TensorId tensor) override { return to_number(tensor); }
+  std::uint64_t reread_slot_bytes(TensorId tensor) override { return to_number(tensor); }
   void free(TensorId tensor) {
     if (held.erase(tensor) != 0) {
       ++(is_large(tensor) ? free_large_ : free_slots_);

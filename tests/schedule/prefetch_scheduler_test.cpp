@@ -38,6 +38,7 @@ class Table final : public PrefetchEnvironment {
     return Answer::kBegun;
   }
   std::uint64_t rewrite_slot_bytes(TensorId tensor) override { return rewrites[tensor]; }
+  std::uint64_t reread_slot_bytes(TensorId tensor) override { return rereads[tensor]; }
 
   void release(TensorId tensor) {
     in_memory.erase(tensor);
@@ -52,6 +53,7 @@ class Table final : public PrefetchEnvironment {
   std::vector<TensorId> begun;
   std::vector<std::uint64_t> slot_bytes;  // of each question
   std::map<TensorId, std::uint64_t> rewrites;
+  std::map<TensorId, std::uint64_t> rereads;
 };
 
 TEST(PrefetchScheduler, ReadsInTheOrderOfUseAsFarAsMemoryReaches) {
@@ -189,6 +191,7 @@ TEST(PrefetchScheduler, GivesUpLookingAfterSoManyRefusals) {
       return Answer::kNoRoom;
     }
     std::uint64_t rewrite_slot_bytes(TensorId) override { return 0; }
+    std::uint64_t reread_slot_bytes(TensorId) override { return 0; }
     int asked = 0;
   } refusing;
   EXPECT_EQ(scheduler.run(refusing), 0u);
@@ -212,6 +215,28 @@ TEST(PrefetchScheduler, SaysWhatIsMadeBeforeTheUse) {
   EXPECT_EQ(table.begun, (std::vector{TensorId{2}, TensorId{3}}));
   EXPECT_EQ(std::vector(table.slot_bytes.begin(), table.slot_bytes.begin() + 2),
             (std::vector<std::uint64_t>{100, 120}));
+}
+
+/// From the caller's memory, say: 4 and 5 are read back, each once behind a rewrite.
+TEST(PrefetchScheduler, SaysWhatIsReadBackBeforeTheUse) {
+  PrefetchScheduler scheduler;
+  for (int step = 0; step < 2; ++step) {
+    scheduler.record(TensorId{1});
+    scheduler.record_rewrite(TensorId{4});
+    scheduler.record(TensorId{4});
+    scheduler.record(TensorId{4});
+    scheduler.record(TensorId{2});
+    scheduler.record_rewrite(TensorId{4});
+    scheduler.record(TensorId{4});
+    scheduler.record(TensorId{3});
+  }
+  scheduler.record(TensorId{1});
+  Table table(2);
+  table.rereads = {{TensorId{4}, 100}};
+  EXPECT_EQ(scheduler.run(table), 2u);
+  EXPECT_EQ(table.begun, (std::vector{TensorId{2}, TensorId{3}}));
+  EXPECT_EQ(std::vector(table.slot_bytes.begin(), table.slot_bytes.begin() + 2),
+            (std::vector<std::uint64_t>{100, 200}));
 }
 
 /// A drive that moves one tensor a tick under a consumer that needs one a tick: after the first
