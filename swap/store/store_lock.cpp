@@ -48,10 +48,15 @@ std::string read_holder(const File& file) {
   return excerpt(text);
 }
 
+// Over what is there, so that a full drive has room for it. Where there is none, the lock holds all
+// the same, without the name of its holder.
 Result<void> sign(const File& file) {
-  PENSTOCK_TRY(file.truncate(0));
   const std::string text = describe_this_process();
-  return file.write_at(0, std::as_bytes(std::span(text)));
+  const Result<void> written = file.write_at(0, std::as_bytes(std::span(text)));
+  if (written.has_error() && !written.error().is_full()) {
+    return written;
+  }
+  return file.truncate(written.has_value() ? text.size() : 0);
 }
 
 Error in_use(const std::string& directory, const std::string& user) {
