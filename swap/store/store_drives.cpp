@@ -152,9 +152,10 @@ Result<void> StoreDrives::sync(std::uint32_t drive) const {
   return check_whole(drives_[drive]);
 }
 
-void StoreDrives::lengthen(std::uint32_t drive) const {
+void StoreDrives::lengthen(std::uint32_t drive) {
   const std::lock_guard lock(mutex_);
-  if (check_whole(drives_[drive]).has_error()) {
+  if (cut_end(drives_[drive])) {
+    drives_[drive].cut_to.reset();
     (void)file(drive).reserve(0, drives_[drive].file_bytes);
   }
 }
@@ -175,15 +176,20 @@ Result<void> StoreDrives::check_whole(const Drive& drive) {
                                     drive.path),
                         drive.path);
   }
-  const Result<std::uint64_t> size = drive.file ? drive.file->size_bytes() : drive.file_bytes;
-  if (size.has_value() && *size < drive.file_bytes) {
+  if (const std::optional<std::uint64_t> end = cut_end(drive)) {
     return fault(Fault::kCorrupt,
                  fmt::format("{} was cut to {} bytes while this process uses it; what lay behind "
                              "these is lost, and reading it says so",
-                             drive.path, *size),
+                             drive.path, *end),
                  drive.path);
   }
   return {};
+}
+
+std::optional<std::uint64_t> StoreDrives::cut_end(const Drive& drive) {
+  const Result<std::uint64_t> size = drive.file ? drive.file->size_bytes() : drive.file_bytes;
+  const bool is_cut = size.has_value() && *size < drive.file_bytes;
+  return drive.cut_to || !is_cut ? drive.cut_to : std::optional(*size);
 }
 
 const File& StoreDrives::file(std::uint32_t drive) const {
@@ -258,6 +264,7 @@ Result<Extent> StoreDrives::reserve_on(Drive& drive, std::uint64_t bytes) {
     return over_limit(drive.path, bytes, used, *drive.max_bytes);
   }
   if (const std::optional<Extent> extent = drive.space.allocate(bytes)) {
+    drive.cut_to = cut_end(drive);
     return *extent;
   }
   return grow(drive, bytes);

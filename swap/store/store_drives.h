@@ -74,7 +74,7 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   Result<void> sync(std::uint32_t drive) const;
   /// A file that was cut gets its length again, so that what comes has its space, and another cut
   /// shows.
-  void lengthen(std::uint32_t drive) const;
+  void lengthen(std::uint32_t drive);
   /// Of files that hold something. Errors: ENOENT with the path of one that was removed;
   /// Fault::kCorrupt with that of one that others have cut.
   Result<void> check_whole() const;
@@ -99,10 +99,13 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
     Role role = Role::kGrows;
     bool named = false;  // the file had a name, which a file system may not say
     bool failed = false;
-    std::uint64_t file_bytes = 0;  // where the file ends by this process's doing
+    std::uint64_t file_bytes = 0;         // where the file ends by this process's doing
+    std::optional<std::uint64_t> cut_to;  // by others, as seen before a write that may hide it
     ExtentAllocator space{0, IdentityBlock::kBytes};
   };
 
+  /// Where the file ends, if that is before what this process has made of it.
+  static std::optional<std::uint64_t> cut_end(const Drive& drive);
   static Result<void> check_whole(const Drive& drive);
   Result<Extent> reserve_on(Drive& drive, std::uint64_t bytes);
   Result<Extent> grow(Drive& drive, std::uint64_t bytes);
@@ -110,7 +113,7 @@ class StoreDrives : public std::enable_shared_from_this<StoreDrives> {
   std::vector<std::uint32_t> order() const;
 
   FileSystem& system_;
-  mutable std::mutex mutex_;  // guards `failed`, `file_bytes` and `space` of every drive
+  mutable std::mutex mutex_;  // guards what changes of every drive: `failed` and what follows it
   std::vector<Drive> drives_;
 };
 

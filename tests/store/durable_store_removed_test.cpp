@@ -151,6 +151,22 @@ TEST_F(DurableStoreRemovedTest, WhatIsInAFileThatWasCutIsNotSafeUntilItIsPutAgai
   EXPECT_TRUE(holds(*store, "b", content(5000, 5)));
 }
 
+TEST_F(DurableStoreRemovedTest, ACutIsNotHiddenByAContentThatEndsWhereTheFileDid) {
+  PathConfig small = path(directory_ / "store");
+  small.max_bytes = 1 * kMiB;
+  auto store = open({small});
+  ASSERT_TRUE(put(*store, "a", content(5000, 1)));
+  const DriveState drive = store->drive_states()[0];
+  std::filesystem::resize_file(drive.path, 0);
+  const std::uint64_t rest = drive.file_bytes - drive.used_bytes - IdentityBlock::kBytes;
+  ASSERT_TRUE(put(*store, "b", content(rest, 2)));
+  ASSERT_EQ(std::filesystem::file_size(drive.path), drive.file_bytes);
+  const Result<void> published = store->publish();
+  ASSERT_TRUE(published.has_error());
+  EXPECT_EQ(published.error().path, drive.path);
+  EXPECT_EQ(published.error().tensor, "a");
+}
+
 /// Nothing is to be published, or to grow, without a word of it.
 TEST_F(DurableStoreRemovedTest, AFileThatWasCutIsAnErrorOfEveryPublish) {
   auto store = open();
