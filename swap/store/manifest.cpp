@@ -104,9 +104,13 @@ Result<std::unique_ptr<Manifest>> Manifest::begin(Directory& directory, std::uin
   manifest->spare_ = std::move(spare).value();
   manifest->sequence_ = sequence;
   if (Result<void> begun = manifest->rewrite(records); begun.has_error()) {
-    manifest->spare_->leave(0);
+    if (begun.error().is_full()) {
+      manifest->spare_->remove();
+    }
     return std::move(begun).error();
   }
+  // The old manifest's blocks are free now. Others may take them, and a close needs some.
+  (void)manifest->spare_->keep(manifest->next_bytes());
   return manifest;
 }
 

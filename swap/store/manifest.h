@@ -57,7 +57,7 @@ class Manifest {
   std::uint64_t written_bytes() const noexcept { return written_bytes_; }
   SpareSpace& spare() noexcept { return *spare_; }
   /// For the end of the store's use: what the next begin() needs stays free for it.
-  void leave_spare() { spare_->leave(end_ + kBlockBytes); }
+  void leave_spare() { spare_->leave(end_ + kBlockBytes, next_bytes()); }
 
  private:
   Manifest(Directory& directory, std::uint64_t store);
@@ -69,6 +69,8 @@ class Manifest {
   Result<void> write_beside(std::span<const std::byte> bytes);
   Result<void> write(const File& file, std::uint64_t offset, std::span<const std::byte> bytes);
   bool is_long() const;
+  /// Of one that begins anew with what this one said when it did, and of a batch behind that.
+  std::uint64_t next_bytes() const noexcept { return anew_bytes_ + kBlockBytes; }
 
   Directory& directory_;
   std::uint64_t store_;

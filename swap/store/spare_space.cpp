@@ -58,12 +58,22 @@ bool SpareSpace::is_kept() const {
   return kept_bytes_ > 0;
 }
 
-void SpareSpace::leave(std::uint64_t bytes) {
-  const MutexLock lock(mutex_);
-  const Result<void> left = kept_bytes_ > bytes ? file_.truncate(bytes) : file_.reserve(0, bytes);
-  if (bytes == 0 || left.has_error()) {
-    (void)directory_.remove(kSpareName);
+void SpareSpace::leave(std::uint64_t bytes, std::uint64_t least) {
+  for (const std::uint64_t wanted : {bytes, least}) {
+    const MutexLock lock(mutex_);
+    // What is there already needs no room, and an earlier process may have kept more.
+    if (file_.reserve(0, wanted).has_value() && file_.truncate(wanted).has_value()) {
+      kept_bytes_ = wanted;
+      return;
+    }
   }
+  remove();
+}
+
+void SpareSpace::remove() {
+  const MutexLock lock(mutex_);
+  kept_bytes_ = 0;
+  (void)directory_.remove(kSpareName);
 }
 
 }  // namespace penstock

@@ -26,8 +26,11 @@ class SpareSpace {
   /// Gives all of it to the drive. Errors: errno with the path.
   Result<void> release();
   bool is_kept() const;
-  /// For the end of the store's use: keeps `bytes`, no more; where they are not there, no file.
-  void leave(std::uint64_t bytes);
+  /// For the end of the store's use: keeps `bytes`, no more; where they are not there, the smaller
+  /// `least`; where these are not there either, no file.
+  void leave(std::uint64_t bytes, std::uint64_t least);
+  /// There is no room for it any more.
+  void remove();
 
  private:
   SpareSpace(Directory& directory, File file) : directory_(directory), file_(std::move(file)) {}

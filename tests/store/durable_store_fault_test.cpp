@@ -242,8 +242,8 @@ TEST_F(DurableStoreFaultTest, AFullDriveGetsBackWhatOldRecordsTake) {
 }
 
 TEST_F(DurableStoreFaultTest, WithoutRoomForTheJournalAContentIsRefusedAtOnce) {
-  auto store = open({}, system_);
   fail("reserve", "spare", ENOSPC, false);
+  auto store = open({}, system_);
   const Result<void> refused = put(*store, "a", content(10, 1));
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ(refused.error().system_errno(), ENOSPC);

@@ -85,6 +85,75 @@ TEST_F(DurableStoreSpareTest, AStoreThatWasClosedIsOpenedOnAFullDrive) {
   EXPECT_TRUE(store_->close());
 }
 
+/// Of a drive that is full, and that another program fills again as soon as something is free.
+TEST_F(DurableStoreSpareTest, AStoreThatWasOpenedOnAFullDriveIsClosedThere) {
+  ASSERT_TRUE(put(*store_, "a", content(10, 1)));
+  ASSERT_TRUE(store_->close());
+  bool has_room = false;
+  system_.set_fault([&](const std::string& call) {
+    const bool is_released = call.starts_with("truncate") && call.ends_with("spare");
+    has_room = has_room || (is_released && spare_bytes() > 0);
+    const bool grows = call.starts_with("write") || call.starts_with("reserve");
+    return grows && !call.ends_with("lock") && !has_room ? ENOSPC : 0;
+  });
+  for (int session = 0; session < 3; ++session) {
+    store_.reset();
+    has_room = false;
+    store_ = open({}, system_);
+    has_room = false;
+    EXPECT_TRUE(store_->close());
+  }
+}
+
+TEST_F(DurableStoreSpareTest, ACloseLeavesNoMoreThanTheNextManifestNeeds) {
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_TRUE(put(*store_, std::string(4000, 'n') + std::to_string(i), content(10, 1)));
+  }
+  ASSERT_TRUE(store_->publish());
+  for (const CatalogEntry& entry : store_->contents()) {
+    store_->stage_removal(entry.info.name);
+  }
+  ASSERT_TRUE(store_->close());
+  for (int session = 0; session < 2; ++session) {
+    store_.reset();
+    store_ = open({}, system_);
+    ASSERT_TRUE(store_->close());
+  }
+  EXPECT_LE(spare_bytes(), std::filesystem::file_size(directory_ / "store/manifest") + kBlockBytes);
+}
+
+TEST_F(DurableStoreSpareTest, AnOpenThatFailsOtherwiseLeavesIt) {
+  ASSERT_TRUE(put(*store_, "a", content(10, 1)));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  const std::uintmax_t left = spare_bytes();
+  system_.set_fault([](const std::string& call) {
+    return call.starts_with("write") && call.ends_with("manifest.new") ? EIO : 0;
+  });
+  EXPECT_TRUE(try_open({}, system_).has_error());
+  EXPECT_EQ(spare_bytes(), left);
+}
+
+/// Nothing knows who has it then, and the next writer signs it.
+TEST_F(DurableStoreSpareTest, AFullDriveHasNoRoomForTheLocksText) {
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  for (const std::uintmax_t bytes : {0U, 400U}) {
+    std::filesystem::resize_file(directory_ / "store/lock", bytes);
+    system_.set_fault([](const std::string& call) {
+      return call.starts_with("write") && call.ends_with("lock") ? ENOSPC : 0;
+    });
+    store_ = open({}, system_);
+    EXPECT_EQ(std::filesystem::file_size(directory_ / "store/lock"), 0U);
+    EXPECT_TRUE(try_open().has_error());
+    system_.set_fault({});
+    store_.reset();
+    store_ = open({}, system_);
+    EXPECT_GT(std::filesystem::file_size(directory_ / "store/lock"), 0U);
+    store_.reset();
+  }
+}
+
 /// Of an older version, or after a close that found no room for it.
 TEST_F(DurableStoreSpareTest, WithoutASpareAFullDriveIsSaidAndStaysAsItIs) {
   ASSERT_TRUE(put(*store_, "a", content(10, 1)));
