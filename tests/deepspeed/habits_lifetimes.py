@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import operator
 import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from deepspeed.runtime.zero import stage3
 from habit import habit
 from habit_models import Checkpointed, Layer, Stack
 from trial import WIDTH, Trial
@@ -108,6 +111,36 @@ def deleted_in_turn(trial: Trial) -> None:
         del engine
         gc.collect()
         assert trial.reference or comes_back_to(before, trial), (held(trial), before)
+
+
+@habit("deepspeed.initialize that an exception ends among its hooks, and again")
+def interrupted(trial: Trial) -> None:
+    before = held(trial)
+    with _ended_in_hooks(), contextlib.suppress(KeyboardInterrupt):
+        trial.initialize(Stack())
+    gc.collect()
+    assert trial.reference or comes_back_to(before, trial), (held(trial), before)
+    engine = trial.initialize(Stack())
+    trial.steps(engine)
+    trial.record_weights(engine)
+
+
+@contextlib.contextmanager
+def _ended_in_hooks() -> Iterator[None]:
+    """As Ctrl-C does that comes there, where DeepSpeed gathers each parameter."""
+    original = stage3.register_grad_hook
+    registered = itertools.count(1)
+
+    def register(*arguments: Any) -> Any:
+        if next(registered) == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    stage3.register_grad_hook = register
+    try:
+        yield
+    finally:
+        stage3.register_grad_hook = original
 
 
 @habit("an engine deleted, and one with another `penstock` block made at once")

@@ -111,11 +111,13 @@ def hooking(original: Callable[..., Any]) -> Callable[..., Any]:
             param.__dict__.pop("register_post_accumulate_grad_hook", None)  # of an engine before this one
             held = param.__dict__.setdefault("penstock_hooks", {})
             _hold_weakly(param, set(_hooks_of(param)) - set(held), held)
-        original(self)
-        self.penstock_hooks = [{} for _ in params]
-        for param, held in zip(params, self.penstock_hooks, strict=True):
-            _hold_weakly(param, set(_hooks_of(param)) - set(param.penstock_hooks), held)
-            param.register_post_accumulate_grad_hook = types.MethodType(_register, param)
+        try:
+            original(self)
+        finally:  # it gathers, so an exception (Ctrl-C, say) may end it with some of the hooks in place
+            self.penstock_hooks = [{} for _ in params]
+            for param, held in zip(params, self.penstock_hooks, strict=True):
+                _hold_weakly(param, set(_hooks_of(param)) - set(param.penstock_hooks), held)
+                param.register_post_accumulate_grad_hook = types.MethodType(_register, param)
 
     return create
 
