@@ -29,9 +29,9 @@ std::string cell(const std::string& text) {
   return shown.size() <= kCellMax ? shown : shown.substr(0, kCellMax - 3) + "...";
 }
 
-// "64MiB" and 67108864 are one size.
-bool is_same(const Json& before, const Json& value) {
-  if (!before.is_string() || !value.is_number_unsigned()) {
+// "64MiB" and 67108864 are one size in penstock's block; DeepSpeed takes numbers only.
+bool is_same(const std::string& key, const Json& before, const Json& value) {
+  if (!key.starts_with("penstock.") || !before.is_string() || !value.is_number_unsigned()) {
     return before == value;
   }
   const Result<std::uint64_t> bytes = parse_bytes(before.get_ref<const std::string&>());
@@ -42,7 +42,7 @@ bool is_same(const Json& before, const Json& value) {
 
 void ConfigDraft::set(const std::string& key, Json value, std::string why, const Json& by_default) {
   const Json before = this->value(key);
-  const bool is_other = !is_same(before, value);
+  const bool is_other = !is_same(key, before, value);
   ConfigRow row{key, dump(before), dump(value), std::move(why), is_other};
   if (before.is_null()) {
     row.before = by_default.is_null() ? "-" : dump(by_default) + " (default)";
