@@ -194,23 +194,24 @@ std::string why_budget(const SwapPlan& plan, const char* key, std::optional<std:
              : fmt::format("the plan is impossible with {}, given by {}", *given, origin->second);
 }
 
-// Training takes one path there, so several move to the block, which has a place for them.
+// Training takes one path there, as a text, so several move to the block, which has a place for
+// them.
 void set_paths(const SwapPlan& plan, ConfigDraft& draft) {
   const DeepSpeedConfig& config = plan.setup.config.deepspeed;
-  const auto keep_first = [&draft](const std::optional<OffloadConfig>& offload, const char* key) {
-    const bool has_several = offload && offload->nvme_paths.size() > 1;
-    if (has_several) {
+  bool has_several = false;
+  const auto keep_first = [&](const std::optional<OffloadConfig>& offload, const char* key) {
+    const bool is_path = !offload || offload->path_form == OffloadConfig::PathForm::kPath;
+    if (!is_path && !offload->nvme_paths.empty()) {
       draft.set(key, offload->nvme_paths.front(), "the first: training takes one path");
+      has_several = has_several || offload->nvme_paths.size() > 1;
     }
-    return has_several;
   };
-  const bool of_parameters =
-      keep_first(config.offload_param, "zero_optimization.offload_param.nvme_path");
-  const bool of_optimizer =
-      keep_first(config.offload_optimizer, "zero_optimization.offload_optimizer.nvme_path");
-  if ((of_parameters || of_optimizer) && plan.setup.config.penstock.paths.empty()) {
+  keep_first(config.offload_param, "zero_optimization.offload_param.nvme_path");
+  keep_first(config.offload_optimizer, "zero_optimization.offload_optimizer.nvme_path");
+  const std::vector<PathConfig> paths = plan.setup.config.paths();
+  if (has_several && paths.size() > 1 && plan.setup.config.penstock.paths.empty()) {
     Json all = Json::array();
-    for (const PathConfig& path : plan.setup.config.paths()) {
+    for (const PathConfig& path : paths) {
       all.push_back(path.path);
     }
     draft.set("penstock.paths", std::move(all), "all that nvme_path names");

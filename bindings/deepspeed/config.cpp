@@ -63,10 +63,12 @@ std::vector<PathConfig> Config::paths() const {
   if (!penstock.paths.empty()) {
     return penstock.paths;
   }
-  std::vector<std::string> names = nvme_paths(deepspeed.offload_param);
-  for (std::string& path : nvme_paths(deepspeed.offload_optimizer)) {
-    if (std::ranges::find(names, path) == names.end()) {
-      names.push_back(std::move(path));
+  std::vector<std::string> names;
+  for (const auto* const offload : {&deepspeed.offload_param, &deepspeed.offload_optimizer}) {
+    for (std::string& path : nvme_paths(*offload)) {
+      if (std::ranges::find(names, path) == names.end()) {
+        names.push_back(std::move(path));
+      }
     }
   }
   std::vector<PathConfig> paths;

@@ -24,6 +24,8 @@ enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 struct OffloadConfig {
   OffloadDevice device = OffloadDevice::kNone;
   std::vector<std::string> nvme_paths;  ///< one; several where penstock reads the file alone
+  /// `nvme_path`: a path or missing, `a;b`, or a list, as long as that may be.
+  enum class PathForm : std::uint8_t { kPath, kJoined, kList } path_form = PathForm::kPath;
   bool pin_memory = true;
   std::uint64_t buffer_count = 5;            ///< 4 for the optimizer
   std::uint64_t buffer_size = 100'000'000;   ///< elements; parameters only

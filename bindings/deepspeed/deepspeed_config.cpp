@@ -20,7 +20,8 @@ using nlohmann::json;
 // DeepSpeed's default for the optimizer; for parameters it is 5, the struct's own.
 constexpr std::uint64_t kOptimizerBuffers = 4;
 
-void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
+void read_paths(ConfigSection& section, OffloadConfig& offload) {
+  std::vector<std::string>& paths = offload.nvme_paths;
   const json* found = section.given("nvme_path");
   if (found == nullptr) {
     return;
@@ -31,6 +32,8 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
   };
   if (found->is_string()) {
     const std::string& text = found->get_ref<const std::string&>();
+    const bool is_joined = text.find(';') != std::string::npos;
+    offload.path_form = is_joined ? OffloadConfig::PathForm::kJoined : offload.path_form;
     for (std::size_t begin = 0; begin <= text.size();) {
       const std::size_t end = std::min(text.find(';', begin), text.size());
       if (end > begin) {
@@ -39,6 +42,7 @@ void read_paths(ConfigSection& section, std::vector<std::string>& paths) {
       begin = end + 1;
     }
   } else if (found->is_array()) {
+    offload.path_form = OffloadConfig::PathForm::kList;
     for (const json& path : *found) {
       if (!path.is_string() || path.get_ref<const std::string&>().empty()) {
         refuse();
@@ -62,7 +66,7 @@ void read_offload(ConfigSection& section, OffloadConfig& offload) {
   std::size_t device = 0;
   section.read_choice("device", device);
   offload.device = static_cast<OffloadDevice>(device);
-  read_paths(section, offload.nvme_paths);
+  read_paths(section, offload);
   section.read_flag("pin_memory", offload.pin_memory);
   section.read_count("buffer_count", offload.buffer_count);
 }

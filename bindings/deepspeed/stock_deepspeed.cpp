@@ -88,15 +88,21 @@ bool lacks(const TrainingSetup& setup, const std::string& key) {
   return !setup.config.origins.contains(key) && !setup.config.automatic.contains(key);
 }
 
-// penstock's commands take several.
+// penstock's commands take several. A text is not looked at where nothing goes to NVMe.
 void warn_of_several_paths(const std::optional<OffloadConfig>& offload, const std::string& section,
                            StockDeepSpeed& stock) {
-  if (offload && offload->device == OffloadDevice::kNvme && offload->nvme_paths.size() > 1) {
+  const bool is_read_otherwise =
+      offload && (offload->path_form == OffloadConfig::PathForm::kList ||
+                  (offload->path_form == OffloadConfig::PathForm::kJoined &&
+                   offload->device == OffloadDevice::kNvme));
+  if (is_read_otherwise) {
     warn(stock, "nvme-path", fmt::format("zero_optimization.{}.nvme_path", section),
-         fmt::format("{}.nvme_path names several paths, which training does not take: DeepSpeed "
-                     "refuses a list, and takes `a;b` as one directory of that name. Name one "
-                     "there and all of them in penstock.paths, as --emit-config does",
-                     section));
+         fmt::format("{}.nvme_path is {}, which training does not take: DeepSpeed refuses a list, "
+                     "and takes `a;b` as one directory of that name. Name one path there{}, as "
+                     "--emit-config does",
+                     section,
+                     offload->path_form == OffloadConfig::PathForm::kList ? "a list" : "`a;b`",
+                     offload->nvme_paths.size() > 1 ? " and all of them in penstock.paths" : ""));
   }
 }
 

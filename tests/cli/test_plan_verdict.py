@@ -208,6 +208,30 @@ def test_several_paths_are_emitted_as_training_takes_them(penstock, write, tmp_p
     assert not on_paths(penstock.json("plan", QWEN, "--config", write("emitted.json", emitted), *MEMORY))
 
 
+@pytest.mark.parametrize("device", ["nvme", "cpu"])
+@pytest.mark.parametrize("form", ["list", "/a;"])
+def test_one_path_in_a_form_of_several(penstock, write, device, form):
+    """DeepSpeed refuses the list whatever the device, and would make a directory `/a;`."""
+    document = json.loads(FULL.read_text())
+    section = document["zero_optimization"]["offload_optimizer"]
+    section.update(device=device, nvme_path=["/a"] if form == "list" else form)
+    arguments = ["plan", QWEN, "--config", write("one.json", document), "--ram", "0", *MEMORY]
+    warned = [warning["key"] for warning in penstock.json(*arguments)["warnings"] if warning["code"] == "nvme-path"]
+    is_harmless = device == "cpu" and form == "/a;"
+    assert warned == ([] if is_harmless else ["zero_optimization.offload_optimizer.nvme_path"])
+    emitted = json.loads(penstock(*arguments, "--emit-config").stdout)
+    assert emitted["zero_optimization"]["offload_optimizer"]["nvme_path"] == "/a"
+    assert "paths" not in emitted["penstock"]
+
+
+def test_one_path_named_twice_is_emitted_once(penstock, write):
+    document = json.loads(FULL.read_text())
+    for section in ("offload_param", "offload_optimizer"):
+        document["zero_optimization"][section]["nvme_path"] = "/a;/a"
+    emitted = json.loads(penstock("plan", QWEN, "--config", write("twice.json", document), "--emit-config").stdout)
+    assert "paths" not in emitted["penstock"]
+
+
 @pytest.mark.parametrize("rules", [[], [{"match": "*", "place": "dedicated"}]])
 def test_a_default_that_memory_has_cut_is_memory_that_is_short(penstock, write, rules):
     """No budget was given. What the sentence names is enough."""
