@@ -1,6 +1,7 @@
 """All habits, in the order of the table."""
 
 # ruff: noqa: F401
+import habits_dropping
 import habits_experts
 import habits_failures
 import habits_forwards
@@ -11,6 +12,7 @@ import habits_lifetimes
 import habits_optimizers
 import habits_passes
 import habits_placement
+import habits_resuming
 import habits_saving
 import habits_sequences
 import habits_states

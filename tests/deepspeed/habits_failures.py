@@ -14,7 +14,7 @@ from penstock.errors import Error
 from trial import Trial
 
 
-def _fail_once(owner: Any, name: str) -> None:
+def fail_once(owner: Any, name: str) -> None:
     original = getattr(owner, name)
 
     def fail(*_: Any) -> None:
@@ -27,7 +27,7 @@ def _fail_once(owner: Any, name: str) -> None:
 def _step_again(trial: Trial, engine: Any) -> None:
     trial.steps(engine, 2)
     engine.backward(trial.loss(engine))
-    _fail_once(engine.optimizer, "_partition_all_parameters")
+    fail_once(engine.optimizer, "_partition_all_parameters")
     with contextlib.suppress(OSError):
         engine.step()
     engine.step()
@@ -47,7 +47,7 @@ def step_of_muon_again(trial: Trial) -> None:
     engine = trial.initialize(mark_for_muon(Stack()), config)
     _step_again(trial, engine)
     engine.backward(trial.loss(engine))
-    _fail_once(engine.optimizer, "_prepare_sub_group")  # Muon has written its updates over the gradients
+    fail_once(engine.optimizer, "_prepare_sub_group")  # Muon has written its updates over the gradients
     with contextlib.suppress(OSError):
         engine.step()
     if not trial.reference:
@@ -67,7 +67,7 @@ def first_chunk_again(trial: Trial) -> None:
     for _ in range(2):
         engine.backward(trial.loss(engine))
         if not trial.reference:
-            _fail_once(importlib.import_module("penstock.deepspeed.sub_group").SubGroup, "lease_of")
+            fail_once(importlib.import_module("penstock.deepspeed.sub_group").SubGroup, "lease_of")
         try:
             engine.step()
         except OSError:  # where the step is taken in chunks: DeepSpeed before 0.19 rounds otherwise, and it is not
@@ -79,12 +79,22 @@ def first_chunk_again(trial: Trial) -> None:
     trial.record_weights(engine)
 
 
-@habit("safe_set_full_fp32_param that raises, and training goes on")
-def failed_set(trial: Trial) -> None:
-    engine = trial.initialize(Stack())
+def _failed_set(trial: Trial, engine: Any) -> None:
     trial.steps(engine, 2)
     param = engine.module.layers[0].linear.weight
     with contextlib.suppress(Exception):
         safe_set_full_fp32_param(param, torch.empty(param.ds_shape, device="meta"))
     trial.steps(engine, 2)
     trial.record_weights(engine)
+
+
+@habit("safe_set_full_fp32_param that raises, and training goes on")
+def failed_set(trial: Trial) -> None:
+    _failed_set(trial, trial.initialize(Stack()))
+
+
+@habit("safe_set_full_fp32_param that raises, and training goes on; an optimizer that is stepped whole")
+def failed_set_of_whole(trial: Trial) -> None:
+    model = Stack()
+    config = trial.config(optimizer=None, zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
+    _failed_set(trial, trial.initialize(model, config, optimizer=torch.optim.ASGD(model.parameters(), lr=1e-2)))

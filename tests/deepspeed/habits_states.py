@@ -10,6 +10,7 @@ import deepspeed
 import torch
 from checkpoints import convert
 from deepspeed.ops.adam import DeepSpeedCPUAdam
+from deepspeed.utils import safe_get_full_optimizer_state
 from habit import habit
 from habit_models import Uneven
 from trial import Trial, digest
@@ -58,6 +59,29 @@ def moments_put_aside(trial: Trial) -> None:
         state["exp_avg"] = moment
     trial.steps(engine, 2)
     trial.record_weights(engine)
+
+
+@habit("moments kept over steps, and changed in place, torch AdamW")
+def moments_kept(trial: Trial) -> None:
+    engine = _engine(trial, torch.optim.AdamW, lr=1e-3)
+    trial.steps(engine, 1)
+    kept = [state[name] for state in _states(engine) for name in ("exp_avg", "exp_avg_sq")]
+    trial.steps(engine, 2)
+    trial.record([digest(moment.detach().clone()) for moment in kept])
+    for moment in kept:
+        moment.mul_(0.5)
+    _train_on(trial, engine, 2)
+
+
+@habit("moments replaced, then read with safe_get_full_optimizer_state, DeepSpeed's CPU Adam")
+def moments_replaced_and_read(trial: Trial) -> None:
+    engine = _engine(trial, DeepSpeedCPUAdam, lr=1e-3)
+    trial.steps(engine, 2)
+    for state in _states(engine):
+        state["exp_avg"] = torch.full_like(state["exp_avg"], 0.25)
+    for name, param in engine.module.named_parameters():
+        trial.record(name, digest(safe_get_full_optimizer_state(param, "exp_avg")))
+    _train_on(trial, engine, 2)
 
 
 @habit("moments kept from before a load, and changed behind it")

@@ -11,7 +11,7 @@ from habit import HABITS
 from habit_process import Outcome, run
 from trial import DEVICE, Checkpoint
 
-SAVE_BY_THEMSELVES = ("habits_saving", "habits_trainer")
+SAVE_BY_THEMSELVES = ("habits_resuming", "habits_saving", "habits_trainer")
 TRAINING = [
     name
     for name, habit in HABITS.items()
