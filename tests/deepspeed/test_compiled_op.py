@@ -27,6 +27,24 @@ class Op:
         self.calls.append(("update", number))
 
 
+@pytest.mark.parametrize(
+    ("said", "is_gcc"),
+    [("g++ 12.2.0, Copyright Free Software Foundation, Inc.", True), ("clang version 19.1.7", False), (None, True)],
+)
+def test_only_gcc_makes_it_as_the_kernels_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, is_gcc: bool
+) -> None:
+    """Another compiler's op is made and compared before the first step. Without a compiler none can be."""
+    from penstock.deepspeed import step_choice
+
+    compiler = tmp_path / "compiler"
+    if said is not None:
+        compiler.write_text(f"#!/bin/sh\necho '{said}'\n")
+        compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert step_choice._is_compiled_by_gcc() == is_gcc
+
+
 def test_it_is_loaded_by_the_first_update() -> None:
     op, loads = Op(), []
     later = CompiledOp(lambda: loads.append(1) or op, "adam")  # type: ignore[func-returns-value]

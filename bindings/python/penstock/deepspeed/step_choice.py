@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +68,26 @@ def _equals_op(kernel: type[CpuKernel], optimizer: Any) -> bool:
 
 
 def _is_known_to_equal(kernel: type[CpuKernel], optimizer: Any) -> bool:
-    """Whether it is not worth compiling the op for the proof: tests have proven this version for these instructions."""
+    """Whether it is not worth compiling the op for the proof: tests have proven this version for these instructions,
+    as GCC compiles it.
+    """
     try:
         version = metadata.version("deepspeed")
     except metadata.PackageNotFoundError:
         return False
     is_proven = version in TESTED_VERSIONS[TESTED_VERSIONS.index(kernel.EQUAL_SINCE) :]
     op = kernel.op_of(optimizer)
-    return isinstance(op, CompiledOp) and not op.is_loaded and is_proven and step_instructions() in ("avx2", "avx512")
+    is_proven = is_proven and step_instructions() in ("avx2", "avx512")
+    return isinstance(op, CompiledOp) and not op.is_loaded and is_proven and _is_compiled_by_gcc()
+
+
+def _is_compiled_by_gcc() -> bool:
+    """Whether torch would take GCC for the op, or has no compiler. Others fuse other products and sums in the scalar
+    code behind the last whole vector.
+    """
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "--version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return "Free Software Foundation" in said
