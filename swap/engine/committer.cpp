@@ -84,9 +84,18 @@ Ticket Committer::commit(const Lease& lease, std::optional<std::uint64_t> since)
   if (since && has_newer(*record, *since)) {
     return Ticket::ready({});
   }
+  // Again is all right, after a write that has failed say, but not over what has come since.
+  if (const auto committed = lease.token()->committed();
+      committed && has_newer(*record, *committed)) {
+    return Ticket::failed(fault(
+        Fault::kInvalidArgument,
+        fmt::format("this lease of tensor '{}' was committed already, and a newer content has come",
+                    record->info->name)));
+  }
   auto state = std::make_shared<TicketState>(context_.waiting);
   WritingPtr writing = writes_.make(*record, state);
   take(*record, *lease.token(), std::move(writing), locked);
+  lease.token()->note_commit(record->generation);
   return Ticket(std::move(state));
 }
 

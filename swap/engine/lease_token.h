@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "alloc/process_mark.h"
 #include "swap/engine/block.h"
@@ -36,6 +37,11 @@ class LeaseToken {
   /// Whether its holder may be changing the content now.
   bool changes() const noexcept PENSTOCK_NEEDS_LOCK { return changes_; }
   void end_changes() noexcept PENSTOCK_NEEDS_LOCK { changes_ = false; }
+  /// The generation that its last commit made; nothing before one.
+  std::optional<std::uint64_t> committed() const noexcept PENSTOCK_NEEDS_LOCK { return committed_; }
+  void note_commit(std::uint64_t generation) noexcept PENSTOCK_NEEDS_LOCK {
+    committed_ = generation;
+  }
   /// Whether get() gave it, so that a content was there to be changed.
   bool of_content() const noexcept { return of_content_; }
   bool elsewhere() const noexcept { return process_.elsewhere(); }
@@ -53,6 +59,7 @@ class LeaseToken {
   Access access_;
   bool changes_ PENSTOCK_GUARDED;
   bool of_content_;
+  std::optional<std::uint64_t> committed_ PENSTOCK_GUARDED;
   std::weak_ptr<LeaseKeeper> keeper_;
   std::shared_ptr<TraceLog> trace_;
   ProcessMark process_;

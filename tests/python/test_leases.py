@@ -163,6 +163,18 @@ def test_a_committed_lease_is_to_read(engine: penstock.Engine) -> None:
         assert (lease.array == 1).all()
 
 
+def test_a_lease_that_was_committed_does_not_come_back_over_a_newer_content(engine: penstock.Engine) -> None:
+    engine.put("c", numpy.zeros(8, dtype="float32"))
+    with engine.get("c", update=True) as lease:
+        lease.array[:] = 1
+        engine.commit(lease).result()
+        engine.put("c", numpy.full(8, 2, dtype="float32"))
+        with pytest.raises(penstock.ArgumentError, match="committed already"):
+            engine.commit(lease).result()
+    with engine.get("c") as lease:
+        assert (lease.array == 2).all()
+
+
 def test_a_lease_that_no_engine_made() -> None:
     lease = penstock._core.Lease.__new__(penstock._core.Lease)
     with pytest.raises(TypeError, match="made by an engine"):
