@@ -53,10 +53,17 @@ def free_port() -> int:
                 probe.bind(("", port))
             except OSError:
                 continue
-        if not buffers(port):
-            if NOTES:
-                Path(NOTES, str(port)).touch()
+        if not buffers(port) and note(port):
             return port
+
+
+def note(port: int) -> bool:
+    """Notes that it is in use, for tests that run side by side. False: it is noted already."""
+    with contextlib.suppress(FileExistsError):
+        if NOTES:
+            Path(NOTES, str(port)).touch(exist_ok=False)
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -287,7 +287,7 @@ def kill_when(process: subprocess.Popen[str], is_time: Callable[[], bool], over:
             return
 
 
-PORTS: list[str] = []  # drawn by this process
+PORTS: list[str] = []  # drawn by this test
 
 
 def free_port() -> str:
@@ -311,6 +311,7 @@ def drop_shared_memory() -> int:
 def shared_memory() -> Iterator[None]:
     yield
     drop_shared_memory()
+    PORTS.clear()  # from here on they may be another job's
 
 
 def moved_from_drive(output: str) -> float:

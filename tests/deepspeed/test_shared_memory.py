@@ -108,3 +108,14 @@ def test_a_port_whose_files_are_there_is_not_taken(others: Path, monkeypatch: py
 
     monkeypatch.setattr(random, "SystemRandom", Draw)
     assert free_port() != taken
+
+
+def test_a_port_that_a_test_beside_has_noted_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("run_port.NOTES", str(tmp_path))
+    first, second = (free_port() for _ in range(2))
+    drawn = iter([first, second, *range(20_000, 32_000)])
+    monkeypatch.setattr("random.SystemRandom.randrange", lambda *_: next(drawn))
+    assert free_port() not in (first, second)
+    drop_buffers(first)
+    drawn = iter([second, first])
+    assert free_port() == first

@@ -217,7 +217,7 @@ TEST(PrefetchScheduler, SaysWhatIsMadeBeforeTheUse) {
             (std::vector<std::uint64_t>{100, 120}));
 }
 
-/// From the caller's memory, say: 4 and 5 are read back, each once behind a rewrite.
+/// From the caller's memory, say: 4 is read back once behind each rewrite.
 TEST(PrefetchScheduler, SaysWhatIsReadBackBeforeTheUse) {
   PrefetchScheduler scheduler;
   for (int step = 0; step < 2; ++step) {
