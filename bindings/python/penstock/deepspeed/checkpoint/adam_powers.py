@@ -35,8 +35,8 @@ def changes_betas(scheduler: Any) -> bool:
 
 
 def restore_powers(stage3: Any, before: dict[int, Betas] | None) -> None:
-    """As after the checkpoint's steps, where the betas of the groups are what they were `before`. Else a schedule changes
-    them, and each step computes the power anyway; or the script has changed them, and the product is not known.
+    """As after the checkpoint's steps, where the betas of the groups are what they were `before`. Else a schedule
+    changes them, and each step computes the power anyway; or the script has, and the product is not known.
     """
     if before is None or before != initial_betas(stage3):
         return
