@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import deepspeed
 import torch
-from deepspeed.utils import safe_get_full_grad, safe_set_full_grad, safe_update_full_grad_vectorized
+from deepspeed.utils import (
+    safe_get_full_fp32_param,
+    safe_get_full_grad,
+    safe_get_full_optimizer_state,
+    safe_set_full_fp32_param,
+    safe_set_full_grad,
+    safe_update_full_grad_vectorized,
+)
 from habit import habit
 from habit_models import Layer, Stack, loss_of
 from habits_failures import fail_once
@@ -105,6 +113,90 @@ def update_vectorized_in_ram(trial: Trial) -> None:
 @habit("safe_update_full_grad_vectorized of a branch without a gradient, parameters only on NVMe", reference=TIMES_0)
 def update_vectorized_parameters_only(trial: Trial) -> None:
     _update_vectorized(trial, WIDTH, **NO_OPTIMIZER)
+
+
+CLIPPED_LESS: Config = {"gradient_clipping": 0.5}
+
+
+def _update_reaching(
+    trial: Trial, engine: Any, of: Callable[[torch.Tensor, Any], torch.Tensor], is_behind: bool = False
+) -> None:
+    """Updates whose function does more than to compute, and may raise ValueError: the step comes all the same."""
+    trial.steps(engine, 2)
+    for _ in range(2):
+        if not is_behind:
+            _backward(trial, engine)
+        record_gradients(trial, engine)
+        with contextlib.suppress(ValueError):
+            safe_update_full_grad_vectorized(list(engine.module.parameters()), of)
+        record_gradients(trial, engine)
+        engine.step()
+        trial.record_norm(engine)
+        trial.step(engine)
+    trial.record_weights(engine)
+
+
+def _from_the_rest(full: torch.Tensor, param: Any, state: str = "exp_avg") -> torch.Tensor:
+    """A new gradient from all that a script can read of the parameter, of which it sets the master as well."""
+    master = safe_get_full_fp32_param(param).float()
+    safe_set_full_fp32_param(param, master * 0.9)
+    rest = 0.1 * master + 0.3 * safe_get_full_optimizer_state(param, state).float()
+    return full * 2 + rest + safe_get_full_grad(param).float()
+
+
+@habit("safe_update_full_grad_vectorized whose function reads and sets the rest of the parameter")
+def update_reading(trial: Trial) -> None:
+    _update_reaching(trial, trial.initialize(Stack(), trial.config(**CLIPPED_LESS)), _from_the_rest)
+
+
+@habit("safe_update_full_grad_vectorized whose function reads and sets the rest; a parameter in each sub-group")
+def update_reading_one(trial: Trial) -> None:
+    config = trial.config(zero_optimization__sub_group_size=1_000, **CLIPPED_LESS)
+    _update_reaching(trial, trial.initialize(Stack(), config), _from_the_rest)
+
+
+@habit("safe_update_full_grad_vectorized whose function reads and sets the rest; an optimizer that is stepped whole")
+def update_reading_whole(trial: Trial) -> None:
+    model = Stack()
+    by_script: Config = {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
+    config = trial.config(optimizer=None, **by_script, **CLIPPED_LESS)
+    engine = trial.initialize(model, config, optimizer=torch.optim.ASGD(model.parameters(), lr=1e-2))
+    _update_reaching(trial, engine, lambda full, param: _from_the_rest(full, param, "ax"))
+
+
+@habit("safe_update_full_grad_vectorized behind a step that clips")
+def update_behind(trial: Trial) -> None:
+    def seen(full: torch.Tensor, _: Any) -> torch.Tensor:
+        trial.record(digest(full))
+        return full * 3
+
+    _update_reaching(trial, trial.initialize(Stack(), trial.config(**CLIPPED_LESS)), seen, is_behind=True)
+
+
+@habit("safe_update_full_grad_vectorized whose function raises at one parameter, and training goes on")
+def update_raising(trial: Trial) -> None:
+    calls = iter(range(1000))
+
+    def raising(full: torch.Tensor, _: Any) -> torch.Tensor:
+        if next(calls) % 5 == 3:
+            raise ValueError
+        return full * 3
+
+    _update_reaching(trial, trial.initialize(Stack(), trial.config(**CLIPPED_LESS)), raising)
+
+
+@habit(
+    "gradients of a branch are set behind a step, zero_grad() drops them, and the next batches have none of it",
+    reference=TIMES_0,
+)
+def set_and_zeroed(trial: Trial) -> None:
+    engine = trial.initialize(Branching(trial, (1, 1, 0, 0)), trial.config())
+    trial.steps(engine, 2)
+    for param in engine.module.branch.parameters():
+        safe_set_full_grad(param, torch.full(param.ds_shape, 0.01))
+    engine.optimizer.zero_grad()
+    trial.steps(engine, 2)
+    trial.record_weights(engine)
 
 
 @habit(

@@ -9,6 +9,7 @@ does penstock, wherever it swaps parameters or optimizer states of a model.
 from __future__ import annotations
 
 import functools
+import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,13 +56,13 @@ class GradientCycle:
         self._factors: dict[int, torch.Tensor] = {}  # of each sub-group: what that step multiplied them by
         self.has_applied_muon = False  # in this step: its updates lie over the gradients
         self._is_spent = False  # by a step that failed behind that: another one needs other gradients
-        self._being_set: Sequence[Any] | None = None
+        self._being_set: Any = None
         self.is_stepping = False  # within `step()`
         self.may_step_again = False  # the last step has raised, and no gradient has come since
 
     @property
-    def being_set(self) -> Sequence[Any] | None:
-        """The parameters whose gradient the script is setting now; None outside of such a call."""
+    def being_set(self) -> Any:
+        """The parameter whose gradient the script is setting now; None outside of such a call."""
         return self._being_set
 
     def is_by_hand(self, ds_id: int) -> bool:
@@ -162,23 +163,21 @@ class GradientCycle:
         self._ahead.clear()
 
     @contextmanager
-    def setting(self, params: Sequence[Any]) -> Iterator[None]:
-        """While the script sets gradients of `params`: they count whatever the cycle has seen. Behind a step they are
-        of the next cycle; the others can be read still.
+    def setting(self, param: Any) -> Iterator[None]:
+        """While the script sets the gradient of `param`: it counts whatever the cycle has seen. Behind a step it is of
+        the next cycle; the others can be read still.
         """
         self.settle()
-        self._being_set = params
+        self._being_set = param
         try:
             yield
         finally:
             self._being_set = None
-        offloaded = self._optimizer.offload_optimizer
-        for param in params:
-            # Without offload what was set is in the slice itself, else in the copy.
-            (self._by_hand if offloaded else self._touched).add(param.ds_id)
-            self._zero.discard(param.ds_id)
-            if self._void:
-                self._ahead.add(param.ds_id)
+        # Without offload what was set is in the slice itself, else in the copy.
+        (self._by_hand if self._optimizer.offload_optimizer else self._touched).add(param.ds_id)
+        self._zero.discard(param.ds_id)
+        if self._void:
+            self._ahead.add(param.ds_id)
 
     def restore_averaged_gradients(self) -> None:
         """Without offload a step uses up DeepSpeed's list of slices, which only a backward makes anew. What is frozen
@@ -357,23 +356,28 @@ def setting_one(original: Callable[..., Any]) -> Callable[..., Any]:
         cycle = cycle_of(self)
         if cycle is None or not param.requires_grad:
             return original(self, value, param)
-        with cycle.setting([param]):
+        with cycle.setting(param):
             return original(self, value, param)
 
     return set_gradient
 
 
 def setting_many(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of update_fp32_grad_for_param_vectorized."""
+    """Of update_fp32_grad_for_param_vectorized, whose loop has a whole sub-group in memory while `update_func` runs:
+    that may read and set what it likes of it. Here each gradient is read, and set, by itself, in the same order.
+    """
 
     @functools.wraps(original)
     def update_gradients(self: Any, update_func: Any, param_list: Any) -> Any:
-        cycle = cycle_of(self)
-        params = [param for param in param_list if param.requires_grad]
-        if cycle is None or not params:
+        if cycle_of(self) is None:
             return original(self, update_func, param_list)
-        with cycle.setting(params):
-            return original(self, update_func, param_list)
+        by_sub_group: dict[int, list[Any]] = {}
+        for param in param_list:
+            if param.requires_grad:
+                by_sub_group.setdefault(self.grad_position[self.get_param_id(param)][0], []).append(param)
+        for param in itertools.chain(*by_sub_group.values()):
+            self.set_fp32_grad_for_param(update_func(self.get_fp32_grad_for_param(param), param), param)
+        return None
 
     return update_gradients
 

@@ -377,21 +377,17 @@ class OptimizerSwapper:
         """
         cycle = self.cycle()
         stage3: Any = self._stage3()
-        ranges: dict[int | None, tuple[int, int]] = {None: (0, group.numel)}
-        if cycle is not None and cycle.being_set is not None:
-            positions = {param.ds_id: stage3.grad_position[stage3.get_param_id(param)] for param in cycle.being_set}
-            ranges = {
-                ds_id: (offset, numel)
-                for ds_id, (number, offset, numel) in positions.items()
-                if stage3.fp32_partitioned_groups_flat[number] is parameter
-            }
-        for ds_id, (offset, numel) in ranges.items():
-            kept = group.set_gradients.get(ds_id)
-            if kept is None:
-                name = f"{group.key}.gradient of {'all' if ds_id is None else ds_id}"
-                tensor = self.engine.declare(self._space, name, engine_dtype(gradient.dtype), [numel], "gradient")
-                kept = group.set_gradients[ds_id] = (offset, numel, tensor)
-            self.engine.put(kept[2], gradient.narrow(0, offset - begin, numel)).result()
+        ds_id: int | None = None
+        offset, numel = 0, group.numel
+        if cycle is not None and (param := cycle.being_set) is not None:
+            ds_id = param.ds_id
+            _, offset, numel = stage3.grad_position[stage3.get_param_id(param)]
+        kept = group.set_gradients.get(ds_id)
+        if kept is None:
+            name = f"{group.key}.gradient of {'all' if ds_id is None else ds_id}"
+            tensor = self.engine.declare(self._space, name, engine_dtype(gradient.dtype), [numel], "gradient")
+            kept = group.set_gradients[ds_id] = (offset, numel, tensor)
+        self.engine.put(kept[2], gradient.narrow(0, offset - begin, numel)).result()
 
     def cycle(self) -> GradientCycle | None:
         return None if (stage3 := self._stage3()) is None else cycle_of(stage3)

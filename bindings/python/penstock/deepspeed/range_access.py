@@ -146,7 +146,7 @@ def _read_gradient(stage3: Any, place: _Place, param: Any) -> torch.Tensor | Non
 def _is_being_set(stage3: Any, param: Any) -> bool:
     """Whether penstock keeps the range of this parameter when DeepSpeed has changed it."""
     cycle = cycle_of(stage3)
-    return cycle is not None and any(param is other for other in cycle.being_set or ())
+    return cycle is not None and cycle.being_set is param
 
 
 def _place(stage3: Any, param: Any) -> _Place | None:
