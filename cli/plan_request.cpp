@@ -206,6 +206,14 @@ MachineFacts machine_of(const PlanRequest& request, const std::vector<PathConfig
   return machine;
 }
 
+std::vector<std::string> adapter_names(const PlanRequest& request) {
+  std::vector<std::string> names;
+  for (const std::string& text : request.adapters) {
+    names.push_back(parse_adapter(text).value().tensor.name);  // checked by check_adapter()
+  }
+  return names;
+}
+
 // Their names where a type was given.
 Result<std::set<std::string>> add_adapters(const PlanRequest& request, Inventory& inventory) {
   std::set<std::string> typed;
@@ -282,7 +290,7 @@ Result<SwapPlan> PlanRequest::make_plan(Config planned, const ConfigSource& sour
   PENSTOCK_TRY(tensors);
   Inventory& inventory = tensors->inventory;
   std::ranges::move(tensors->warnings, std::back_inserter(planned.warnings));
-  PENSTOCK_TRY(choose_trained(inventory, trainable));
+  PENSTOCK_TRY(choose_trained(inventory, trainable, adapter_names(*this)));
   Result<std::set<std::string>> typed = add_adapters(*this, inventory);
   PENSTOCK_TRY(typed);
   const std::optional<TypeSource> launched =

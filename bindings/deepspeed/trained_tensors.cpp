@@ -131,7 +131,8 @@ std::size_t place_behind(const Inventory& inventory, std::string_view name) {
 
 }  // namespace
 
-Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns) {
+Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns,
+                            const std::vector<std::string>& adapters) {
   if (patterns.empty()) {
     return {};
   }
@@ -140,15 +141,17 @@ Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>
     by_model.push_back(std::exchange(tensor.is_trained, false));
   }
   for (const std::string& pattern : patterns) {
-    std::size_t matches = 0;
+    // A star of an adapter's name is a letter to the pattern.
+    bool has_match = std::ranges::any_of(
+        adapters, [&pattern](const std::string& name) { return matches_pattern(pattern, name); });
     for (std::size_t i = 0; i < inventory.tensors.size(); ++i) {
       TensorInfo& tensor = inventory.tensors[i];
       const bool matched = tensor.role == Role::kParam &&
                            (pattern == "all" ? by_model[i] : matches_pattern(pattern, tensor.name));
       tensor.is_trained |= matched;
-      matches += matched ? 1U : 0U;
+      has_match |= matched;
     }
-    if (matches == 0 && pattern != "none" && pattern != "all") {
+    if (!has_match && pattern != "none" && pattern != "all") {
       return fault(
           Fault::kInvalidArgument,
           fmt::format("--trainable {} matches no parameter; `*` stands for any letters, "

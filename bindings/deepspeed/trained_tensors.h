@@ -9,9 +9,11 @@ namespace penstock {
 
 /// Freezes every parameter that none of `patterns` (matches_pattern(), `all` or `none`) matches.
 /// `all` are those that the inventory does not call frozen; a pattern has these, too.
-/// Errors: a pattern that matches no parameter, which would freeze a model by a slip of the
-/// keyboard.
-Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns);
+/// `adapters`: names that come later, for add_adapter(), and are trained whatever a pattern says.
+/// Errors: a pattern that matches neither a parameter nor an adapter, which would freeze a model by
+/// a slip of the keyboard.
+Result<void> choose_trained(Inventory& inventory, const std::vector<std::string>& patterns,
+                            const std::vector<std::string>& adapters);
 
 struct Adapter {
   TensorInfo tensor;      ///< fp32 where no type is given

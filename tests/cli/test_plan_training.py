@@ -20,6 +20,16 @@ def test_lora_is_described_by_what_it_adds(penstock):
     assert sum(tensor["name"].endswith("lora_A") for tensor in plan["tensors"]) == 28
 
 
+@pytest.mark.parametrize("pattern", ["*.lora_*", "*.lora_A", "none"])
+def test_a_pattern_may_match_adapters_alone(penstock, pattern):
+    options = ["plan", QWEN, "--config", SEED, "--adapter", f"{LORA}_A=8x1024", *MEMORY]
+    plan = penstock.json(*options, "--trainable", pattern)
+    assert component(plan, "moments") == 28 * 8 * 1024 * 8
+    done = penstock(*options, "--trainable", "*.lora_B")
+    assert done.returncode == 1
+    assert_one_sentence(done, "--trainable *.lora_B matches no parameter")
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
